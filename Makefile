@@ -1,0 +1,32 @@
+# The few commands that a checkout needs. `make` alone lists them.
+# What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench lock clean
+
+python := .venv/bin/python
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: Debian packages, .venv, pinned requirements
+	@scripts/setup
+
+demo: setup ## a three-node lab, a VLAN network on it, and away again (KEEP=1 leaves it running)
+	@.venv/bin/lanloom lab demo $(if $(KEEP),--keep)
+
+test: setup ## everything: static checks, all tests, a closing line that counts them
+	@scripts/test
+
+check: setup ## the fast part, under a minute
+	@scripts/check
+
+bench: setup ## measure, print a table, write JSON
+	@$(python) -m bench
+
+lock: setup ## regenerate requirements/*.txt from pyproject.toml (ARGS=--upgrade for newer versions)
+	@scripts/lock $(ARGS)
+
+clean: ## remove what was made in this checkout (the cache stays)
+	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist mutants
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
