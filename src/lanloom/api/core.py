@@ -1,0 +1,162 @@
+"""Kinds of Kubernetes itself that Lanloom reads or writes, with the fields that it uses."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.meta import Condition, Object
+from lanloom.api.resource import Resource
+
+
+class NodeAddress(Struct, frozen=True):
+    """An address of a node; `type` is InternalIP, ExternalIP or Hostname."""
+
+    type: str
+    address: str
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the node's kubelet reports."""
+
+    addresses: tuple[NodeAddress, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Object, frozen=True, kw_only=True):
+    """A machine of the cluster."""
+
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Object, frozen=True, kw_only=True):
+    """A namespace."""
+
+
+class ObjectReference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What an Event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who reports an Event."""
+
+    component: str = ""
+    host: str = ""
+
+
+class Event(Object, frozen=True, kw_only=True):
+    """Something that an operator should know about an object. `type` is Normal or Warning."""
+
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    type: str = "Normal"
+    count: int = 1
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    reporting_instance: str = ""
+
+
+class Secret(Object, frozen=True, kw_only=True):
+    """A secret; values of `data` are base64."""
+
+    type: str = "Opaque"
+    data: dict[str, str] = {}
+
+
+class ConfigMap(Object, frozen=True, kw_only=True):
+    """A configuration map."""
+
+    data: dict[str, str] = {}
+
+
+class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Where a pod runs."""
+
+    node_name: str = ""
+
+
+class PodStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a pod is: Pending, Running, Succeeded, Failed or Unknown."""
+
+    phase: str = ""
+
+
+class Pod(Object, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class LeaseSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Who holds a lease. Times are RFC 3339 with microseconds (metav1.MicroTime)."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True, kw_only=True):
+    """A lease of coordination.k8s.io, by which replicas elect a leader."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+class WebhookConfiguration(Object, frozen=True, kw_only=True):
+    """A mutating or validating webhook configuration; each webhook as on the wire."""
+
+    webhooks: tuple[dict[str, Any], ...] = ()
+
+
+class CustomResourceDefinition(Object, frozen=True, kw_only=True):
+    """A CRD; its spec as on the wire."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+NODES = Resource(group="", version="v1", kind="Node", plural="nodes", type=Node, namespaced=False, short_names=("no",), status=True)
+NAMESPACES = Resource(
+    group="", version="v1", kind="Namespace", plural="namespaces", type=Namespace, namespaced=False, short_names=("ns",), status=True
+)
+EVENTS = Resource(group="", version="v1", kind="Event", plural="events", type=Event, namespaced=True, short_names=("ev",))
+SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", type=Secret, namespaced=True)
+CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", type=ConfigMap, namespaced=True, short_names=("cm",))
+PODS = Resource(group="", version="v1", kind="Pod", plural="pods", type=Pod, namespaced=True, short_names=("po",), status=True)
+LEASES = Resource(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", type=Lease, namespaced=True)
+MUTATING_WEBHOOKS = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="MutatingWebhookConfiguration",
+    plural="mutatingwebhookconfigurations",
+    type=WebhookConfiguration,
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="ValidatingWebhookConfiguration",
+    plural="validatingwebhookconfigurations",
+    type=WebhookConfiguration,
+    namespaced=False,
+)
+CRDS = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    kind="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    type=CustomResourceDefinition,
+    namespaced=False,
+    short_names=("crd", "crds"),
+    status=True,
+)

@@ -1,0 +1,178 @@
+"""Harvester's network kinds (network.harvesterhci.io/v1beta1), wire-compatible with Harvester's own objects.
+
+VlanStatus carries Harvester's fields and, beside them, what Lanloom's agents observe per VLAN.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from lanloom.api.meta import Condition, Object
+from lanloom.api.resource import Column, Resource
+
+GROUP = "network.harvesterhci.io"
+VERSION = "v1beta1"
+
+Mtu = Annotated[int, Meta(ge=0, le=9000)]
+
+
+class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Conditions `ready` (at least one node with a working uplink) and `L3Ready` (every node has its addresses)."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class ClusterNetwork(Object, frozen=True, kw_only=True):
+    """A network of uplinks: one bridge on every node that a VlanConfig of it matches."""
+
+    status: ClusterNetworkStatus = ClusterNetworkStatus()
+
+
+class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Attributes of the uplink. `mtu` 0 means the default of 1500; `txQLen` and `hardwareAddr` are left alone if unset."""
+
+    mtu: Mtu = 0
+    txQLen: int = 0  # noqa: N815 - the name on the wire
+    hardwareAddr: str = ""  # noqa: N815 - the name on the wire
+
+
+class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Options of the bond. `miimon` is in milliseconds; 0 or -1 leave the kernel's default."""
+
+    mode: str = "active-backup"
+    miimon: int = 0
+
+
+class Uplink(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The NICs of a node that carry a cluster network, and how they are bound together."""
+
+    nics: tuple[str, ...] = ()
+    linkAttributes: LinkAttributes = LinkAttributes()  # noqa: N815 - the name on the wire
+    bondOptions: BondOptions = BondOptions()  # noqa: N815 - the name on the wire
+
+
+class VlanConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Which nodes carry a cluster network, and over which uplink. An empty selector matches every node."""
+
+    cluster_network: str = ""
+    description: str = ""
+    node_selector: dict[str, str] = {}
+    uplink: Uplink = Uplink()
+
+
+class VlanConfig(Object, frozen=True, kw_only=True):
+    """The uplink of a cluster network on some nodes."""
+
+    spec: VlanConfigSpec = VlanConfigSpec()
+
+
+class LocalArea(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A VLAN that the node carries, in Harvester's form."""
+
+    vlanID: int  # noqa: N815 - the name on the wire
+    cidr: str = ""
+
+
+class DhcpLease(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A DHCP lease. `expiry` is RFC 3339, empty when the server gave none."""
+
+    server: str = ""
+    expiry: str = ""
+
+
+class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One VLAN sub-interface of a node as its agent sees it.
+
+    `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
+    NAD's `namespace/name`. `mode` is static or dhcp; `address` is a CIDR or empty.
+    """
+
+    vlan_id: int
+    name: str
+    network: str = ""
+    mode: str = ""
+    address: str = ""
+    state: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    lease: DhcpLease | None = None
+
+
+class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What one node carries of one cluster network. `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014)."""
+
+    cluster_network: str = ""
+    vlan_config: str = ""
+    link_monitor: str = ""
+    node: str = ""
+    local_areas: tuple[LocalArea, ...] = ()
+    bridge: str = ""
+    uplink: str = ""
+    mtu: int = 0
+    vlan_ids: str = ""
+    interfaces: tuple[VlanInterface, ...] = ()
+    desired_hash: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class VlanStatus(Object, frozen=True, kw_only=True):
+    """The report of one node's agent about one cluster network."""
+
+    status: VlStatus = VlStatus()
+
+
+_READY = '.status.conditions[?(@.type=="ready")].status'
+
+CLUSTER_NETWORKS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="ClusterNetwork",
+    plural="clusternetworks",
+    type=ClusterNetwork,
+    namespaced=False,
+    short_names=("cn",),
+    status=True,
+    columns=(
+        Column("Ready", _READY),
+        Column("L3Ready", '.status.conditions[?(@.type=="L3Ready")].status'),
+        Column("MTU", r".metadata.annotations.network\.harvesterhci\.io/uplink-mtu"),
+        Column("Reason", '.status.conditions[?(@.type=="ready")].reason', priority=1),
+        Column("Message", '.status.conditions[?(@.type=="L3Ready")].message', priority=1),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)
+VLAN_CONFIGS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="VlanConfig",
+    plural="vlanconfigs",
+    type=VlanConfig,
+    namespaced=False,
+    short_names=("vc",),
+    columns=(
+        Column("ClusterNetwork", ".spec.clusterNetwork"),
+        Column("NICs", ".spec.uplink.nics"),
+        Column("Nodes", r".metadata.annotations.network\.harvesterhci\.io/matched-nodes"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)
+VLAN_STATUSES = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="VlanStatus",
+    plural="vlanstatuses",
+    type=VlanStatus,
+    namespaced=False,
+    short_names=("vs",),
+    status=True,
+    columns=(
+        Column("ClusterNetwork", ".status.clusterNetwork"),
+        Column("Node", ".status.node"),
+        Column("Bridge", ".status.bridge"),
+        Column("VLANs", ".status.vlanIds"),
+        Column("Address", ".status.interfaces[*].address"),
+        Column("Ready", _READY),
+        Column("Reason", '.status.conditions[?(@.type=="ready")].reason', priority=1),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)

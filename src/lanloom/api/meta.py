@@ -1,0 +1,75 @@
+"""Object metadata as every Kubernetes object carries it.
+
+The Structs hold only the fields that Lanloom uses. Unknown fields survive because objects are patched, never written
+back whole (see `lanloom.kube.ports.Client.patch`).
+"""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Key(NamedTuple):
+    """What names an object of one resource: its namespace (empty for cluster-scoped ones) and its name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OwnerReference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A reference to the object that owns this one (metadata.ownerReferences of Kubernetes)."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Metadata of an object. Times are RFC 3339 strings in UTC, as on the wire."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """The object's key in a store."""
+        return Key(self.namespace, self.name)
+
+
+class Object(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of every kind. `api_version` and `kind` may be empty: items of a list carry neither."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One condition of a status.
+
+    Holds the fields of both forms in use: `metav1.Condition` (lastTransitionTime) and Harvester's own, which adds
+    lastUpdateTime. `status` is "True", "False" or "Unknown".
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    last_update_time: str = ""

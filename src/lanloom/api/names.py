@@ -1,0 +1,55 @@
+"""Names, labels and annotations that Lanloom shares with Harvester and with its own agents."""
+
+PREFIX = "network.harvesterhci.io/"
+
+# Labels of a NetworkAttachmentDefinition.
+CLUSTER_NETWORK_LABEL = PREFIX + "clusternetwork"
+TYPE_LABEL = PREFIX + "type"
+VLAN_ID_LABEL = PREFIX + "vlan-id"
+READY_LABEL = PREFIX + "ready"
+
+# Annotations of a NetworkAttachmentDefinition.
+ROUTE = PREFIX + "route"
+L3_CONNECTIVITY = PREFIX + "l3-connectivity"
+MODE = PREFIX + "mode"
+NODE_IP_MAP = PREFIX + "node-ip-map"
+
+# Annotations of a ClusterNetwork.
+UPLINK_MTU = PREFIX + "uplink-mtu"
+MTU_SOURCE = PREFIX + "mtu-source-vc"
+
+# Annotation of a VlanConfig: a JSON list of node names.
+MATCHED_NODES = PREFIX + "matched-nodes"
+
+# Labels of a VlanStatus.
+NODE_LABEL = PREFIX + "node"
+
+WITNESS_ROLE = "node-role.harvesterhci.io/witness"
+
+MGMT = "mgmt"
+"""The cluster network whose bridge and management VLAN belong to the installer."""
+
+CLUSTER_NETWORK_NAME_MAX = 12
+"""Longest name of a ClusterNetwork, so that `<name>-br` and `<name>-bo` are names of links."""
+
+LINK_NAME_MAX = 15
+"""Longest name of a link (IFNAMSIZ less the final NUL)."""
+
+LANLOOM_NAMESPACE = "lanloom-system"
+"""Where the manager's Lease and Secret live."""
+
+NODE_USER_PREFIX = "system:lanloom:node:"
+"""User name of an agent on the embedded server: this prefix and the node's name."""
+
+AGENTS_GROUP = "system:lanloom:agents"
+"""The group of every agent on the embedded server."""
+
+
+def bridge_name(cluster_network: str) -> str:
+    """The bridge of a cluster network on a node."""
+    return f"{cluster_network}-br"
+
+
+def bond_name(cluster_network: str) -> str:
+    """The bond of a cluster network on a node."""
+    return f"{cluster_network}-bo"

@@ -1,0 +1,100 @@
+"""What can go wrong between Lanloom and an API server.
+
+    KubeError
+    ├── ConfigError            a kubeconfig or in-cluster configuration that can't be used
+    ├── TransportError         no answer: refused, reset, timed out, not TLS
+    └── ApiError               the server answered with a Status
+        ├── BadRequest         400
+        ├── Unauthorized       401
+        ├── Forbidden          403
+        ├── NotFound           404
+        ├── Conflict           409, reason Conflict: the resourceVersion is not current
+        ├── AlreadyExists      409, reason AlreadyExists
+        ├── Gone               410: the resourceVersion or continue token is too old
+        ├── Invalid            422: validation, or an admission webhook with that code
+        └── ServerError        429 and 5xx: worth another try later
+"""
+
+from typing import Any
+
+
+class KubeError(Exception):
+    """Base of every error of this package."""
+
+
+class ConfigError(KubeError):
+    """A kubeconfig or in-cluster configuration that can't be used; the message names the file and the field."""
+
+
+class TransportError(KubeError):
+    """The server gave no answer; whether it acted on the request is unknown."""
+
+
+class ApiError(KubeError):
+    """The server refused. `status` is the wire Status object, `code` its HTTP code, `reason` its CamelCase reason."""
+
+    def __init__(self, code: int, reason: str, message: str, status: dict[str, Any] | None = None) -> None:
+        super().__init__(message or f"{code} {reason}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.status = status if status is not None else {}
+
+
+class BadRequest(ApiError):
+    """400: the request itself is malformed."""
+
+
+class Unauthorized(ApiError):
+    """401: no credentials, or wrong ones."""
+
+
+class Forbidden(ApiError):
+    """403: the user may not do this, or an admission webhook refused it."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such resource."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since it was read; read it again and retry."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of that name is there already."""
+
+
+class Gone(ApiError):
+    """410: the version asked for is compacted away; list again."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks a rule of its schema or of a validator."""
+
+
+class ServerError(ApiError):
+    """429 or 5xx: the server can't answer now; retry with back-off."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    410: Gone,
+    422: Invalid,
+}
+
+
+def from_status(code: int, status: dict[str, Any]) -> ApiError:
+    """The error for an HTTP code and the Status object that came with it (which may be empty)."""
+    reason = str(status.get("reason", ""))
+    message = str(status.get("message", ""))
+    if code == 409:
+        kind: type[ApiError] = AlreadyExists if reason == "AlreadyExists" else Conflict
+    elif code == 429 or code >= 500:
+        kind = ServerError
+    else:
+        kind = _BY_CODE.get(code, ApiError)
+    return kind(code, reason, message, status)

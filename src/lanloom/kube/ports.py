@@ -1,0 +1,91 @@
+"""What the kit and the features need of an API server, as a Protocol.
+
+`lanloom.kube.http.HttpClient` speaks it to a server over HTTP; `lanloom.apiserver.local.LocalClient` speaks it to an
+engine in the same process (tests and simulations). Nothing else may be assumed of a server.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+
+T = TypeVar("T", bound=Object)
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+
+class Listing(Struct, Generic[T], frozen=True):
+    """A consistent list: every page of it, and the version to watch from."""
+
+    items: tuple[T, ...]
+    resource_version: str
+
+
+class WatchEvent(Struct, Generic[T], frozen=True):
+    """One event of a watch. A BOOKMARK carries only `object.metadata.resource_version`."""
+
+    type: EventType
+    object: T
+
+
+class Client(Protocol):
+    """An API server. Every method raises errors of `lanloom.kube.errors`.
+
+    `namespace` is empty for cluster-scoped resources and, on list and watch, for all namespaces. `labels` and `fields`
+    are selectors in Kubernetes' own syntax.
+    """
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object. Raises NotFound."""
+        ...
+
+    async def list(self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Listing[T]:
+        """Every object, read in pages of one version. Raises Gone when a page's token expired."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """Events after `resource_version`, bookmarks included, until the server or the idle time-out ends the stream.
+
+        Ends without an error when the server closes it; raises Gone when the version is too old, TransportError when
+        the stream breaks or is silent for too long. The iterator must be closed (`aclosing`).
+        """
+        ...
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """Creates; a Struct gets the resource's apiVersion and kind. Raises AlreadyExists, Invalid, Forbidden."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """A JSON merge patch (RFC 7386). Put `metadata.resourceVersion` into it for optimistic locking (Conflict)."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """Deletes; `uid` makes it conditional (Conflict). Raises NotFound."""
+        ...

@@ -1,0 +1,38 @@
+"""What can go wrong on a host.
+
+    NodeError
+    ├── LinkError              the kernel refused a change; names the step and the kernel's reason
+    │   ├── LinkMissing        a link that a step needs is not there
+    │   └── NotOurs            a step would change or delete a link without Lanloom's mark
+    ├── ProfileError           a profile file can't be read, written or removed
+    └── NetworkManagerError    NetworkManager gave an error
+        └── NetworkManagerMissing   it isn't running, or its D-Bus socket can't be reached
+"""
+
+
+class NodeError(Exception):
+    """Base of every error of this package."""
+
+
+class LinkError(NodeError):
+    """The kernel refused a change of a link."""
+
+
+class LinkMissing(LinkError):
+    """A link that is needed is not there."""
+
+
+class NotOurs(LinkError):
+    """A link that Lanloom did not make would have been changed or deleted; nothing was done."""
+
+
+class ProfileError(NodeError):
+    """A profile file can't be read, written or removed; the old file is whole."""
+
+
+class NetworkManagerError(NodeError):
+    """NetworkManager answered with an error."""
+
+
+class NetworkManagerMissing(NetworkManagerError):
+    """NetworkManager can't be reached."""

@@ -1,0 +1,160 @@
+"""The ports of a host: what features may ask of links, of profile files and of NetworkManager.
+
+`lanloom.node.netlink`, `lanloom.node.profiles` and `lanloom.node.networkmanager` are the adapters for a real host,
+`lanloom.node.fakes` has a host in memory. One suite of contract tests runs on both.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from lanloom.node.steps import LinkStep
+from lanloom.node.vlanids import VlanIds
+
+MARK = "lanloom"
+"""The ifalias of every link that Lanloom made. Nothing without it is ever deleted or renamed."""
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """A link of the host as one dump shows it.
+
+    `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `mtu` in bytes. `addresses` are CIDRs,
+    IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
+    with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
+    """
+
+    name: str
+    index: int
+    kind: str = ""
+    mac: str = ""
+    mtu: int = 1500
+    up: bool = False
+    operstate: str = "UNKNOWN"
+    master: str = ""
+    parent: str = ""
+    vlan_id: int = 0
+    alias: str = ""
+    addresses: tuple[str, ...] = ()
+    vlan_filtering: bool = False
+    bond_mode: str = ""
+    bond_miimon: int = 0
+    vlans: VlanIds = ()
+    self_vlans: VlanIds = ()
+
+    @property
+    def ours(self) -> bool:
+        """Whether Lanloom made this link."""
+        return self.alias == MARK
+
+
+class LinkState(Struct, frozen=True):
+    """Every link of the host, by name, and the names of the links that a default route goes out of."""
+
+    links: Mapping[str, Link]
+    default_route_links: frozenset[str] = frozenset()
+
+
+class Links(Protocol):
+    """The host's links, through one short-lived netlink socket per call."""
+
+    async def dump(self) -> LinkState:
+        """The state of the kernel, in as few dumps as it takes."""
+        ...
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        """Applies the steps in order; the first that fails raises LinkError and the rest is not tried."""
+        ...
+
+
+class Profiles(Protocol):
+    """The directory of NetworkManager's keyfile profiles, as far as Lanloom's own files in it go."""
+
+    async def read(self) -> Mapping[str, bytes]:
+        """File name → content of every profile file that carries Lanloom's mark; foreign files are not read."""
+        ...
+
+    async def write(self, name: str, content: bytes) -> None:
+        """Writes atomically with mode 0600: a hidden temporary name, fsync, rename, fsync of the directory.
+
+        Raises ProfileError; the old content is whole then. A `name` with a slash, a leading dot or a suffix other than
+        `.nmconnection` is refused, and so is the replacement of a file without Lanloom's mark.
+        """
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Removes a file that carries Lanloom's mark; a missing file is no error."""
+        ...
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """A DHCP lease. `expiry` in seconds since the epoch, 0 when unknown."""
+
+    server: str = ""
+    expiry: int = 0
+
+
+ConnectionPhase = Literal["absent", "inactive", "activating", "active", "failed"]
+
+
+class Connection(Struct, frozen=True, kw_only=True):
+    """A connection profile as NetworkManager knows it.
+
+    `phase` is absent where it did not load the file, inactive where it knows the profile but has no device for it.
+    `applied` says whether the active device runs the profile's present content (False: `reapply` is due).
+    `reason` is NetworkManager's word for the last state change of the device (for example ip-config-unavailable).
+    """
+
+    uuid: str
+    id: str = ""
+    filename: str = ""
+    phase: ConnectionPhase = "absent"
+    device: str = ""
+    addresses: tuple[str, ...] = ()
+    method: str = ""
+    lease: Lease | None = None
+    reason: str = ""
+    applied: bool = True
+
+
+class NetworkManager(Protocol):
+    """NetworkManager on the host. Every method raises NetworkManagerMissing when it can't be reached."""
+
+    async def version(self) -> str:
+        """For example `1.42.4`."""
+        ...
+
+    async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
+        """What it knows of each of these profiles; one entry per uuid."""
+        ...
+
+    async def load(self, names: tuple[str, ...]) -> None:
+        """Makes it read these files of the profile directory anew, or forget those that are gone.
+
+        An invalid file is skipped without an error, as NetworkManager does: look at `connections` afterwards.
+        """
+        ...
+
+    async def activate(self, uuid: str) -> None:
+        """Brings the profile up, again if it is up; returns when activation began, not when it ended."""
+        ...
+
+    async def reapply(self, uuid: str) -> None:
+        """Applies the profile's present content to its active device in place.
+
+        Raises NetworkManagerError where the change can't be applied in place (`activate` then).
+        """
+        ...
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yields after something about connections or devices changed; bursts may be one. Ends when it went away."""
+        ...
+
+
+class Host(Struct, frozen=True):
+    """The ports of one host together."""
+
+    name: str
+    links: Links
+    profiles: Profiles
+    network_manager: NetworkManager

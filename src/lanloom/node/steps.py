@@ -1,0 +1,70 @@
+"""Changes of a host as values: a plan is a tuple of steps, made by rules and applied by an adapter, in order.
+
+Each step is idempotent: applying it to a host that already has its effect changes nothing and is no error, because an
+agent may die after any step and plan again.
+"""
+
+from msgspec import Struct
+
+from lanloom.node.vlanids import VlanIds
+
+
+class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
+    """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default."""
+
+    name: str
+    mode: str
+    miimon: int | None = None
+    mtu: int
+
+
+class EnsureBridge(Struct, frozen=True, kw_only=True, tag=True):
+    """A VLAN-filtering bridge with Lanloom's mark, up."""
+
+    name: str
+    mtu: int
+
+
+class SetMaster(Struct, frozen=True, kw_only=True, tag=True):
+    """Puts `link` under `master` (takes it down first where the kernel wants that) and up; an empty master releases it."""
+
+    link: str
+    master: str
+
+
+class SetMtu(Struct, frozen=True, kw_only=True, tag=True):
+    """The MTU of a link, in bytes."""
+
+    link: str
+    mtu: int
+
+
+class SetUp(Struct, frozen=True, kw_only=True, tag=True):
+    """Sets a link up."""
+
+    link: str
+
+
+class AddVlans(Struct, frozen=True, kw_only=True, tag=True):
+    """Tagged VLAN ids onto a bridge port, or with `self_` onto the bridge itself."""
+
+    link: str
+    ids: VlanIds
+    self_: bool = False
+
+
+class RemoveVlans(Struct, frozen=True, kw_only=True, tag=True):
+    """VLAN ids off a bridge port, or with `self_` off the bridge itself."""
+
+    link: str
+    ids: VlanIds
+    self_: bool = False
+
+
+class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
+    """Deletes a link that carries Lanloom's mark; raises NotOurs for any other. A missing link is no error."""
+
+    name: str
+
+
+LinkStep = EnsureBond | EnsureBridge | SetMaster | SetMtu | SetUp | AddVlans | RemoveVlans | DeleteLink

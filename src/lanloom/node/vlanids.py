@@ -1,0 +1,52 @@
+"""Sets of VLAN ids as sorted, disjoint, inclusive ranges: what the kernel takes and what `bridge vlan` prints.
+
+A range costs the kernel one message however long it is; 4,093 single ids cost thirty times as much.
+"""
+
+from collections.abc import Iterable
+
+Range = tuple[int, int]
+VlanIds = tuple[Range, ...]
+"""Sorted, disjoint, non-adjacent inclusive ranges within 1–4094."""
+
+
+def vlan_ids(ids: Iterable[int]) -> VlanIds:
+    """The ranges that hold exactly `ids`."""
+    return merge((i, i) for i in ids)
+
+
+def merge(ranges: Iterable[Range]) -> VlanIds:
+    """The union of ranges, in normal form."""
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def subtract(left: VlanIds, right: VlanIds) -> VlanIds:
+    """The ids of `left` that are not in `right`."""
+    result: list[Range] = []
+    for first, last in left:
+        start = first
+        for cut_first, cut_last in right:
+            if cut_last < start or cut_first > last:
+                continue
+            if cut_first > start:
+                result.append((start, cut_first - 1))
+            start = cut_last + 1
+        if start <= last:
+            result.append((start, last))
+    return tuple(result)
+
+
+def contains(ids: VlanIds, vid: int) -> bool:
+    """Whether `vid` is in the set."""
+    return any(first <= vid <= last for first, last in ids)
+
+
+def render(ids: VlanIds) -> str:
+    """`1,2012-2014`, as an operator reads it; empty for no ids."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ids)
