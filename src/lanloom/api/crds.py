@@ -1,0 +1,194 @@
+"""CustomResourceDefinitions of the kinds that Lanloom brings along, derived from their Structs.
+
+The Structs are the one place where a field is written down: its name on the wire, its type, its bounds
+(`msgspec.Meta`) and, in the docstrings, what it means. Schemas are structural and have no `$ref`, as
+apiextensions.k8s.io/v1 demands. Harvester's objects carry more fields than Lanloom models, and Harvester's
+own controllers rely on them: every object of its kinds keeps unknown fields. The schemas set no defaults;
+an absent field means what the Struct's default says.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from msgspec import inspect as types
+
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
+from lanloom.api.harvester import GROUP as HARVESTER_GROUP
+from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Column, Resource
+
+RESOURCES: tuple[Resource[Any], ...] = (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, NADS)
+"""The kinds that need a CRD, in the order in which they are applied."""
+
+CATEGORY = "lanloom"
+"""`kubectl get lanloom` lists the objects of all of them."""
+
+_ROOT_FIELDS = {
+    "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
+    "kind": {"type": "string", "description": "Kind of the object."},
+    "metadata": {"type": "object"},
+}
+
+_BOUNDS = {
+    "ge": "minimum",
+    "le": "maximum",
+    "gt": "minimum",
+    "lt": "maximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}
+
+
+def manifests() -> tuple[dict[str, Any], ...]:
+    """The CRDs of `RESOURCES`, the same at every call."""
+    return tuple(manifest(resource) for resource in RESOURCES)
+
+
+def manifest(resource: Resource[Any]) -> dict[str, Any]:
+    """The CRD of one resource."""
+    version: dict[str, Any] = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _root(resource)},
+    }
+    if resource.status:
+        version["subresources"] = {"status": {}}
+    if resource.columns:
+        version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.full_name},
+        "spec": {
+            "group": resource.group,
+            "names": _names(resource),
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def to_yaml(document: Mapping[str, Any]) -> str:
+    """A manifest as a YAML document, keys in the order in which they are read best."""
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _names(resource: Resource[Any]) -> dict[str, Any]:
+    # Multus writes its plural with hyphens, and its singular accordingly.
+    singular = resource.plural.removesuffix("s") if "-" in resource.plural else resource.singular
+    return {
+        "plural": resource.plural,
+        "singular": singular,
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "shortNames": list(resource.short_names),
+        "categories": [CATEGORY],
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    if column.description:
+        made["description"] = column.description
+    if column.priority:
+        made["priority"] = column.priority
+    return made
+
+
+def _root(resource: Resource[Any]) -> dict[str, Any]:
+    keep_unknown = resource.group == HARVESTER_GROUP
+    info = types.type_info(resource.type)
+    if not isinstance(info, types.StructType) or not issubclass(info.cls, Object):
+        raise TypeError(f"{resource.kind} is not an Object")
+    own = [field for field in info.fields if field.encode_name not in _ROOT_FIELDS]
+    properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type, keep_unknown) for field in own}
+    return _object(info, properties, [], keep_unknown)
+
+
+def _schema(info: types.Type, keep_unknown: bool) -> dict[str, Any]:
+    """The structural schema of a type. Raises TypeError for one that the wire format has no use for."""
+    match info:
+        case types.Metadata():
+            return _schema(info.type, keep_unknown) | (info.extra_json_schema or {})
+        case types.StructType():
+            return _struct(info, keep_unknown)
+        case types.UnionType():
+            return _optional(info, keep_unknown)
+        case types.DictType():
+            return {"type": "object", "additionalProperties": _schema(info.value_type, keep_unknown)}
+        case types.VarTupleType() | types.ListType():
+            return {
+                "type": "array",
+                "items": _schema(info.item_type, keep_unknown),
+                **_lengths(info, "Items"),
+            }
+        case types.StrType():
+            return {"type": "string", **_bounds(info), **_lengths(info, "Length")}
+        case types.IntType():
+            return {"type": "integer", "format": "int64", **_bounds(info)}
+        case types.FloatType():
+            return {"type": "number", **_bounds(info)}
+        case types.BoolType():
+            return {"type": "boolean"}
+        case types.LiteralType():
+            return {"type": "string", "enum": sorted(str(value) for value in info.values)}
+    raise TypeError(f"{info} has no structural schema")
+
+
+def _struct(info: types.StructType, keep_unknown: bool) -> dict[str, Any]:
+    if info.cls is ObjectMeta:
+        return {"type": "object"}
+    properties = {field.encode_name: _schema(field.type, keep_unknown) for field in info.fields}
+    required = [field.encode_name for field in info.fields if field.required]
+    return _object(info, properties, required, keep_unknown)
+
+
+def _object(
+    info: types.StructType, properties: dict[str, Any], required: list[str], keep_unknown: bool
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "object"}
+    if info.cls.__doc__:
+        made["description"] = _description(info)
+    made["properties"] = properties
+    if required:
+        made["required"] = required
+    if keep_unknown:
+        made["x-kubernetes-preserve-unknown-fields"] = True
+    return made
+
+
+def _description(info: types.StructType) -> str:
+    """The docstring on one line, with the fields named as on the wire."""
+    text = " ".join(inspect.cleandoc(info.cls.__doc__ or "").split())
+    for field in info.fields:
+        text = text.replace(f"`{field.name}`", f"`{field.encode_name}`")
+    return text
+
+
+def _optional(info: types.UnionType, keep_unknown: bool) -> dict[str, Any]:
+    others = [one for one in info.types if not isinstance(one, types.NoneType)]
+    if len(others) != 1:
+        raise TypeError(f"{info} has no structural schema: it is a union of more than a type and None")
+    made = _schema(others[0], keep_unknown)
+    return made | {"nullable": True} if len(info.types) > 1 else made
+
+
+def _bounds(info: types.StrType | types.IntType | types.FloatType) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, key in _BOUNDS.items():
+        value = getattr(info, name, None)
+        if value is None:
+            continue
+        made[key] = value
+        if name in ("gt", "lt"):
+            made[f"exclusive{key.capitalize()}"] = True
+    return made
+
+
+def _lengths(info: types.StrType | types.VarTupleType | types.ListType, what: str) -> dict[str, Any]:
+    bounds = {f"min{what}": info.min_length, f"max{what}": info.max_length}
+    return {key: value for key, value in bounds.items() if value is not None}
