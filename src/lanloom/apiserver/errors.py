@@ -16,8 +16,8 @@
     ├── InternalError          500
     └── Timeout                504
 
-`resource` below is the plural with its group (`vlanconfigs.network.harvesterhci.io`, or `pods`), `kind` the kind with
-its group (`VlanConfig.network.harvesterhci.io`).
+`resource` below is the plural with its group (`vlanconfigs.network.harvesterhci.io`, or `pods`), `kind` the kind
+with its group (`VlanConfig.network.harvesterhci.io`).
 """
 
 import json

@@ -1,7 +1,7 @@
 """Errors about single fields, worded as Kubernetes words them.
 
-They are values, not exceptions: validation collects many of them and the API server raises one Invalid with all. The
-wording (and Go's way of printing values) is part of the interface: people and programs read it.
+They are values, not exceptions: validation collects many of them and the API server raises one Invalid with all.
+The wording (and Go's way of printing values) is part of the interface: people and programs read it.
 """
 
 import json
@@ -40,7 +40,7 @@ _WITHOUT_VALUE = frozenset(
 
 
 class FieldError(Struct, frozen=True):
-    """One field that breaks a rule. `field` is a path as `spec.uplink.nics[0]`; `value` is what was found there."""
+    """One field that breaks a rule: `field` is a path as `spec.uplink.nics[0]`, `value` is what was found there."""
 
     type: FieldErrorType
     field: str
@@ -96,7 +96,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 def too_long(field: str, limit: int) -> FieldError:
     """A value is longer than `limit` bytes."""
-    return FieldError("FieldValueTooLong", field, None, f"may not be more than {limit} bytes")
+    return FieldError("FieldValueTooLong", field, None, f"must have at most {limit} bytes")
 
 
 def too_many(field: str, actual: int, limit: int) -> FieldError:
@@ -105,13 +105,13 @@ def too_many(field: str, actual: int, limit: int) -> FieldError:
 
 
 def go_value(value: Any) -> str:
-    """A value as Go prints it in such messages: numbers and booleans plain, text quoted, the rest as `%#v`."""
+    """A value as Go prints it in these messages: numbers and booleans plain, text quoted, others as `%#v`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, int | float):
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return repr(value).removesuffix(".0")
     return _go_syntax(value)
 
 

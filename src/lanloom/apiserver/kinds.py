@@ -1,7 +1,7 @@
 """What the API server serves: one `ServedKind` for each version of each resource.
 
-Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, validation and storage need not know which
-is which. Objects of all versions of a resource are stored together, in the version that `storage_version` names.
+Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, validation and storage need not know
+which is which. Objects of all versions of a resource are stored together.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -39,8 +39,8 @@ class ServedKind(Struct, frozen=True, kw_only=True):
 
     `group` is empty for the core group. `schema` is the openAPIV3Schema (None: anything goes, as for built-in kinds
     that are checked by code). `has_status` says that the status subresource is apart. `columns` are
-    additionalPrinterColumns as on the wire. `storage_version` is empty when it is this version. `storage` is False for
-    kinds that are answered and never kept (access reviews). `deprecated` carries the warning of a deprecated version.
+    additionalPrinterColumns as on the wire. `storage` is False for kinds that are answered and never kept (access
+    reviews). `deprecated` carries the warning of a deprecated version.
     """
 
     group: str
@@ -58,7 +58,6 @@ class ServedKind(Struct, frozen=True, kw_only=True):
     columns: tuple[Raw, ...] = ()
     builtin: bool = False
     storage: bool = True
-    storage_version: str = ""
     deprecated: str = ""
 
     @property
