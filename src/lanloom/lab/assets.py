@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -169,3 +170,22 @@ def uml_kernel(cache: Path, progress: Progress) -> UmlKernel:
             f"Remove {root}, then try again.",
         )
     return UmlKernel(root / "usr/bin/linux.uml", versions[0], versions[0].name)
+
+
+def main() -> int:
+    """Make all that the lab may need, ahead of time: `python -m lanloom.lab.assets`."""
+
+    def progress(line: str) -> None:
+        print(f"lab: {line}", file=sys.stderr, flush=True)
+
+    try:
+        private_tree(default_cache(), progress)
+        uml_kernel(default_cache(), progress)
+    except AssetError as error:
+        progress(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

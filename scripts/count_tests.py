@@ -1,0 +1,47 @@
+"""Print the closing line of `make test` from pytest's JUnit file: `N passed, N failed, N skipped`.
+
+Counted from the file and not from pytest's summary, whose words change with the outcome. No file, or one
+without tests, means that pytest itself broke down: that counts as one failure. So do errors in fixtures.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+ORDER = ("passed", "failed", "skipped")
+
+
+def outcome(case: ElementTree.Element) -> str:
+    """Return what became of one test case: one of ORDER."""
+    kinds = {child.tag for child in case}
+    if kinds & {"failure", "error"}:
+        return "failed"
+    return "skipped" if "skipped" in kinds else "passed"
+
+
+def count(results: Path) -> Counter[str]:
+    """Return the number of tests for each outcome; a test that fails twice (call and teardown) is one."""
+    try:
+        cases = list(ElementTree.parse(results).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        cases = []
+    if not cases:
+        return Counter(failed=1)
+    worst: dict[tuple[str | None, str | None], str] = {}
+    for case in cases:
+        name = (case.get("classname"), case.get("name"))
+        if worst.get(name) != "failed":
+            worst[name] = outcome(case)
+    return Counter(worst.values())
+
+
+def main() -> int:
+    """Print the line; return 1 if a test failed."""
+    counts = count(Path(sys.argv[1]))
+    print(", ".join(f"{counts[each]} {each}" for each in ORDER))
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Real servers for tests: what the embedded ones are compared with."""
