@@ -125,15 +125,52 @@ class CustomResourceDefinition(Object, frozen=True, kw_only=True):
     status: dict[str, Any] = {}
 
 
-NODES = Resource(group="", version="v1", kind="Node", plural="nodes", type=Node, namespaced=False, short_names=("no",), status=True)
-NAMESPACES = Resource(
-    group="", version="v1", kind="Namespace", plural="namespaces", type=Namespace, namespaced=False, short_names=("ns",), status=True
+NODES = Resource(
+    group="",
+    version="v1",
+    kind="Node",
+    plural="nodes",
+    type=Node,
+    namespaced=False,
+    short_names=("no",),
+    status=True,
 )
-EVENTS = Resource(group="", version="v1", kind="Event", plural="events", type=Event, namespaced=True, short_names=("ev",))
+NAMESPACES = Resource(
+    group="",
+    version="v1",
+    kind="Namespace",
+    plural="namespaces",
+    type=Namespace,
+    namespaced=False,
+    short_names=("ns",),
+    status=True,
+)
+EVENTS = Resource(
+    group="", version="v1", kind="Event", plural="events", type=Event, namespaced=True, short_names=("ev",)
+)
 SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", type=Secret, namespaced=True)
-CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", type=ConfigMap, namespaced=True, short_names=("cm",))
-PODS = Resource(group="", version="v1", kind="Pod", plural="pods", type=Pod, namespaced=True, short_names=("po",), status=True)
-LEASES = Resource(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", type=Lease, namespaced=True)
+CONFIG_MAPS = Resource(
+    group="",
+    version="v1",
+    kind="ConfigMap",
+    plural="configmaps",
+    type=ConfigMap,
+    namespaced=True,
+    short_names=("cm",),
+)
+PODS = Resource(
+    group="",
+    version="v1",
+    kind="Pod",
+    plural="pods",
+    type=Pod,
+    namespaced=True,
+    short_names=("po",),
+    status=True,
+)
+LEASES = Resource(
+    group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", type=Lease, namespaced=True
+)
 MUTATING_WEBHOOKS = Resource(
     group="admissionregistration.k8s.io",
     version="v1",

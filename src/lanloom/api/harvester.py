@@ -32,8 +32,8 @@ class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Attributes of the uplink. `mtu` 0 means the default of 1500; `txQLen` and `hardwareAddr` are left alone if unset."""
 
     mtu: Mtu = 0
-    txQLen: int = 0  # noqa: N815 - the name on the wire
-    hardwareAddr: str = ""  # noqa: N815 - the name on the wire
+    txQLen: int = 0
+    hardwareAddr: str = ""
 
 
 class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,8 +47,8 @@ class Uplink(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The NICs of a node that carry a cluster network, and how they are bound together."""
 
     nics: tuple[str, ...] = ()
-    linkAttributes: LinkAttributes = LinkAttributes()  # noqa: N815 - the name on the wire
-    bondOptions: BondOptions = BondOptions()  # noqa: N815 - the name on the wire
+    linkAttributes: LinkAttributes = LinkAttributes()
+    bondOptions: BondOptions = BondOptions()
 
 
 class VlanConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -69,7 +69,7 @@ class VlanConfig(Object, frozen=True, kw_only=True):
 class LocalArea(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A VLAN that the node carries, in Harvester's form."""
 
-    vlanID: int  # noqa: N815 - the name on the wire
+    vlanID: int
     cidr: str = ""
 
 

@@ -1,0 +1,1 @@
+"""VLAN networks: VLAN sub-interfaces with addresses on the nodes, from annotations on NetworkAttachmentDefinitions."""

@@ -1,0 +1,261 @@
+"""Codecs of the L3 annotations: what a user writes on a NAD, and what the manager writes on a ClusterNetwork.
+
+Everything that ends up in a root-owned file on a node passes through here, in the webhook and again in the agent. A
+parser either returns typed values or raises AnnotationError; nothing is passed on as it came.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Interface
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from lanloom.api import names
+from lanloom.api.meta import Key
+
+Mode = Literal["static", "dhcp"]
+
+VID_MIN, VID_MAX = 2, 4094
+"""VLAN ids that can carry node addresses: 1 is the bridges' default id, 0 and 4095 are reserved (IEEE 802.1Q)."""
+
+NODE_IP_MAP_MAX = 128 * 1024
+"""Longest node-ip-map in characters: about 3,000 nodes, and half of what Kubernetes allows for all annotations."""
+
+_VID = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+_CIDR = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}/[0-9]{1,2}", re.ASCII)
+_NODE_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
+
+_KEY_NAME_MAX = 63
+_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap")
+_LONGEST_KIND = max(len(kind) for kind in _KINDS)
+
+
+class AnnotationError(ValueError):
+    """An annotation that can't be used: which field, and what is allowed there."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class L3(Struct, frozen=True, kw_only=True):
+    """Node addresses on a VLAN. `addresses` maps node names to CIDRs and is empty unless `mode` is static."""
+
+    vid: int
+    mode: Mode
+    addresses: dict[str, str] = {}
+
+
+class L3Entry(NamedTuple):
+    """One network's L3 annotations on a ClusterNetwork as an agent reads them: the value, or why it can't be used."""
+
+    value: L3 | None
+    error: AnnotationError | None
+    vid: int
+    """The VLAN id where at least that can be read, else 0."""
+
+
+def quote(value: object, limit: int = 60) -> str:
+    """A value for a message: one line, printable, cut to `limit` characters."""
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def parse_vid(field: str, text: object, minimum: int = VID_MIN) -> int:
+    """A VLAN id written as a decimal number without sign, space or leading zero."""
+    if isinstance(text, str) and _VID.fullmatch(text) and minimum <= int(text) <= VID_MAX:
+        return int(text)
+    raise AnnotationError(
+        field, f"is {quote(text)}; it must be a VLAN id from {minimum} to {VID_MAX}, without leading zeros"
+    )
+
+
+def parse_connectivity(text: str | None) -> bool:
+    """`l3-connectivity`: absent and "false" mean no node addresses."""
+    if text is None or text == "false":
+        return False
+    if text == "true":
+        return True
+    raise AnnotationError(names.L3_CONNECTIVITY, f'is {quote(text)}; it must be "true" or "false"')
+
+
+def parse_mode(field: str, text: str | None) -> Mode:
+    """`mode`: how the nodes get their addresses."""
+    match text:
+        case "static":
+            return "static"
+        case "dhcp":
+            return "dhcp"
+        case None:
+            raise AnnotationError(field, 'is missing; it must be "static" or "dhcp"')
+        case _:
+            raise AnnotationError(field, f'is {quote(text)}; it must be "static" or "dhcp"')
+
+
+def parse_cidr(field: str, text: object) -> IPv4Interface:
+    """A host's IPv4 address with its prefix length, such as 192.168.1.10/24."""
+    wrong = f"is {quote(text)}; it must be an IPv4 address with a prefix length, such as 192.168.1.10/24"
+    if not (isinstance(text, str) and _CIDR.fullmatch(text)):
+        raise AnnotationError(field, wrong)
+    try:
+        address = IPv4Interface(text)
+    except ValueError:
+        raise AnnotationError(field, wrong) from None
+    if (
+        address.is_multicast
+        or address.is_loopback
+        or address.is_unspecified
+        or address.is_reserved
+        or not address.network.prefixlen
+    ):
+        raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a node")
+    if address.network.prefixlen < 31:
+        if address.ip == address.network.network_address:
+            raise AnnotationError(
+                field, f"is {quote(text)}, the network address of its subnet; choose a host address"
+            )
+        if address.ip == address.network.broadcast_address:
+            raise AnnotationError(
+                field, f"is {quote(text)}, the broadcast address of its subnet; choose a host address"
+            )
+    return address
+
+
+def parse_node_name(field: str, text: str) -> str:
+    """A Kubernetes node name (DNS-1123 subdomain)."""
+    if not _NODE_NAME.fullmatch(text):
+        raise AnnotationError(
+            field, f"has the key {quote(text)}; keys must be node names (lower-case letters, digits, - and .)"
+        )
+    return text
+
+
+def parse_node_ip_map(field: str, text: str | None) -> dict[str, str]:
+    """A JSON object of node name → CIDR: distinct addresses of one subnet. White space between tokens is allowed."""
+    example = '{"node1": "192.168.1.10/24"}'
+    if text is None:
+        raise AnnotationError(
+            field, f"is missing; mode static needs a JSON object of node name to address, such as {example}"
+        )
+    if len(text) > NODE_IP_MAP_MAX:
+        raise AnnotationError(field, f"has {len(text)} characters; at most {NODE_IP_MAP_MAX} are allowed")
+    try:
+        pairs = json.loads(text, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError):
+        raise AnnotationError(field, f"is not valid JSON; it must be an object such as {example}") from None
+    if not isinstance(pairs, _Pairs):
+        raise AnnotationError(field, f"must be a JSON object of node name to address, such as {example}")
+    if not pairs:
+        raise AnnotationError(field, f"is empty; mode static needs one address per node, such as {example}")
+    return _addresses(field, pairs)
+
+
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object as its pairs, so that a repeated key is seen."""
+
+
+def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
+    seen: dict[str, IPv4Interface] = {}
+    for key, value in pairs:
+        node = parse_node_name(field, key)
+        if node in seen:
+            raise AnnotationError(field, f"names node {quote(node)} twice")
+        address = parse_cidr(f"{field}[{quote(node)}]", value)
+        for other, taken in seen.items():
+            if taken.ip == address.ip:
+                raise AnnotationError(field, f"gives {address.ip} to both {quote(other)} and {quote(node)}")
+            if taken.network != address.network:
+                raise AnnotationError(
+                    field,
+                    f"has addresses of two subnets ({taken.network} and {address.network}); all must be of one",
+                )
+        seen[node] = address
+    return {node: str(address) for node, address in seen.items()}
+
+
+def network_suffix(nad: Key) -> str:
+    """What tells one NAD's annotations on a ClusterNetwork from another's: `<namespace>-<name>`.
+
+    Where that would be ambiguous (a dash in the namespace) or too long for an annotation key, a hash follows after an
+    underscore, which no Kubernetes name contains; so two NADs never share a suffix.
+    """
+    plain = f"{nad.namespace}-{nad.name}"
+    longest = _KEY_NAME_MAX - _LONGEST_KIND - 1
+    if "-" not in nad.namespace and len(plain) <= longest:
+        return plain
+    digest = hashlib.sha256(f"{nad.namespace}/{nad.name}".encode()).hexdigest()[:10]
+    return f"{plain[: longest - 11]}_{digest}"
+
+
+def is_l3_key(key: str) -> bool:
+    """Whether an annotation key of a ClusterNetwork is one of the L3 keys that the manager owns."""
+    return any(key.startswith(f"{names.PREFIX}{kind}-") for kind in _KINDS)
+
+
+def suffix_of_key(key: str) -> str:
+    """The suffix of an L3 key."""
+    name = key.removeprefix(names.PREFIX)
+    return next(name.removeprefix(f"{kind}-") for kind in _KINDS if name.startswith(f"{kind}-"))
+
+
+def encode(nad: Key, value: L3) -> dict[str, str]:
+    """The annotations that carry a NAD's L3 configuration on its ClusterNetwork."""
+    suffix = network_suffix(nad)
+    annotations = {
+        f"{names.PREFIX}l3connectivity-{suffix}": "true",
+        f"{names.PREFIX}vlan-id-{suffix}": str(value.vid),
+        f"{names.PREFIX}mode-{suffix}": value.mode,
+    }
+    if value.mode == "static":
+        annotations[f"{names.PREFIX}ipmap-{suffix}"] = json.dumps(value.addresses, sort_keys=True)
+    return annotations
+
+
+def decode(annotations: Mapping[str, str]) -> dict[str, L3Entry]:
+    """Every network's L3 configuration by suffix, each valid or with its error; switched-off ones are left out.
+
+    The source design's own keys, whose suffix is the bare name (but `<namespace>-<name>` for the map), are read too.
+    """
+    prefix = f"{names.PREFIX}l3connectivity-"
+    suffixes = sorted(key.removeprefix(prefix) for key in annotations if key.startswith(prefix))
+    entries = {}
+    for suffix in suffixes:
+        entry = _decode_one(annotations, suffix, suffixes)
+        if entry is not None:
+            entries[suffix] = entry
+    return entries
+
+
+def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> L3Entry | None:
+    vid = 0
+    try:
+        if not parse_connectivity(annotations[f"{names.PREFIX}l3connectivity-{suffix}"]):
+            return None
+        vid_field = f"{names.PREFIX}vlan-id-{suffix}"
+        vid = parse_vid(vid_field, annotations.get(vid_field))
+        mode_field = f"{names.PREFIX}mode-{suffix}"
+        mode = parse_mode(mode_field, annotations.get(mode_field))
+        addresses = {}
+        if mode == "static":
+            map_field = _map_field(annotations, suffix, suffixes)
+            addresses = parse_node_ip_map(map_field, annotations.get(map_field))
+    except AnnotationError as error:
+        return L3Entry(None, error, vid)
+    return L3Entry(L3(vid=vid, mode=mode, addresses=addresses), None, vid)
+
+
+def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:
+    field = f"{names.PREFIX}ipmap-{suffix}"
+    if field in annotations:
+        return field
+    prefix = f"{names.PREFIX}ipmap-"
+    for key in sorted(annotations):
+        if key.startswith(prefix) and key.endswith(f"-{suffix}") and key.removeprefix(prefix) not in suffixes:
+            return key
+    return field

@@ -1,0 +1,18 @@
+"""The JSON merge patch between two values, because objects are patched and never written back whole."""
+
+from typing import Any
+
+Raw = dict[str, Any]
+
+
+def merge_diff(old: Raw, new: Raw) -> Raw:
+    """The RFC 7386 patch that turns `old` into `new`: changed members, and null for those that go. Empty if equal."""
+    patch: Raw = dict.fromkeys(sorted(old.keys() - new.keys()))
+    for key, value in new.items():
+        before = old.get(key)
+        if key in old and before == value:
+            continue
+        patch[key] = (
+            merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        )
+    return patch

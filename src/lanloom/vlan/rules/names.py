@@ -1,0 +1,58 @@
+"""The names that Lanloom gives on a node. Equal input gives equal names, on every run and every node."""
+
+import hashlib
+import re
+import uuid
+
+from lanloom.api import names
+
+_NAMESPACE = uuid.UUID("6c0f7a7e-5d1c-5b55-9a0b-3a4f0e6b2d11")
+_PROFILE = re.compile(r"(?P<cluster_network>.+)-vlan(?P<vid>[1-9][0-9]{0,3})\.nmconnection")
+_LABEL_MAX = 63
+
+
+def _hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def interface_name(cluster_network: str, vid: int) -> str:
+    """The VLAN sub-interface: `<cn>-br.<vid>` where that fits a link's 15 characters, else `<cn cut>-<hash>.<vid>`.
+
+    NetworkManager would cut a longer name silently, so that two networks could get the same one.
+    """
+    name = f"{names.bridge_name(cluster_network)}.{vid}"
+    if len(name) <= names.LINK_NAME_MAX:
+        return name
+    tail = f"-{_hash(cluster_network, 4)}.{vid}"
+    return cluster_network[: names.LINK_NAME_MAX - len(tail)] + tail
+
+
+def profile_id(cluster_network: str, vid: int) -> str:
+    """The connection id of a profile, and the stem of its file."""
+    return f"{cluster_network}-vlan{vid}"
+
+
+def profile_file(cluster_network: str, vid: int) -> str:
+    """The file of a profile."""
+    return f"{profile_id(cluster_network, vid)}.nmconnection"
+
+
+def parse_profile_file(name: str) -> tuple[str, int] | None:
+    """The cluster network and VLAN id that a profile's file name tells, or None for a name of another form."""
+    match = _PROFILE.fullmatch(name)
+    return (match["cluster_network"], int(match["vid"])) if match else None
+
+
+def profile_uuid(cluster: str, node: str, cluster_network: str, vid: int) -> str:
+    """The UUID of a profile: version 5 of cluster, node, cluster network and VLAN id."""
+    return str(uuid.uuid5(_NAMESPACE, "\0".join((cluster, node, cluster_network, str(vid)))))
+
+
+def vlan_status_name(cluster_network: str, node: str) -> str:
+    """The VlanStatus of a cluster network on a node: `<cn>-<node>-<hash>`."""
+    return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"
+
+
+def node_label(node: str) -> str:
+    """A node's name as the value of a label: cut with a hash where it is longer than a label may be."""
+    return node if len(node) <= _LABEL_MAX else f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{_hash(node, 8)}"

@@ -1,0 +1,226 @@
+"""From what a node has to what it should have: only the difference, in an order that is safe to stop anywhere.
+
+Profiles that go are removed first (NetworkManager then removes the sub-interface), links change next, and new
+profiles are written last, when their bridge is there.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from lanloom.node.ports import Link, LinkState
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMaster,
+)
+from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
+from lanloom.vlan.rules.desired import NodeNetwork, Problem
+from lanloom.vlan.rules.names import interface_name, parse_profile_file, profile_file
+
+_DEFAULT_ID: VlanIds = ((1, 1),)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What to do, in the order of the fields.
+
+    `steps` come in groups by cluster network (the last, "", removes what nothing wants any more), so that one that
+    fails does not hold up the others. `problems` maps cluster networks to what stood in the way of a plan. `forget`
+    are profiles without a file whose sub-interface is still there: NetworkManager was not told of the removal.
+    """
+
+    remove_files: tuple[str, ...] = ()
+    forget: tuple[str, ...] = ()
+    steps: tuple[tuple[str, tuple[LinkStep, ...]], ...] = ()
+    write_files: tuple[tuple[str, bytes], ...] = ()
+    problems: dict[str, tuple[Problem, ...]] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether the node already is as it should be."""
+        return not (self.remove_files or self.forget or self.steps or self.write_files)
+
+
+def plan(wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes]) -> Plan:
+    """The difference between what is wanted and what the kernel and the profile directory have."""
+    groups: dict[str, tuple[LinkStep, ...]] = {}
+    problems: dict[str, tuple[Problem, ...]] = {}
+    for network in wanted:
+        obstacles = _obstacles(network, observed)
+        if not any(problem.keep for problem in obstacles):
+            groups[network.cluster_network] = _network_steps(
+                network, observed, {item.network for item in obstacles}
+            )
+        if obstacles:
+            problems[network.cluster_network] = obstacles
+    groups[""], busy = _leftovers(wanted, observed)
+    return Plan(
+        remove_files=_files_to_remove(wanted, files),
+        forget=_profiles_to_forget(wanted, observed, files),
+        steps=tuple((name, steps) for name, steps in groups.items() if steps),
+        write_files=_files_to_write(wanted, files),
+        problems=problems | busy,
+    )
+
+
+def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:
+    keep = {item.file for network in wanted for item in network.interfaces}
+    frozen = {network.cluster_network: kept_ids(network) for network in wanted}
+    gone = []
+    for name in sorted(set(files) - keep):
+        owner = parse_profile_file(name)
+        kept = frozen.get(owner[0], frozenset()) if owner else frozenset()
+        if not (kept is None or (owner and owner[1] in kept)):
+            gone.append(name)
+    return tuple(gone)
+
+
+def _profiles_to_forget(
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes]
+) -> tuple[str, ...]:
+    """Sub-interfaces on bridges of ours, of the name that a profile of ours gives, without such a profile."""
+    frozen = {network.cluster_network: kept_ids(network) for network in wanted}
+    keep = {item.name for network in wanted for item in network.interfaces}
+    names = []
+    for name, link in sorted(observed.links.items()):
+        parent = observed.links.get(link.parent)
+        if link.kind != "vlan" or name in keep or parent is None or not parent.ours:
+            continue
+        cluster_network = parent.name.removesuffix("-br")
+        kept = frozen.get(cluster_network, frozenset())
+        file = profile_file(cluster_network, link.vlan_id)
+        ours = name == interface_name(cluster_network, link.vlan_id)
+        if ours and file not in files and kept is not None and link.vlan_id not in kept:
+            names.append(file)
+    return tuple(names)
+
+
+def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
+    """The VLAN ids of which nothing may be taken away, because what is wanted of them can't be read; None for all."""
+    kept = {problem.vid for problem in network.problems if problem.keep}
+    return None if 0 in kept else frozenset(kept)
+
+
+def _files_to_write(
+    wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]
+) -> tuple[tuple[str, bytes], ...]:
+    return tuple(
+        (item.file, item.content)
+        for network in wanted
+        for item in network.interfaces
+        if files.get(item.file) != item.content
+    )
+
+
+def _obstacles(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
+    """What forbids to build the uplink (`keep`), or a NIC of it (its name in `network`)."""
+    for name in (network.bridge, network.bond):
+        link = observed.links.get(name)
+        if link is not None and not link.ours:
+            message = f"the link {name} exists and was not made by Lanloom; rename or remove it"
+            return (Problem(vid=0, network=name, reason="ForeignLink", message=message, keep=True),)
+    problems = [problem for nic in network.nics if (problem := _nic_problem(nic, network, observed))]
+    if not network.nics:
+        problems.append(
+            _uplink_problem(
+                "", "UplinkMissing", f"VlanConfig {network.vlan_config} names no NIC in spec.uplink.nics"
+            )
+        )
+    return tuple(problems)
+
+
+def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem | None:
+    link = observed.links.get(nic)
+    if link is None:
+        return _uplink_problem(
+            nic, "UplinkMissing", f"the NIC {nic} of VlanConfig {network.vlan_config} does not exist"
+        )
+    if link.master == network.bond:
+        return None
+    if link.master:
+        return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} already belongs to {link.master}")
+    if nic in observed.default_route_links:
+        return _uplink_problem(
+            nic,
+            "UplinkInUse",
+            f"the NIC {nic} carries the node's default route; taking it would cut the node off",
+        )
+    if link.addresses:
+        return _uplink_problem(
+            nic, "UplinkInUse", f"the NIC {nic} has the address {link.addresses[0]}; remove it first"
+        )
+    return None
+
+
+def _uplink_problem(nic: str, reason: str, message: str) -> Problem:
+    return Problem(vid=0, network=nic, reason=reason, message=message)
+
+
+def _network_steps(network: NodeNetwork, observed: LinkState, unusable: set[str]) -> tuple[LinkStep, ...]:
+    links = observed.links
+    bond, bridge = links.get(network.bond), links.get(network.bridge)
+    steps: list[LinkStep] = []
+    if bond is None or not _bond_fits(bond, network):
+        steps.append(EnsureBond(name=network.bond, mode=network.mode, miimon=network.miimon, mtu=network.mtu))
+    members = {name for name, link in links.items() if link.master == network.bond}
+    steps += [SetMaster(link=name, master="") for name in sorted(members - set(network.nics))]
+    steps += [
+        SetMaster(link=nic, master=network.bond) for nic in network.nics if nic not in members | unusable
+    ]
+    if bridge is None or not (bridge.up and bridge.vlan_filtering and bridge.mtu == network.mtu):
+        steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
+    if bond is None or bond.master != network.bridge:
+        steps.append(SetMaster(link=network.bond, master=network.bridge))
+    kept = kept_ids(network)
+    attached = bond is not None and bond.master == network.bridge
+    has = bond.vlans if bond is not None and attached else ()
+    steps += _vlan_steps(network.bond, has, network.uplink_ids, kept, self_=False)
+    steps += _vlan_steps(
+        network.bridge, bridge.self_vlans if bridge else (), network.bridge_ids, kept, self_=True
+    )
+    return tuple(steps)
+
+
+def _bond_fits(bond: Link, network: NodeNetwork) -> bool:
+    return bond.up and (bond.bond_mode, bond.bond_miimon, bond.mtu) == (
+        network.mode,
+        network.miimon,
+        network.mtu,
+    )
+
+
+def _vlan_steps(
+    link: str, has: VlanIds, wants: VlanIds, kept: frozenset[int] | None, *, self_: bool
+) -> Iterable[LinkStep]:
+    if missing := subtract(wants, has):
+        yield AddVlans(link=link, ids=missing, self_=self_)
+    surplus = subtract(subtract(has, wants), _DEFAULT_ID)
+    if kept is not None and (surplus := subtract(surplus, vlan_ids(kept))):
+        yield RemoveVlans(link=link, ids=surplus, self_=self_)
+
+
+def _leftovers(
+    wanted: tuple[NodeNetwork, ...], observed: LinkState
+) -> tuple[tuple[LinkStep, ...], dict[str, tuple[Problem, ...]]]:
+    """Links of ours that nothing wants any more. A bridge that still has somebody's port stays."""
+    needed = {name for network in wanted for name in (network.bridge, network.bond)}
+    surplus = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
+    gone = {link.name for link in surplus}
+    steps: list[LinkStep] = []
+    problems: dict[str, tuple[Problem, ...]] = {}
+    for bridge in (link for link in surplus if link.kind == "bridge"):
+        ports = sorted(
+            name for name, link in observed.links.items() if link.master == bridge.name and name not in gone
+        )
+        if ports:
+            message = f"the bridge {bridge.name} is no longer wanted but still has the port {ports[0]}; stop what uses it"
+            problem = Problem(vid=0, network=bridge.name, reason="BridgeInUse", message=message, keep=True)
+            problems[bridge.name.removesuffix("-br")] = (problem,)
+        else:
+            steps.append(DeleteLink(name=bridge.name))
+    steps += [DeleteLink(name=link.name) for link in surplus if link.kind != "bridge"]
+    return tuple(steps), problems
