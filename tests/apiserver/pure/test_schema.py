@@ -1,0 +1,168 @@
+"""Schemas prune, fill in and refuse what Kubernetes prunes, fills in and refuses, in its words."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanloom.api.crds import manifests
+from lanloom.apiserver.schema import CompiledSchema, check_structural
+
+GOLDEN = Path(__file__).parents[2] / "golden/apiserver"
+
+VALIDATIONS = [
+    pytest.param(case["schema"], value, expected, id=f"{case['name']}-{index}")
+    for case in yaml.safe_load((GOLDEN / "schema_validation.yaml").read_text())
+    for index, (value, *expected) in enumerate(case["values"])
+]
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("xy", max_size=3),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(KEYS, VALUES)
+LEAVES = st.sampled_from(
+    [
+        {"type": "string", "default": "x"},
+        {"type": "integer", "minimum": 0},
+        {"type": "boolean", "nullable": True},
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    ]
+)
+SCHEMAS = st.dictionaries(
+    KEYS,
+    st.recursive(
+        LEAVES,
+        lambda below: (
+            st.builds(
+                lambda properties: {"type": "object", "properties": properties, "default": {}},
+                st.dictionaries(KEYS, below),
+            )
+            | st.builds(lambda items: {"type": "array", "items": items}, below)
+            | st.builds(lambda others: {"type": "object", "additionalProperties": others}, below)
+        ),
+        max_leaves=8,
+    ),
+).map(lambda properties: {"type": "object", "properties": properties})
+
+
+@pytest.mark.parametrize(("schema", "value", "expected"), VALIDATIONS)
+def test_validation(schema: dict[str, Any], value: Any, expected: list[str]) -> None:
+    """Every rule that a value breaks is named with its field, in the order of the schema."""
+    assert [str(error) for error in CompiledSchema(schema).validate(value)] == expected
+
+
+@pytest.mark.parametrize("case", yaml.safe_load((GOLDEN / "structural.yaml").read_text()), ids=str)
+def test_structural(case: list[Any]) -> None:
+    """A schema that isn't structural is refused with the place and the reason."""
+    schema, *expected = case
+    assert [str(error) for error in check_structural(schema, "s")] == expected
+
+
+@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
+def test_own_schemas_are_structural(crd: dict[str, Any]) -> None:
+    """The CRDs that Lanloom brings along keep the rules of structural schemas."""
+    assert not check_structural(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "s")
+
+
+def test_pruning_names_what_it_removes() -> None:
+    """Unknown fields go, with their paths told; type, metadata and what the schema keeps stay."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"a": {"type": "string"}}},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            "map": {"type": "object", "additionalProperties": {"type": "object"}},
+            "free": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "properties": {"known": {"type": "object"}},
+            },
+            "pod": {
+                "type": "object",
+                "x-kubernetes-embedded-resource": True,
+                "properties": {"spec": {"type": "object"}},
+            },
+        },
+    }
+    obj = {
+        "apiVersion": "v1",
+        "metadata": {"anything": 1},
+        "spec": {"a": "x", "b": 1},
+        "list": [{"a": "x"}, {"c": 2}],
+        "map": {"k": {"x": 1}},
+        "free": {"any": {"thing": 1}, "known": {"x": 1}},
+        "pod": {"kind": "Pod", "metadata": {"name": "a"}, "status": {}},
+        "other": 1,
+    }
+    removed = CompiledSchema(schema).prune(obj)
+    assert sorted(removed) == ["free.known.x", "list[1].c", "map.k.x", "other", "pod.status", "spec.b"]
+    assert obj == {
+        "apiVersion": "v1",
+        "metadata": {"anything": 1},
+        "spec": {"a": "x"},
+        "list": [{"a": "x"}, {}],
+        "map": {"k": {}},
+        "free": {"any": {"thing": 1}, "known": {}},
+        "pod": {"kind": "Pod", "metadata": {"name": "a"}},
+    }
+
+
+def test_defaults() -> None:
+    """Absent fields and disallowed nulls get defaults, nested ones too, and no object shares them."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "s": {"type": "string", "default": "x"},
+            "n": {"type": "string", "nullable": True, "default": "y"},
+            "o": {
+                "type": "object",
+                "default": {},
+                "properties": {"l": {"type": "array", "items": {"type": "string"}, "default": []}},
+            },
+            "z": {"type": "string"},
+        },
+    }
+    compiled = CompiledSchema(schema)
+    first: dict[str, Any] = {"s": None, "n": None, "z": None}
+    compiled.default(first)
+    assert first == {"s": "x", "n": None, "o": {"l": []}}
+    first["o"]["l"].append("changed")
+    second: dict[str, Any] = {}
+    compiled.default(second)
+    assert second == {"s": "x", "n": "y", "o": {"l": []}}
+
+
+@given(SCHEMAS, OBJECTS)
+def test_pruning_twice_is_pruning_once(schema: dict[str, Any], obj: dict[str, Any]) -> None:
+    """What pruning leaves, it leaves again."""
+    compiled = CompiledSchema(schema)
+    compiled.prune(obj)
+    once = copy.deepcopy(obj)
+    assert compiled.prune(obj) == []
+    assert obj == once
+
+
+@given(SCHEMAS, OBJECTS)
+def test_defaulting_twice_is_defaulting_once(schema: dict[str, Any], obj: dict[str, Any]) -> None:
+    """What defaulting leaves, it leaves again, and it adds nothing that pruning removes."""
+    compiled = CompiledSchema(schema)
+    compiled.prune(obj)
+    compiled.default(obj)
+    once = copy.deepcopy(obj)
+    assert compiled.prune(obj) == []
+    compiled.default(obj)
+    assert obj == once
+
+
+@given(SCHEMAS, OBJECTS)
+def test_validation_never_fails_itself(schema: dict[str, Any], obj: dict[str, Any]) -> None:
+    """Whatever the object, the answer is a list of errors that each name a field, and the object is unchanged."""
+    before = copy.deepcopy(obj)
+    assert all(error.field for error in CompiledSchema(schema).validate(obj))
+    assert obj == before
