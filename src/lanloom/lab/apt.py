@@ -46,10 +46,14 @@ def run(
         stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            if progress and line.startswith("I: "):
-                progress(line[3:].strip())
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if progress and line.startswith("I: "):
+                    progress(line[3:].strip())
+        except BaseException:
+            process.kill()
+            raise
     if process.returncode != 0:
         end = "".join(lines[-15:]).strip()
         raise AssetError(f"{command[0]} failed (exit status {process.returncode}):\n{end}", remedy)

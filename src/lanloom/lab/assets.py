@@ -70,16 +70,21 @@ def publish(target: Path, make: Callable[[Path], None], progress: Progress) -> P
         if target.exists():
             return target
         for stale in target.parent.glob(f".partial-{target.name}-*"):
-            shutil.rmtree(stale, ignore_errors=True)
+            _remove(stale)
         partial = Path(tempfile.mkdtemp(prefix=f".partial-{target.name}-", dir=target.parent))
         try:
             partial.chmod(0o755)
             make(partial)
             partial.rename(target)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
             raise
     return target
+
+
+def _remove(directory: Path) -> None:
+    # Not shutil.rmtree: if something is still mounted below, what is there is not ours to remove.
+    run(["rm", "-rf", "--one-file-system", directory], f"Remove {directory} by hand, then try again.")
 
 
 @contextmanager
@@ -114,6 +119,7 @@ def _make_tree(cache: Path, partial: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{partial.name}-sources-", dir=partial.parent) as directory:
         run(
             [
+                *_containment(Path(directory)),
                 "mmdebstrap",
                 "--variant=apt",
                 f"--include={','.join(TREE_PACKAGES)}",
@@ -125,6 +131,15 @@ def _make_tree(cache: Path, partial: Path, progress: Progress) -> None:
             f"Check the network and the free space in {cache} (500 MB), then try again.",
             progress=progress,
         )
+
+
+def _containment(scratch: Path) -> list[str]:
+    # A root's mmdebstrap mounts /proc, /sys and /dev/shm into the tree. In namespaces of its own they and its
+    # children vanish with it if it is killed; on the host they would remain, below a directory that is going to
+    # be removed. Anybody else's makes such namespaces by itself.
+    if os.geteuid() != 0:
+        return []
+    return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "env", f"TMPDIR={scratch}"]
 
 
 def _source_files(directory: Path) -> list[Path]:
