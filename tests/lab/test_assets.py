@@ -187,6 +187,33 @@ def test_the_kernel_comes_with_its_modules() -> None:
         assert f"/{name}.ko:" in modules
 
 
+INIT = """#!/bin/sh
+mount -t proc proc /proc && mkdir -p /run/modules /run/links/lib/modules
+mount -t hostfs none /run/modules -o "$MODULES"
+ln -s /run/modules "/run/links/lib/modules/$(uname -r)"
+modprobe -d /run/links -a overlay bridge 8021q dummy veth vxlan macvtap bonding &&
+    ip link add br0 type bridge vlan_filtering 1 && ip link add link br0 name br0.7 type vlan id 7 &&
+    ! touch /etc/written 2>/dev/null && ip -d link show br0 >/run/share/result
+halt -f
+"""
+
+
+@pytest.mark.lab
+def test_the_kernel_boots_from_the_read_only_tree(tmp_path: Path) -> None:
+    """The kernel has what the lab is for, and nothing can be written into the cached tree."""
+    tree = assets.private_tree(assets.default_cache(), silent)
+    kernel = assets.uml_kernel(assets.default_cache(), silent)
+    (tmp_path / "init").write_text(INIT)
+    (tmp_path / "init").chmod(0o755)
+    start = "mount -t tmpfs t /run; mkdir /run/share; mount -t hostfs h /run/share -o $SHARE; exec /run/share/init"
+    command = (
+        f"{kernel.binary} mem=256M root=/dev/root rootfstype=hostfs rootflags={tree} ro con=null con0=null quiet "
+        f"uml_dir={tmp_path}/ MODULES={kernel.modules} SHARE={tmp_path} init=/bin/sh -- -c"
+    )
+    apt.run([*command.split(), f'"{start}"'], "")
+    assert "vlan_filtering 1" in (tmp_path / "result").read_text()
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait for another process, ten seconds at most."""
     deadline = time.monotonic() + 10
