@@ -1,0 +1,38 @@
+"""The agent process: one node's links, profiles and NetworkManager, kept as the cluster's objects say."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from lanloom.api import names
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
+from lanloom.api.multus import NADS
+from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from lanloom.kube.ports import Client
+from lanloom.node.ports import Host
+from lanloom.vlan.agent import AgentInformers, VlanAgent
+from lanloom.vlan.rules.names import node_label
+
+
+def agent_informers(client: Client, node: str, rng: random.Random) -> AgentInformers:
+    """What an agent watches: networks and their uplinks, NADs of a cluster network, its own node's reports."""
+    return AgentInformers(
+        cluster_networks=Informer(client, CLUSTER_NETWORKS, rng=rng),
+        configs=Informer(client, VLAN_CONFIGS, rng=rng),
+        nads=Informer(client, NADS, rng=rng, labels=names.CLUSTER_NETWORK_LABEL),
+        statuses=Informer(client, VLAN_STATUSES, rng=rng, labels=f"{names.NODE_LABEL}={node_label(node)}"),
+    )
+
+
+async def run_agent(
+    client: Client, host: Host, *, cluster: str, now: Callable[[], float], rng: random.Random
+) -> None:
+    """Runs a node's agent until cancelled."""
+    informers = agent_informers(client, host.name, rng)
+    agent = VlanAgent(client, host, informers, cluster=cluster, now=now, rng=rng)
+    async with asyncio.TaskGroup() as group:
+        for informer in informers.all():
+            group.create_task(informer.run())
+        await all_synced(informers.all())
+        freeze_memory()
+        group.create_task(agent.run())

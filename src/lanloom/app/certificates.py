@@ -1,0 +1,114 @@
+"""Self-signed certificates for servers that only Lanloom and an API server talk to.
+
+A bundle holds a CA of its own and one server certificate. The CA's private key is dropped as soon as it has signed:
+nobody can issue more under it, and a renewed bundle is a new CA.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
+
+LIFETIME_DAYS = 365
+RENEWAL_DAYS = 60
+"""A bundle with fewer days left is renewed."""
+
+_CLOCK_SKEW = timedelta(hours=1)
+
+
+class Bundle(Struct, frozen=True):
+    """PEM texts: the CA's certificate, the server's certificate, the server's private key."""
+
+    ca: bytes
+    certificate: bytes
+    key: bytes
+
+
+def issue(names: Sequence[str], now: float) -> Bundle:
+    """A bundle for a server that is reached under `names` (host names or IP addresses)."""
+    start = datetime.fromtimestamp(now, UTC)
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = _name(f"Lanloom CA {int(now)}")
+    ca = (
+        _builder(ca_name, ca_name, ca_key.public_key(), start)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    certificate = (
+        _builder(_name(names[0][:64]), ca_name, key.public_key(), start)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
+        .sign(ca_key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Bundle(_pem(ca), _pem(certificate), private)
+
+
+def expires(certificate: bytes) -> float:
+    """When a PEM certificate ends, in seconds since the epoch. Raises ValueError for anything else."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+
+
+def due(certificate: bytes, now: float) -> bool:
+    """Whether a certificate must be renewed, which holds for one that can't be read too."""
+    try:
+        return expires(certificate) - now < RENEWAL_DAYS * 86_400
+    except ValueError:
+        return True
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - _CLOCK_SKEW)
+        .not_valid_after(start + timedelta(days=LIFETIME_DAYS))
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

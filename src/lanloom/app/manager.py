@@ -1,0 +1,205 @@
+"""The manager process: informers and webhooks on every replica, controllers on the leader."""
+
+import asyncio
+import base64
+import contextlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from lanloom.api.core import (
+    MUTATING_WEBHOOKS,
+    NODES,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Node,
+    Secret,
+    WebhookConfiguration,
+)
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.app.certificates import Bundle, due, issue
+from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
+from lanloom.kube.election import Elector
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from lanloom.kube.ports import Client
+from lanloom.vlan.admission import MUTATED, VALIDATED, StoreWorld, VlanAdmission
+from lanloom.vlan.manager import VlanManager, vlan_informers
+
+log = structlog.get_logger(__name__)
+
+SECRET_NAME = "lanloom-webhook"
+SERVICE_NAME = "lanloom-webhook"
+LEASE_NAME = "lanloom-manager"
+
+REGISTRATION_CHECK_SECONDS = 60.0
+
+
+class ManagerSettings(Struct, frozen=True, kw_only=True):
+    """How a manager runs.
+
+    `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
+    server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace.
+    """
+
+    identity: str
+    host: str = "0.0.0.0"
+    port: int = 9443
+    local: bool = False
+
+
+class Manager:
+    """One replica. Construct, then `run`; `ready` is set when its webhooks answer from a complete view."""
+
+    def __init__(
+        self, client: Client, settings: ManagerSettings, *, now: Callable[[], float], rng: random.Random
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._now = now
+        self._rng = rng
+        self.ready = asyncio.Event()
+        nodes: Informer[Node] = Informer(client, NODES, rng=rng)
+        self._vlan = vlan_informers(client, nodes, rng)
+        self._informers = self._vlan.all()
+        self._secrets: Informer[Secret] = Informer(
+            client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
+        )
+        recorder = Recorder(client, "lanloom-manager", settings.identity, now=now, rng=rng)
+        self._vlan_manager = VlanManager(client, self._vlan, recorder, now=now, rng=rng)
+        self._synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in (*self._informers, self._secrets):
+                group.create_task(informer.run())
+            await all_synced((*self._informers, self._secrets))
+            freeze_memory()
+            self._synced.set()
+            server = await self._serve_webhooks(group)
+            group.create_task(self._lead_in_turn(server))
+
+    async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
+        app = webhook_app([VlanAdmission(StoreWorld(self._vlan))], self._synced.is_set)
+        bundle = await self._bundle()
+        server = TlsServer(app, self._settings.host, self._settings.port, bundle)
+        self._secrets.on_change(lambda _old, new: server.use(_bundle_of(new)) if new is not None else None)
+        group.create_task(server.run())
+        await server.started()
+        return server
+
+    async def _lead_in_turn(self, server: TlsServer) -> None:
+        elector = Elector(
+            self._client, LANLOOM_NAMESPACE, LEASE_NAME, self._settings.identity, now=self._now, rng=self._rng
+        )
+        await elector.run(lambda: self._lead(server))
+
+    async def _lead(self, server: TlsServer) -> None:
+        log.info("leading", identity=self._settings.identity)
+        await self._register(server)
+        self.ready.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._vlan_manager.run())
+            group.create_task(self._keep_registered(server))
+
+    async def _keep_registered(self, server: TlsServer) -> None:
+        """Renews the certificate in time, and repairs the configurations when somebody changed them."""
+        while True:
+            await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
+            with contextlib.suppress(KubeError):
+                await self._bundle()
+                await self._register(server)
+
+    async def _bundle(self) -> Bundle:
+        """The certificate that all replicas share; made, or renewed when it is due."""
+        try:
+            secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+        except NotFound:
+            return await self._first_bundle()
+        bundle = _bundle_of(secret)
+        if not due(bundle.certificate, self._now()):
+            return bundle
+        renewed = issue(self._names(), self._now())
+        # The old CA stays in the bundle, so that replicas that still present the old certificate are believed.
+        renewed = Bundle(
+            renewed.ca + bundle.ca.partition(_PEM_END)[0] + _PEM_END, renewed.certificate, renewed.key
+        )
+        patch = {
+            "metadata": {"resourceVersion": secret.metadata.resource_version},
+            "data": _secret_data(renewed),
+        }
+        try:
+            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
+        except Conflict:
+            return await self._bundle()
+        log.info("webhook-certificate-renewed")
+        return renewed
+
+    async def _first_bundle(self) -> Bundle:
+        bundle = issue(self._names(), self._now())
+        body = {
+            "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
+            "type": "kubernetes.io/tls",
+            "data": _secret_data(bundle),
+        }
+        try:
+            await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        except AlreadyExists:
+            return await self._bundle()
+        return bundle
+
+    def _names(self) -> tuple[str, ...]:
+        if self._settings.local:
+            return (self._settings.host,)
+        service = f"{SERVICE_NAME}.{LANLOOM_NAMESPACE}.svc"
+        return (service, f"{service}.cluster.local")
+
+    async def _register(self, server: TlsServer) -> None:
+        secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+        authority = secret.data["ca.crt"]
+
+        def client_config(path: str) -> dict[str, Any]:
+            if self._settings.local:
+                return {"caBundle": authority, "url": f"https://{self._settings.host}:{server.port}{path}"}
+            service = {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}
+            return {"caBundle": authority, "service": service}
+
+        mutating, validating = webhook_configurations(MUTATED, VALIDATED, client_config)
+        await self._apply(MUTATING_WEBHOOKS, mutating)
+        await self._apply(VALIDATING_WEBHOOKS, validating)
+
+    async def _apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
+        """Creates a configuration, or corrects what differs in it; a server's own defaults are left alone."""
+        try:
+            current = await self._client.get(resource, CONFIGURATION_NAME)
+        except NotFound:
+            await self._client.create(resource, wanted)
+            return
+        expected = [_overlay(webhook, current.webhooks) for webhook in wanted["webhooks"]]
+        if expected != list(current.webhooks):
+            await self._client.patch(resource, CONFIGURATION_NAME, {"webhooks": expected})
+
+
+_PEM_END = b"-----END CERTIFICATE-----\n"
+
+
+def _overlay(webhook: dict[str, Any], current: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """A webhook with what the server added to it as it stands now."""
+    present = next((item for item in current if item.get("name") == webhook["name"]), {})
+    return present | webhook
+
+
+def _bundle_of(secret: Secret) -> Bundle:
+    decoded = {key: base64.b64decode(value) for key, value in secret.data.items()}
+    return Bundle(decoded["ca.crt"], decoded["tls.crt"], decoded["tls.key"])
+
+
+def _secret_data(bundle: Bundle) -> dict[str, str]:
+    parts = {"ca.crt": bundle.ca, "tls.crt": bundle.certificate, "tls.key": bundle.key}
+    return {name: base64.b64encode(text).decode() for name, text in parts.items()}

@@ -1,0 +1,128 @@
+"""What is where, and why something is not ready: the rows behind `lanloom status` and the demo's table."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from lanloom.api.harvester import ClusterNetwork, VlanInterface, VlanStatus
+from lanloom.api.meta import Condition
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_ASSIGNED = {"static": "static", "dhcp": "DHCP"}
+
+
+class Row(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One VLAN sub-interface of a node, or a node's bridge that has none (`interface` is empty then)."""
+
+    cluster_network: str
+    node: str
+    bridge: str
+    vlan_ids: str
+    interface: str = ""
+    address: str = ""
+    assigned: str = ""
+    state: str = ""
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """One thing that is not ready: what, and why with the remedy."""
+
+    what: str
+    reason: str
+    message: str
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The VLAN networks of a cluster as an operator wants to see them."""
+
+    networks: tuple[str, ...]
+    rows: tuple[Row, ...]
+    troubles: tuple[Trouble, ...]
+
+
+def overview(networks: Iterable[ClusterNetwork], statuses: Iterable[VlanStatus]) -> Overview:
+    """Sums up the objects, ordered by cluster network and node."""
+    ordered_networks = sorted(networks, key=lambda item: item.metadata.name)
+    ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
+    troubles = [trouble for network in ordered_networks for trouble in _network_troubles(network, ordered)]
+    troubles += [trouble for status in ordered for trouble in _node_troubles(status)]
+    return Overview(
+        networks=tuple(item.metadata.name for item in ordered_networks),
+        rows=tuple(row for status in ordered for row in _rows(status)),
+        troubles=tuple(troubles),
+    )
+
+
+def _rows(report: VlanStatus) -> tuple[Row, ...]:
+    status = report.status
+    interfaces = status.interfaces or (None,)
+    return tuple(_row(report, interface) for interface in interfaces)
+
+
+def _row(report: VlanStatus, interface: VlanInterface | None) -> Row:
+    status = report.status
+    if interface is None:
+        return Row(
+            cluster_network=status.cluster_network,
+            node=status.node,
+            bridge=status.bridge,
+            vlan_ids=status.vlan_ids,
+            state="Ready" if _is_true(status.conditions, "ready") else "NotReady",
+        )
+    return Row(
+        cluster_network=status.cluster_network,
+        node=status.node,
+        bridge=status.bridge,
+        vlan_ids=status.vlan_ids,
+        interface=interface.name,
+        address=interface.address,
+        assigned=_ASSIGNED.get(interface.mode, interface.mode),
+        state=interface.state if interface.state == "Ready" else interface.reason,
+    )
+
+
+def _is_true(conditions: tuple[Condition, ...], type: str) -> bool:
+    return any(condition.type == type and condition.status == "True" for condition in conditions)
+
+
+def _network_troubles(network: ClusterNetwork, statuses: list[VlanStatus]) -> list[Trouble]:
+    """What only the cluster network itself can tell: what a node reports is said by its own report."""
+    name = network.metadata.name
+    if any(item.status.cluster_network == name and _node_troubles(item) for item in statuses):
+        return []
+    what = f"cluster network {name}"
+    unready = [item for item in network.status.conditions if item.status != "True"]
+    if not network.status.conditions:
+        return [Trouble(what=what, reason="NoManager", message="no manager has looked at it yet; is one running?")]
+    return [Trouble(what=what, reason=item.reason, message=item.message) for item in unready[:1]]
+
+
+def _node_troubles(report: VlanStatus) -> list[Trouble]:
+    status = report.status
+    what = f"{status.cluster_network} on {status.node}"
+    ready = next((item for item in status.conditions if item.type == "ready"), None)
+    troubles = []
+    if ready is not None and ready.status != "True":
+        troubles.append(Trouble(what=what, reason=ready.reason, message=ready.message))
+    for interface in status.interfaces:
+        if interface.state != "Ready":
+            title = f"{what}, VLAN {interface.vlan_id or '?'}"
+            troubles.append(Trouble(what=title, reason=interface.reason, message=interface.message))
+    return troubles
+
+
+def table(rows: Iterable[Row], title: str = "") -> "Table":
+    """The rows as a table for a terminal of 80 columns or more."""
+    from rich.table import Table
+
+    result = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
+    for name in ("Node", "Bridge", "VLAN ids", "Interface", "Address", "Assigned", "State"):
+        result.add_column(name, overflow="fold", no_wrap=name != "State")
+    for row in rows:
+        colour = "green" if row.state == "Ready" else "yellow"
+        state = f"[{colour}]{row.state}[/]"
+        result.add_row(row.node, row.bridge, row.vlan_ids, row.interface, row.address, row.assigned, state)
+    return result

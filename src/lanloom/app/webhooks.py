@@ -1,0 +1,232 @@
+"""The admission webhooks over HTTPS: AdmissionReview in, AdmissionReview out, the features' verdicts between.
+
+`mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+import uvicorn
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.api.resource import Resource
+from lanloom.app.certificates import Bundle
+
+log = structlog.get_logger(__name__)
+
+API_VERSION = "admission.k8s.io/v1"
+Decide = Callable[[AdmissionRequest], Verdict]
+
+
+class Admission(Protocol):
+    """What a feature answers."""
+
+    def mutate(self, request: AdmissionRequest) -> Verdict:
+        """Defaults as a JSON patch."""
+        ...
+
+    def validate(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses."""
+        ...
+
+
+class _Review(Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+
+_DECODER = msgspec.json.Decoder(_Review)
+
+
+def answer(body: bytes, decide: Decide) -> bytes:
+    """The response to an AdmissionReview. Raises msgspec.DecodeError for a body that is none."""
+    request = _DECODER.decode(body).request
+    verdict = decide(request)
+    response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.message}
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
+    if verdict.warnings:
+        response["warnings"] = verdict.warnings
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+
+
+def mutate_all(admissions: Sequence[Admission]) -> Decide:
+    """The defaults of every feature, one after the other."""
+
+    def decide(request: AdmissionRequest) -> Verdict:
+        return Verdict(
+            patch=tuple(item for admission in admissions for item in admission.mutate(request).patch)
+        )
+
+    return decide
+
+
+def validate_all(admissions: Sequence[Admission]) -> Decide:
+    """The first refusal, else everybody's warnings."""
+
+    def decide(request: AdmissionRequest) -> Verdict:
+        verdicts = [admission.validate(request) for admission in admissions]
+        refusal = next((verdict for verdict in verdicts if not verdict.allowed), None)
+        return refusal or Verdict(warnings=tuple(text for verdict in verdicts for text in verdict.warnings))
+
+    return decide
+
+
+def webhook_app(admissions: Sequence[Admission], ready: Callable[[], bool]) -> Starlette:
+    """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly."""
+
+    def endpoint(decide: Decide) -> Callable[[Request], Any]:
+        async def review(request: Request) -> Response:
+            if not ready():
+                return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
+            try:
+                return Response(answer(await request.body(), decide), media_type="application/json")
+            except msgspec.DecodeError as error:
+                return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
+
+        return review
+
+    async def readyz(_request: Request) -> Response:
+        return PlainTextResponse("ok" if ready() else "not ready", 200 if ready() else 503)
+
+    async def healthz(_request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    return Starlette(
+        routes=[
+            Route("/mutate", endpoint(mutate_all(admissions)), methods=["POST"]),
+            Route("/validate", endpoint(validate_all(admissions)), methods=["POST"]),
+            Route("/readyz", readyz),
+            Route("/healthz", healthz),
+        ]
+    )
+
+
+class TlsServer:
+    """An HTTPS server whose certificate can be exchanged while it runs: new connections get the new one."""
+
+    def __init__(self, app: Starlette, host: str, port: int, bundle: Bundle) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.use(bundle)
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ssl_context_factory=lambda _config, _default: self._context,
+        )
+        self._server = _Server(config)
+
+    def use(self, bundle: Bundle) -> None:
+        """Presents this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
+        descriptor = os.memfd_create("lanloom-tls")
+        try:
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(bundle.certificate + bundle.key)
+            self._context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once it runs."""
+        return int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    async def started(self) -> None:
+        """Returns when it accepts connections."""
+        await self._server.up.wait()
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        await self._server.serve()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that says when it is up, and leaves signals to the process's owner."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Binds, then says so."""
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+
+def webhook_configurations(
+    mutated: Sequence[tuple[Resource[Any], tuple[str, ...]]],
+    validated: Sequence[tuple[Resource[Any], tuple[str, ...]]],
+    client_config: Callable[[str], dict[str, Any]],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The mutating and the validating configuration; `client_config` says how a path (`/mutate`) is reached."""
+    return (
+        _configuration(
+            "MutatingWebhookConfiguration", "mutate.lanloom.io", mutated, client_config("/mutate")
+        ),
+        _configuration(
+            "ValidatingWebhookConfiguration", "validate.lanloom.io", validated, client_config("/validate")
+        ),
+    )
+
+
+CONFIGURATION_NAME = "lanloom"
+
+
+def _configuration(
+    kind: str,
+    name: str,
+    resources: Sequence[tuple[Resource[Any], tuple[str, ...]]],
+    client_config: dict[str, Any],
+) -> dict[str, Any]:
+    rules = [
+        {
+            "apiGroups": [resource.group],
+            "apiVersions": [resource.version],
+            "operations": list(operations),
+            "resources": [resource.plural, *([f"{resource.plural}/status"] if resource.status else [])],
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+        }
+        for resource, operations in resources
+    ]
+    webhook = {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "timeoutSeconds": 5,
+        "rules": rules,
+        "clientConfig": client_config,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": CONFIGURATION_NAME},
+        "webhooks": [webhook],
+    }
