@@ -1,0 +1,115 @@
+"""A set of namespaces that lives and dies with one process.
+
+Killing that process, PID 1 of a PID namespace, makes the kernel end everything inside and drop the links and mounts: nothing
+has to be remembered or cleaned up, whatever went wrong before.
+"""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping
+from pathlib import Path
+
+from lanloom.lab.errors import PartFailed
+from lanloom.lab.part import tail
+
+SCRIPTS = Path(__file__).parent
+START_TIMEOUT = 60.0
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
+
+
+class Capsule:
+    """Namespaces held by a running script, which printed its PID and waits to be told to go on."""
+
+    def __init__(self, process: Process, pid: int, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.pid = pid
+
+    @classmethod
+    async def start(cls, script: str, environment: Mapping[str, str], log: Path) -> "Capsule":
+        """Starts a script of this package in new namespaces. Raises PartFailed."""
+        kinds = ("--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL")
+        with log.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                "unshare",
+                *kinds,
+                "/bin/sh",
+                str(SCRIPTS / script),
+                env=ENVIRONMENT | environment,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=errors,
+            )
+        line = await _answer(process, log)
+        return cls(process, int(line), log)
+
+    async def proceed(self) -> None:
+        """Lets the script go on and waits until it is ready. Raises PartFailed."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        await _answer(self._process, self._log)
+
+    async def kill(self) -> None:
+        """Ends everything inside."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        await self._process.wait()
+
+    def inside(self, path: str) -> Path:
+        """An absolute path of the capsule's root as seen from here."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
+    def command(self, *words: str) -> tuple[str, ...]:
+        """The command line that runs these words inside."""
+        return (
+            "nsenter",
+            f"--target={self.pid}",
+            "--mount",
+            "--net",
+            "--pid",
+            "--uts",
+            "--ipc",
+            "--",
+            *words,
+        )
+
+
+async def _answer(process: Process, log: Path) -> bytes:
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(START_TIMEOUT):
+            line = await process.stdout.readline()
+    except TimeoutError:
+        line = b""
+    if not line:
+        process.kill()
+        await process.wait()
+        raise PartFailed(
+            "a set of namespaces could not be set up", f"See the end of {log.name}:\n{tail(log)}"
+        )
+    return line
+
+
+async def run(*command: str, text: str = "") -> None:
+    """Runs a program with `text` as its standard input. Raises PartFailed with its output."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=ENVIRONMENT,
+        stdin=PIPE if text else DEVNULL,
+        stdout=PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate(text.encode() if text else None)
+    if process.returncode != 0:
+        raise PartFailed(
+            f"{' '.join(command)} failed (exit status {process.returncode}): {output.decode(errors='replace').strip()}",
+            "This is a fault of the lab, or of the kernel that it runs on; please report it.",
+        )

@@ -1,0 +1,119 @@
+"""The inner daemon: answers the supervisor's requests by starting and stopping nodes and running programs on them."""
+
+import asyncio
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from lanloom.lab import protocol
+from lanloom.lab.errors import LabError, Refused
+from lanloom.lab.inner import node as nodes
+from lanloom.lab.inner.capsule import ENVIRONMENT
+from lanloom.lab.inner.program import kill_group
+from lanloom.lab.inner.switch import Switch
+from lanloom.lab.plan import NodeSpec, SUPERVISOR_ADDRESS
+from lanloom.lab.protocol import Channel
+
+
+class Daemon:
+    """The nodes and the switch of one lab. `state` is the lab's state directory as it is seen here."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._switch = Switch(state / "log")
+        self._nodes: dict[str, nodes.Node] = {}
+
+    async def serve(self, address: str, port: int) -> None:
+        """Answers requests until it is cancelled."""
+        server = await asyncio.start_server(self._accept, address, port, limit=protocol.LINE_MAX)
+        async with server:
+            await server.serve_forever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        peer, *_ = writer.get_extra_info("peername")
+        # The nodes are in the management network too, but they have no business here.
+        if peer == SUPERVISOR_ADDRESS:
+            try:
+                await self._answer(channel)
+            except LabError as error:
+                await channel.send(protocol.Failed(type(error).__name__, error.problem, error.remedy))
+        await channel.close()
+
+    async def _answer(self, channel: Channel) -> None:
+        match await channel.receive_request():
+            case protocol.Plug(networks):
+                await self._switch.build(networks)
+                await channel.send(protocol.Done())
+            case protocol.PowerOn(spec):
+                await self._power_on(spec)
+                await channel.send(protocol.Done())
+            case protocol.PowerOff(name):
+                await self._node(name).power_off()
+                del self._nodes[name]
+                await channel.send(protocol.Done())
+            case protocol.Survey():
+                await channel.send(self._survey())
+            case protocol.Exec(name, command):
+                await Execution(channel, self._node(name), command).run()
+
+    async def _power_on(self, spec: NodeSpec) -> None:
+        if spec.name in self._nodes:
+            raise Refused(f"the node {spec.name} runs already", "Nothing needs to be done.")
+        self._nodes[spec.name] = await nodes.start(spec, self._state / "nodes" / spec.name)
+
+    def _node(self, name: str) -> nodes.Node:
+        if node := self._nodes.get(name):
+            return node
+        raise Refused(f"the node {name!r} does not run", "Start it with `lanloom lab node start NAME`.")
+
+    def _survey(self) -> protocol.Programs:
+        return protocol.Programs(
+            {"": self._switch.report()} | {name: node.report() for name, node in self._nodes.items()}
+        )
+
+
+class Execution:
+    """One program that somebody runs on a node and looks at; it ends when they go away."""
+
+    def __init__(self, channel: Channel, node: nodes.Node, command: tuple[str, ...]) -> None:
+        self._channel = channel
+        self._command = node.capsule.command(*command)
+
+    async def run(self) -> None:
+        """Runs it and relays its streams until it ends."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=ENVIRONMENT | nodes.NODE_ENVIRONMENT,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+        listener = asyncio.create_task(self._relay_input(process))
+        try:
+            assert process.stdout and process.stderr
+            await asyncio.gather(
+                self._relay_output("stdout", process.stdout), self._relay_output("stderr", process.stderr)
+            )
+            status = await process.wait()
+        finally:
+            listener.cancel()
+        await self._channel.send(protocol.Exited(status if status >= 0 else 128 - status))
+
+    async def _relay_input(self, process: Process) -> None:
+        assert process.stdin
+        while message := await self._channel.receive():
+            if isinstance(message, protocol.Input):
+                with suppress(ConnectionError):
+                    if message.data:
+                        process.stdin.write(message.data)
+                        await process.stdin.drain()
+                    else:
+                        process.stdin.close()
+        kill_group(process)
+
+    async def _relay_output(self, name: Literal["stdout", "stderr"], stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(protocol.CHUNK):
+            await self._channel.send(protocol.Output(name, data))

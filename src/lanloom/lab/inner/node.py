@@ -1,0 +1,188 @@
+"""A node: namespaces with a root of their own, three NICs, and the programs that make it one of a cluster.
+
+What a real node keeps on its disk is bound from the lab's state directory; all else is an overlay in memory, gone when the
+node is powered off.
+"""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from lanloom.lab import protocol
+from lanloom.lab.errors import PartFailed
+from lanloom.lab.inner.capsule import Capsule, run
+from lanloom.lab.inner.program import Program, appears
+from lanloom.lab.part import tail
+from lanloom.lab.plan import UPLINK_NICS, NodeSpec
+
+KEPT = {
+    "NetworkManager": "/etc/NetworkManager",
+    "leases": "/var/lib/NetworkManager",
+    "lanloom": "/var/lib/lanloom",
+    "config": "/etc/lanloom",
+}
+"""Directory of the node in the lab's state → where the node sees it. These survive a reboot."""
+
+NODE_ENVIRONMENT = {
+    "KUBECONFIG": "/etc/lanloom/kubeconfig",
+    "PYTHONPATH": "/opt/lanloom/src:/opt/lanloom/site",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+NETWORK_MANAGER_CONF = """\
+[main]
+plugins=keyfile
+auth-polkit=root-only
+dns=none
+rc-manager=unmanaged
+hostname-mode=none
+no-auto-default=*
+
+[keyfile]
+unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo
+
+[connectivity]
+enabled=false
+"""
+
+START_TIMEOUT = 60.0
+
+
+class Node:
+    """One running node."""
+
+    def __init__(self, spec: NodeSpec, capsule: Capsule, logs: Path) -> None:
+        self.spec = spec
+        self.capsule = capsule
+        self._logs = logs
+        self._programs: list[Program] = []
+
+    def report(self) -> tuple[protocol.Program, ...]:
+        """How its programs are."""
+        return tuple(program.report() for program in self._programs)
+
+    def run(self, name: str, *words: str) -> None:
+        """Keeps a program running on this node, its output in a log file of that name."""
+        log = self._logs / f"{name}.log"
+        self._programs.append(Program(name, self.capsule, words, log, NODE_ENVIRONMENT))
+
+    async def start_programs(self) -> None:
+        """Starts the message bus, NetworkManager and the agent, and waits until NetworkManager is there."""
+        self.capsule.inside("/run/dbus").mkdir()
+        self.run("dbus", "dbus-daemon", "--system", "--nofork", "--nopidfile", "--nosyslog")
+        await self._wait_for("/run/dbus/system_bus_socket", "dbus")
+        self.run("NetworkManager", "NetworkManager", "--debug", "--log-level=INFO")
+        name = self.spec.name
+        self.run("agent", "lanloom", "agent", "--node", name, "--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
+        await self._wait_for("/run/NetworkManager", "NetworkManager")
+
+    async def _wait_for(self, path: str, program: str) -> None:
+        log = self._logs / f"{program}.log"
+        await appears(
+            self.capsule.inside(path),
+            START_TIMEOUT,
+            lambda: PartFailed(
+                f"{program} of {self.spec.name} does not start", f"The end of its log:\n{tail(log)}"
+            ),
+        )
+
+    async def power_off(self) -> None:
+        """Pulls the plug: cables, then everything inside at once."""
+        await run("ip", "-batch", "-", text="".join(f"link delete {self.spec.port(nic)}\n" for nic in _NICS))
+        await self.capsule.kill()
+        for program in self._programs:
+            await program.end()
+        shutil.rmtree(_scratch(self.spec), ignore_errors=True)
+
+
+_NICS = ("eth0", *UPLINK_NICS)
+
+
+async def start(spec: NodeSpec, disk: Path) -> Node:
+    """A node whose kept directories are in `disk`, plugged in and with its programs running. Raises PartFailed."""
+    logs = disk / "log"
+    _prepare_disk(disk)
+    scratch = _prepare_scratch(spec, disk)
+    environment = {
+        "LAB_NAME": spec.name,
+        "LAB_ADDRESS": spec.address,
+        "LAB_ROOT": str(scratch / "root"),
+        "LAB_FSTAB": str(scratch / "fstab"),
+    }
+    capsule = await Capsule.start("node.sh", environment, logs / "node.log")
+    node = Node(spec, capsule, logs)
+    try:
+        await plug_in(spec, capsule)
+        await capsule.proceed()
+        await node.start_programs()
+    except BaseException:
+        await node.power_off()
+        raise
+    return node
+
+
+async def plug_in(spec: NodeSpec, capsule: Capsule) -> None:
+    """Lays the cables: eth0 to the management bridge, the uplink NICs to trunk ports of the switch."""
+    links = []
+    for nic in _NICS:
+        port, master = spec.port(nic), "mgmt" if nic == "eth0" else "switch"
+        links.append(
+            f"link add {port} type veth peer name {nic} address {spec.mac(nic)} netns {capsule.pid}\n"
+            f"link set {port} master {master} up\n"
+        )
+    await run("ip", "-batch", "-", text="".join(links))
+    trunks = "".join(f"vlan add vid 2-4094 dev {spec.port(nic)}\n" for nic in UPLINK_NICS)
+    await run("bridge", "-batch", "-", text=trunks)
+
+
+def _prepare_disk(disk: Path) -> None:
+    for directory in (*KEPT, "log", "NetworkManager/system-connections"):
+        (disk / directory).mkdir(parents=True, exist_ok=True)
+    conf = disk / "NetworkManager/NetworkManager.conf"
+    if not conf.exists():
+        conf.write_text(NETWORK_MANAGER_CONF)
+
+
+def _scratch(spec: NodeSpec) -> Path:
+    return Path("/run/nodes") / spec.name
+
+
+def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
+    """The node's part of the inner side's memory: layers of its root, and the list of its mounts."""
+    scratch = _scratch(spec)
+    for directory in (
+        "root",
+        "work",
+        "upper/etc",
+        "upper/usr/local/bin",
+        *(f"upper{path}" for path in KEPT.values()),
+    ):
+        (scratch / directory).mkdir(parents=True, exist_ok=True)
+    for directory in ("src", "site"):
+        (scratch / "upper/opt/lanloom" / directory).mkdir(parents=True, exist_ok=True)
+    upper = scratch / "upper"
+    (upper / "etc/machine-id").write_text(f"{hashlib.md5(spec.name.encode()).hexdigest()}\n")
+    (upper / "etc/hostname").write_text(f"{spec.name}\n")
+    command = upper / "usr/local/bin/lanloom"
+    command.write_text('#!/bin/sh\nexec python3 -m lanloom.cli "$@"\n')
+    command.chmod(0o755)
+    (scratch / "fstab").write_text(_fstab(scratch, disk))
+    return scratch
+
+
+def _fstab(scratch: Path, disk: Path) -> str:
+    root = scratch / "root"
+    layers = f"lowerdir=/,upperdir={scratch}/upper,workdir={scratch}/work"
+    binds = [
+        *((disk / name, path, "bind") for name, path in KEPT.items()),
+        (Path("/mnt/src"), "/opt/lanloom/src", "bind,ro"),
+        (Path("/mnt/site"), "/opt/lanloom/site", "bind,ro"),
+        (Path("/dev"), "/dev", "rbind"),
+    ]
+    return (
+        f"overlay {root} overlay {layers}\n"
+        f"proc {root}/proc proc defaults\n"
+        f"sysfs {root}/sys sysfs defaults\n"
+        f"tmpfs {root}/run tmpfs mode=755\n"
+        f"tmpfs {root}/tmp tmpfs mode=1777\n"
+    ) + "".join(f"{source} {root}{target} none {options}\n" for source, target, options in binds)

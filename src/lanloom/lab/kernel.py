@@ -1,0 +1,119 @@
+"""Which kernel can carry a lab: found out by trying, in namespaces that are thrown away, never from a kernel's name.
+
+A version says nothing: distributions leave features out, and a container may forbid what its kernel can do.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from lanloom.lab.errors import KernelLacks
+from lanloom.lab.layout import KernelChoice
+
+KernelWish = Literal["auto", "host", "uml"]
+
+
+class Feature(Struct, frozen=True):
+    """A feature of a kernel: its name, what Lanloom needs it for, and a command that fails without it."""
+
+    name: str
+    purpose: str
+    trial: str
+
+
+class Probe(Struct, frozen=True):
+    """The outcome of a trial: `error` is empty where the kernel has the feature."""
+
+    feature: Feature
+    error: str = ""
+
+    @property
+    def present(self) -> bool:
+        """Whether the trial succeeded."""
+        return not self.error
+
+
+BRIDGE = Feature("bridge", "the cluster network's bridge", "ip link add b0 type bridge")
+FILTERING = Feature(
+    "bridge VLAN filtering", "VLAN ids on the bridge and its ports", "ip link add b1 type bridge vlan_filtering 1"
+)
+VLAN = Feature("802.1Q", "VLAN sub-interfaces", "ip link add b2 type bridge && ip link add link b2 name b2.7 type vlan id 7")
+BOND = Feature("bonding", "the uplink of several NICs", "ip link add o0 type bond")
+VETH = Feature("veth", "the cables of the lab", "ip link add v0 type veth peer name v1")
+OVERLAY = Feature(
+    "overlayfs",
+    "the nodes' files in the lab",
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w && mount -t overlay o -o lowerdir=/etc,upperdir=/mnt/u,workdir=/mnt/w /mnt",
+)
+TAP = Feature("tap", "the wire to user-mode Linux", "ip tuntap add dev t0 mode tap")
+
+AGENT_NEEDS = (BRIDGE, FILTERING, VLAN, BOND)
+"""What an agent needs of the kernel of its node."""
+
+HOST_LAB_NEEDS = (*AGENT_NEEDS, VETH, OVERLAY)
+UML_LAB_NEEDS = (TAP,)
+
+
+class Choice(Struct, frozen=True):
+    """The kernel that the lab gets, and why, for the user."""
+
+    kernel: KernelChoice
+    reason: str
+
+
+def namespaces_command(*kinds: str) -> list[str]:
+    """The `unshare` that gives new namespaces; an ordinary user gets them with a user namespace around."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, *(f"--{kind}" for kind in kinds)]
+
+
+def probe(features: Iterable[Feature]) -> tuple[Probe, ...]:
+    """Try each feature in a throwaway network and mount namespace; takes some tens of milliseconds."""
+    wanted = tuple(features)
+    script = "".join(f"({feature.trial}) >/dev/null 2>/dev/null && echo yes || echo no\n" for feature in wanted)
+    done = subprocess.run(
+        [*namespaces_command("net", "mount"), "/bin/sh"], input=script, capture_output=True, text=True, check=False
+    )
+    answers = done.stdout.split()
+    if len(answers) != len(wanted):
+        complaint = done.stderr.strip() or "namespaces can't be made"
+        return tuple(Probe(feature, complaint) for feature in wanted)
+    return tuple(
+        Probe(feature, "" if answer == "yes" else "the kernel refuses it")
+        for feature, answer in zip(wanted, answers, strict=True)
+    )
+
+
+def choose(wish: KernelWish, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
+    """The kernel for a lab, from the probes of both kinds. Raises KernelLacks when the wish can't be fulfilled."""
+    lacking = [item.feature.name for item in host if not item.present]
+    host_fault = f"the host's kernel lacks {_listed(lacking)}" if lacking else "" if root else "you are not root"
+    if wish == "host" and host_fault:
+        raise KernelLacks(
+            f"the host's kernel can't carry the lab: {host_fault}",
+            "Use `--kernel uml`, which brings a kernel of its own, or leave the option away.",
+        )
+    if wish == "host" or (wish == "auto" and not host_fault):
+        return Choice("host", "as you asked" if wish == "host" else "it has every feature that the lab needs")
+    faults = [f"{item.feature.name} ({item.error})" for item in uml if not item.present]
+    if faults:
+        raise KernelLacks(
+            f"user-mode Linux can't be joined to this host; missing: {_listed(faults)}"
+            + (f"; and {host_fault}" if wish == "auto" else ""),
+            "The lab needs network namespaces and /dev/net/tun: run as root, or allow both to this container.",
+        )
+    return Choice("uml", "as you asked" if wish == "uml" else host_fault)
+
+
+def choose_here(wish: KernelWish) -> Choice:
+    """The kernel for a lab on this machine, after probing it. Raises KernelLacks."""
+    host = probe(HOST_LAB_NEEDS) if wish != "uml" else ()
+    uml = probe(UML_LAB_NEEDS) if wish != "host" else ()
+    return choose(wish, host, uml, root=os.geteuid() == 0)
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

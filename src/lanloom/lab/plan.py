@@ -1,0 +1,113 @@
+"""Who has which address in a lab; pure values that the supervisor, the inner daemon and the command line share.
+
+A lab has one management network (the nodes' InternalIPs, the API server) and one switch with the nodes' uplink NICs. The
+management network exists only in the lab's own network namespace, so that two labs may use the same addresses.
+"""
+
+import re
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+
+from msgspec import Struct
+
+from lanloom.lab.errors import BadOption
+
+MANAGEMENT_PREFIX = "172.31.255"
+SUPERVISOR_ADDRESS = f"{MANAGEMENT_PREFIX}.1"
+INNER_ADDRESS = f"{MANAGEMENT_PREFIX}.2"
+API_PORT = 6443
+INNER_PORT = 7443
+
+UPLINK_NICS = ("eth1", "eth2")
+"""The NICs of a node that are plugged into the switch; `eth0` is in the management network."""
+
+NODES_MAX = 200
+_FIRST_NODE = 11
+_NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
+
+
+class NodeSpec(Struct, frozen=True):
+    """A node's name and its place (0…), from which its address and its links' addresses follow."""
+
+    name: str
+    place: int
+
+    @property
+    def address(self) -> str:
+        """The InternalIP."""
+        return f"{MANAGEMENT_PREFIX}.{_FIRST_NODE + self.place}"
+
+    def mac(self, nic: str) -> str:
+        """A NIC's hardware address; it stays the same over reboots, so that DHCP gives the same lease."""
+        return f"02:4c:61:6e:{self.place:02x}:{int(nic.removeprefix('eth')):02x}"
+
+    def port(self, nic: str) -> str:
+        """The other end of a NIC's cable, on the management bridge or the switch."""
+        return f"p{self.place}-{nic}"
+
+
+class DhcpNetwork(Struct, frozen=True):
+    """A VLAN of the switch with a DHCP server: `network` is an IPv4 CIDR of at least a /25."""
+
+    vlan_id: int
+    network: str
+
+    @property
+    def server(self) -> str:
+        """The server's address with the prefix length."""
+        network = IPv4Network(self.network)
+        return f"{network[1]}/{network.prefixlen}"
+
+    @property
+    def range(self) -> tuple[str, str]:
+        """First and last address that the server gives away: .100 to .200, or to .120 in a /25."""
+        network = IPv4Network(self.network)
+        return str(network[100]), str(network[200 if network.num_addresses > 200 else 120])
+
+    @property
+    def netmask(self) -> str:
+        """The netmask in dotted form."""
+        return str(IPv4Network(self.network).netmask)
+
+
+DEFAULT_DHCP = (DhcpNetwork(2012, "192.168.1.0/24"), DhcpNetwork(2013, "192.168.2.0/24"))
+
+
+def parse_dhcp(text: str) -> DhcpNetwork:
+    """Read `VID=CIDR`, for example `2012=192.168.1.0/24`. Raises BadOption."""
+    vlan_id, _, cidr = text.partition("=")
+    example = "Give VLAN id and network, for example --dhcp 2012=192.168.1.0/24."
+    if not (vlan_id.isascii() and vlan_id.isdigit() and 2 <= int(vlan_id) <= 4094):
+        raise BadOption(f"the DHCP network {text!r} does not begin with a VLAN id from 2 to 4094", example)
+    try:
+        network = IPv4Network(cidr)
+    except (AddressValueError, NetmaskValueError, ValueError) as error:
+        raise BadOption(f"the DHCP network {text!r} is no IPv4 network: {error}", example) from None
+    if network.prefixlen > 25:
+        raise BadOption(f"the DHCP network {text!r} is too small", "It must be a /25 or larger.")
+    if network.overlaps(IPv4Network(f"{MANAGEMENT_PREFIX}.0/24")):
+        raise BadOption(
+            f"the DHCP network {text!r} overlaps the lab's management network {MANAGEMENT_PREFIX}.0/24",
+            "Choose another network.",
+        )
+    return DhcpNetwork(int(vlan_id), str(network))
+
+
+def check_node_name(name: str) -> str:
+    """Return the name if a node may have it. Raises BadOption."""
+    if not _NODE_NAME.fullmatch(name):
+        raise BadOption(
+            f"{name!r} can't be the name of a node",
+            "A name has at most 32 lower-case letters, digits and hyphens, and begins and ends with a letter or digit.",
+        )
+    return name
+
+
+def next_place(nodes: tuple[NodeSpec, ...]) -> int:
+    """The lowest place that no node has. Raises BadOption when the management network is full."""
+    taken = {node.place for node in nodes}
+    for place in range(NODES_MAX):
+        if place not in taken:
+            return place
+    raise BadOption(
+        f"the lab has {NODES_MAX} nodes already", "Remove one with `lanloom lab node remove NAME`."
+    )
