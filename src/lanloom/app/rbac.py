@@ -1,0 +1,94 @@
+"""The rights of the manager and of the agents, exactly: verbs and kinds, nothing more.
+
+The embedded server and the manifests in `deploy/` use the same rules. That an agent writes only its own node's
+VlanStatus is what the validating webhook adds, because RBAC can't say it.
+"""
+
+from typing import Any
+
+from lanloom.api import harvester, multus, names
+
+Raw = dict[str, Any]
+
+_READ = ["get", "list", "watch"]
+_EVENTS: Raw = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
+_WEBHOOKS = "admissionregistration.k8s.io"
+
+AGENT_RULES: tuple[Raw, ...] = (
+    {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": _READ},
+    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _READ},
+    {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "create", "delete"]},
+    {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses/status"], "verbs": ["patch"]},
+    _EVENTS,
+)
+
+MANAGER_RULES: tuple[Raw, ...] = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
+    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _READ},
+    {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": [*_READ, "patch"]},
+    {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks/status"], "verbs": ["patch"]},
+    {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "delete"]},
+    {
+        "apiGroups": [_WEBHOOKS],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "verbs": ["get", "create", "patch"],
+    },
+    _EVENTS,
+)
+
+MANAGER_NAMESPACE_RULES: tuple[Raw, ...] = (
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": [*_READ, "create", "patch"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
+)
+
+
+def agent_role() -> tuple[Raw, Raw]:
+    """The cluster role of the agents and its binding: to their group on the embedded server, and to their account."""
+    return _cluster_role("lanloom-agent", AGENT_RULES), _binding(
+        "ClusterRoleBinding", "lanloom-agent", "ClusterRole", [_group(names.AGENTS_GROUP), _account("lanloom-agent")]
+    )
+
+
+def manager_roles() -> tuple[Raw, ...]:
+    """The manager's cluster role, its role in Lanloom's namespace, and the bindings of both to its account."""
+    account = [_account("lanloom-manager")]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "lanloom-manager", "namespace": names.LANLOOM_NAMESPACE},
+        "rules": list(MANAGER_NAMESPACE_RULES),
+    }
+    return (
+        _cluster_role("lanloom-manager", MANAGER_RULES),
+        _binding("ClusterRoleBinding", "lanloom-manager", "ClusterRole", account),
+        role,
+        _binding("RoleBinding", "lanloom-manager", "Role", account),
+    )
+
+
+def _cluster_role(name: str, rules: tuple[Raw, ...]) -> Raw:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": list(rules),
+    }
+
+
+def _binding(kind: str, name: str, role_kind: str, subjects: list[Raw]) -> Raw:
+    metadata = {"name": name} | ({"namespace": names.LANLOOM_NAMESPACE} if kind == "RoleBinding" else {})
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": name},
+        "subjects": subjects,
+    }
+
+
+def _group(name: str) -> Raw:
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}
+
+
+def _account(name: str) -> Raw:
+    return {"kind": "ServiceAccount", "name": name, "namespace": names.LANLOOM_NAMESPACE}
