@@ -1,0 +1,48 @@
+"""What every case finds on a server: the shared CRDs, and a namespace of its own."""
+
+import time
+
+from tests.apiserver.cases.kit.hooks import Hooks
+from tests.apiserver.cases.kit.objects import namespace, shared_crds
+from tests.apiserver.cases.kit.script import Api, slug
+from tests.apiserver.cases.kit.suite import Case
+from tests.apiserver.cases.kit.wire import PATIENCE, Json, Wire
+
+
+class ScriptFailed(Exception):
+    """A case could not go on: an answer lacked what the next request needs."""
+
+
+class Ground:
+    """One server, ready for cases."""
+
+    def __init__(self, wire: Wire, hooks: Hooks) -> None:
+        self._wire = wire
+        self._hooks = hooks
+
+    def prepare(self) -> None:
+        """Install the shared CRDs, and wait until they are served."""
+        api = Api(self._wire, self._hooks, "default")
+        api.strict = True
+        for crd in shared_crds():
+            api.post("customresourcedefinitions", crd)
+        deadline = time.monotonic() + PATIENCE
+        while any(api.get(plural, expect=-1).status != 200 for plural in ("widgets", "gadgets")):
+            if time.monotonic() > deadline:
+                raise ScriptFailed("the shared CRDs were not served in time")
+            time.sleep(0.05)
+
+    def run(self, case: Case, *, strict: bool) -> list[Json]:
+        """Run a case and return its transcript. A strict run raises when the case doesn't go as it means to."""
+        api = Api(self._wire, self._hooks, slug(case.name))
+        with api.quietly():
+            api.post("namespaces", namespace(api.ns, labels={"case": api.ns}), expect=-1)
+        api.strict = strict
+        try:
+            case.run(api)
+        except (LookupError, TypeError, ValueError, OSError) as error:
+            if strict:
+                raise ScriptFailed(f"{case.name} could not go on: {error!r}") from error
+            # The other server went on, so the transcripts differ here; what was answered before tells why.
+            api.transcript.append({"step": "the script could not go on", "error": repr(error)})
+        return api.transcript
