@@ -37,13 +37,14 @@ def binaries(cache: Path, progress: Progress) -> Path:
 def _make(cache: Path, partial: Path, progress: Progress) -> None:
     kubectl = debian_package(cache, ["kubernetes-client"], progress)
     etcd = debian_package(cache, ["etcd-server"], progress)
-    go = debian_package(cache, ["golang-1.19-go", "golang-1.19-src"], progress)
-    reflect2 = debian_package(cache, ["golang-github-modern-go-reflect2-dev"], progress)
-    # The build tree (4 GB) is beside the result: /tmp may be small, and what a killed build leaves is removed
-    # with the partial result.
-    with tempfile.TemporaryDirectory(dir=partial) as work:
-        build = Build(Path(work), go / "usr/lib/go-1.19", progress)
-        build.unpack(cache, reflect2 / "usr/share/gocode/src" / REFLECT2)
+    # Compiler and build tree (4 GB) are beside the result and not in /tmp, which may be small; what a killed
+    # build leaves is removed with the partial result.
+    with tempfile.TemporaryDirectory(dir=partial) as directory:
+        work = Path(directory)
+        go = debian_package(work, ["golang-1.19-go", "golang-1.19-src"], progress)
+        reflect2 = debian_package(work, ["golang-github-modern-go-reflect2-dev"], progress)
+        build = Build(work, go / "usr/lib/go-1.19", progress)
+        build.unpack(reflect2 / "usr/share/gocode/src" / REFLECT2)
         build.generate_openapi()
         for program in PROGRAMS:
             build.program(program, partial / program)
@@ -60,10 +61,10 @@ class Build:
         self._work = work
         self._tree = work / "gopath/src/k8s.io/kubernetes"
 
-    def unpack(self, cache: Path, reflect2: Path) -> None:
+    def unpack(self, reflect2: Path) -> None:
         """Fetch and unpack the sources, and put in a reflect2 that works."""
         self._progress(f"fetching the source of Kubernetes {VERSION} (34 MB)")
-        with apt_client(cache, self._progress, source_packages=True) as apt:
+        with apt_client(self._work, self._progress, source_packages=True) as apt:
             files = apt.download_source("kubernetes", self._work)
         archive = next(path for path in files if ".orig." in path.name)
         self._tree.mkdir(parents=True)
@@ -99,9 +100,12 @@ class Build:
         self._progress(f"building {name} {VERSION} (once; minutes)")
         major, minor, _ = VERSION.split(".")
         values = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-        # Without modules the vendored package goes by its whole path.
-        package = "k8s.io/kubernetes/vendor/k8s.io/component-base/version"
-        flags = " ".join(f"-X {package}.{key}={value}" for key, value in values.items())
+        # As its own scripts do: one version is said on the command line, the other over HTTP. Without modules
+        # vendored packages go by their whole paths.
+        packages = [f"k8s.io/kubernetes/vendor/k8s.io/{each}" for each in ("component-base", "client-go/pkg")]
+        flags = " ".join(
+            f"-X {package}/version.{key}={value}" for package in packages for key, value in values.items()
+        )
         self._go("build", "-ldflags", f"-s -w {flags}", "-o", target, f"./cmd/{name}")
 
     def _go(self, *arguments: str | Path) -> None:

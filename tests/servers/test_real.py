@@ -1,16 +1,22 @@
 """The real kube-apiserver starts, knows its administrator, and goes away without a trace."""
 
+import base64
+import http.server
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.servers.real import RealServer
 
@@ -54,6 +60,73 @@ def test_deleted_namespaces_disappear(real_server: RealServer, real_binaries: Pa
     assert "deleted" in kubectl(
         real_binaries, real_server, "delete", "namespace", "short-lived", "--timeout=60s"
     )
+
+
+class Refusal(http.server.BaseHTTPRequestHandler):
+    """A webhook that allows nothing."""
+
+    def do_POST(self) -> None:
+        """Answer an AdmissionReview."""
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        response = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "not today"}}
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def refusing_webhook() -> Iterator[dict[str, object]]:
+    """Serve Refusal over HTTPS on loopback; the value is the clientConfig that names it."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
+        yield {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": bundle}
+        server.shutdown()
+
+
+def test_webhooks_on_loopback_are_called(
+    real_server: RealServer, real_binaries: Path, tmp_path: Path
+) -> None:
+    """A webhook of the test's own process decides what the server accepts."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["namespaces"]}
+    with refusing_webhook() as client_config:
+        webhook = {
+            "name": "refusal.example.com",
+            "clientConfig": client_config,
+            "rules": [rule],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        manifest = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "refusal"},
+            "webhooks": [webhook],
+        }
+        (tmp_path / "webhook.json").write_text(json.dumps(manifest))
+        kubectl(real_binaries, real_server, "create", "-f", str(tmp_path / "webhook.json"))
+        deadline = time.monotonic() + 10
+        # The server learns of its webhooks by a watch; until then it accepts what a dry run tries.
+        while "not today" not in try_namespace(real_binaries, real_server):
+            assert time.monotonic() < deadline
+        kubectl(real_binaries, real_server, "delete", "validatingwebhookconfiguration", "refusal")
+
+
+def try_namespace(binaries: Path, server: RealServer) -> str:
+    """Return what kubectl says of a namespace that is created in a dry run."""
+    command = [str(binaries / "kubectl"), f"--kubeconfig={server.kubeconfig}"]
+    command += ["create", "namespace", "refused", "--dry-run=server"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return result.stdout
 
 
 @pytest.mark.slow
