@@ -1,0 +1,33 @@
+"""JSON patches (RFC 6902): a list of operations that all apply, or none."""
+
+from typing import Any
+
+from jsonpatch import JsonPatch, JsonPatchException
+from jsonpointer import JsonPointerException
+
+from lanloom.apiserver.errors import BadRequest, EntityTooLarge, Invalid
+
+_MOST_OPERATIONS = 10_000
+_REFUSED = "the server rejected our request due to an error in our request"
+
+
+def json_patch(current: dict[str, Any], operations: Any) -> dict[str, Any]:
+    """The object after all operations. Raises BadRequest, EntityTooLarge or Invalid."""
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        raise BadRequest("a JSON patch must be a list of operations, each an object")
+    if len(operations) > _MOST_OPERATIONS:
+        raise EntityTooLarge(
+            f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}"
+        )
+    try:
+        result = JsonPatch(operations).apply(current)
+    except (JsonPatchException, JsonPointerException, TypeError, KeyError, ValueError) as error:
+        raise _refused(str(error)) from error
+    if not isinstance(result, dict):
+        raise _refused("the patch makes something else than an object")
+    return result
+
+
+def _refused(why: str) -> Invalid:
+    """The message is Kubernetes' own; the reason stands in the causes."""
+    return Invalid(_REFUSED, details={"causes": [{"reason": "UnexpectedServerResponse", "message": why}]})
