@@ -1,0 +1,74 @@
+"""A VLAN profile as NetworkManager reads it from a keyfile, and what makes it ignore one."""
+
+from ipaddress import IPv4Interface
+
+from msgspec import Struct
+
+from lanloom.api.names import LINK_NAME_MAX
+from lanloom.node.errors import ProfileError
+from lanloom.node.fakes.profiles import ProfileFile
+from lanloom.node.keyfile import Keyfile, parse
+
+DHCP_TIMEOUT = 45.0
+"""Seconds that NetworkManager waits for a DHCP lease unless the profile says otherwise."""
+
+
+class VlanProfile(Struct, frozen=True, kw_only=True):
+    """The fields of a VLAN profile that change what NetworkManager does; times in seconds."""
+
+    uuid: str
+    id: str
+    filename: str
+    device: str
+    parent: str
+    vlan_id: int
+    method: str
+    autoconnect: bool = True
+    address: str = ""
+    dad_timeout: float = 0
+    dhcp_timeout: float = DHCP_TIMEOUT
+
+
+def read_profile(name: str, file: ProfileFile) -> VlanProfile | None:
+    """The profile in a file of the directory; None where NetworkManager ignores it, as it does without an error."""
+    if name.startswith(".") or name.endswith("~") or file.mode & 0o077:
+        return None
+    try:
+        return _profile(name, parse(file.content))
+    except (ProfileError, KeyError, ValueError):
+        return None
+
+
+def _profile(name: str, sections: Keyfile) -> VlanProfile:
+    connection, vlan, ipv4 = sections["connection"], sections["vlan"], sections["ipv4"]
+    vlan_id = int(vlan["id"])
+    device = connection.get("interface-name") or cut_name(vlan["parent"], vlan_id)
+    method = ipv4["method"]
+    address = ipv4.get("address1", "").partition(",")[0]
+    if (
+        connection["type"] != "vlan"
+        or not 0 <= vlan_id <= 4094
+        or method not in ("auto", "manual")
+        or len(device) > LINK_NAME_MAX
+        or any(char.isspace() or char == "/" for char in device)
+    ):
+        raise ValueError(name)
+    return VlanProfile(
+        uuid=connection["uuid"],
+        id=connection["id"],
+        filename=name,
+        device=device,
+        parent=vlan["parent"],
+        vlan_id=vlan_id,
+        method=method,
+        autoconnect=connection.get("autoconnect", "true") == "true",
+        address=str(IPv4Interface(address)) if method == "manual" else "",
+        dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
+        dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
+    )
+
+
+def cut_name(parent: str, vlan_id: int) -> str:
+    """The name that NetworkManager gives a VLAN device without `interface-name`: the parent's is cut until all fits."""
+    suffix = f".{vlan_id}"
+    return parent[: LINK_NAME_MAX - len(suffix)] + suffix

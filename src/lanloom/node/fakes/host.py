@@ -1,0 +1,114 @@
+"""A whole host in memory: its ports, and what can happen to it that no port does."""
+
+import asyncio
+from collections.abc import Callable
+
+from lanloom.node.errors import LinkError
+from lanloom.node.fakes.daemon import Daemon
+from lanloom.node.fakes.kernel import FakeKernel
+from lanloom.node.fakes.networkmanager import FakeNetworkManager
+from lanloom.node.fakes.profiles import FakeDirectory, FakeProfiles, ProfileFile
+from lanloom.node.fakes.switch import FakeSwitch
+from lanloom.node.ports import Host, Link, LinkState
+from lanloom.node.steps import LinkStep
+from lanloom.node.vlanids import subtract
+
+
+class FakeLinks:
+    """The links port; each step is a point where a process may die. A step in `refused` fails with its message."""
+
+    def __init__(self, kernel: FakeKernel) -> None:
+        self.refused: dict[LinkStep, str] = {}
+        self._kernel = kernel
+
+    async def dump(self) -> LinkState:
+        """As the port says."""
+        await asyncio.sleep(0)
+        return self._kernel.state()
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        """As the port says."""
+        for step in steps:
+            await asyncio.sleep(0)
+            if step in self.refused:
+                raise LinkError(self.refused[step])
+            self._kernel.apply(step)
+        await asyncio.sleep(0)
+
+
+class FakeHost:
+    """A host named `name` with NICs plugged into `switch`. `now` is the wall clock, in seconds since the epoch.
+
+    `host` has the ports. Everything else is for tests: they plant what others would have made, break things as
+    operators and accidents do, and look. `writes` counts the changes that took effect on links and files, by whomever.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        nics: tuple[str, ...] = ("eth0", "eth1"),
+        *,
+        switch: FakeSwitch,
+        now: Callable[[], float],
+    ) -> None:
+        self.kernel = FakeKernel(name, nics)
+        self.directory = FakeDirectory()
+        self.daemon = Daemon(self.kernel, self.directory, switch, now)
+        self.links = FakeLinks(self.kernel)
+        network_manager = FakeNetworkManager(self.daemon, self.kernel)
+        self.host = Host(name, self.links, FakeProfiles(self.directory), network_manager)
+        switch.attach(self.kernel)
+
+    @property
+    def writes(self) -> int:
+        """How many changes of links and files took effect so far."""
+        return self.kernel.writes + self.directory.writes
+
+    def plant_link(self, link: Link, *, default_route: bool = False) -> None:
+        """A link that somebody else made, and that its maker makes again at every boot."""
+        self.kernel.at_boot.append((link, default_route))
+        self.kernel.plant(link, default_route)
+
+    def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """A file of the profile directory, written by somebody else; NetworkManager has not read it yet."""
+        self.directory.files[name] = ProfileFile(content, mode)
+
+    def remove_file(self, name: str) -> None:
+        """An operator removes a profile; NetworkManager has not noticed yet."""
+        del self.directory.files[name]
+
+    def flush(self, device: str) -> None:
+        """`ip addr flush dev DEVICE`: NetworkManager lets it happen."""
+        self.kernel.change(device, addresses=())
+
+    def delete_link(self, name: str) -> None:
+        """`ip link delete NAME`."""
+        self.kernel.delete(name)
+
+    def drop_vlan(self, link: str, vid: int, *, self_: bool = False) -> None:
+        """`bridge vlan delete`: the link no longer carries the id."""
+        field = "self_vlans" if self_ else "vlans"
+        self.kernel.change(link, **{field: subtract(getattr(self.kernel.links[link], field), ((vid, vid),))})
+
+    def unplug(self, nic: str) -> None:
+        """Pulls a cable."""
+        self.kernel.plug(nic, False)
+
+    def plug(self, nic: str) -> None:
+        """Puts a cable back."""
+        self.kernel.plug(nic, True)
+
+    def power_off(self) -> None:
+        """The host is gone: links, VLAN ids and activations are lost, files stay."""
+        self.daemon.stop()
+        self.kernel.halt()
+
+    def power_on(self) -> None:
+        """The host boots: NICs and planted links come, NetworkManager reads its files."""
+        self.kernel.boot()
+        self.daemon.start(after_reboot=True)
+
+    def reboot(self) -> None:
+        """Power off and on."""
+        self.power_off()
+        self.power_on()

@@ -1,0 +1,192 @@
+"""The kernel's links of a fake host: what each step does to them, and what follows by itself."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from lanloom.node.errors import LinkError
+from lanloom.node.fakes.switch import bare
+from lanloom.node.guards import guard
+from lanloom.node.ports import MARK, Link, LinkState
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from lanloom.node.vlanids import VlanIds, contains, merge, subtract
+
+DEFAULT_VLAN: VlanIds = ((1, 1),)
+"""What the kernel gives every bridge and every new port (the default PVID)."""
+
+
+class FakeKernel:
+    """The links of one host. `watch` is called after every change that takes effect, never for one that was there."""
+
+    def __init__(self, host: str, nics: tuple[str, ...]) -> None:
+        self.links: dict[str, Link] = {}
+        self.plugged = set(nics)
+        self.default_route_links: frozenset[str] = frozenset()
+        self.watchers: list[Callable[[], None]] = []
+        self.writes = 0
+        self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
+        self._host = host
+        self._index = 1
+        self.boot()
+
+    def boot(self) -> None:
+        """Comes up with the links of `at_boot`."""
+        for link, default_route in self.at_boot:
+            self.plant(link, default_route)
+
+    def halt(self) -> None:
+        """Forgets every link."""
+        self.links = {}
+        self.default_route_links = frozenset()
+
+    def plant(self, link: Link, default_route: bool) -> None:
+        """Adds a link that a default route may go out of."""
+        if default_route:
+            self.default_route_links |= {link.name}
+        self.add(link)
+
+    def plug(self, nic: str, plugged: bool) -> None:
+        """Puts a NIC's cable in or pulls it."""
+        self.plugged = self.plugged | {nic} if plugged else self.plugged - {nic}
+        self._changed()
+
+    def state(self) -> LinkState:
+        """What a dump shows, with operstate as it follows from cables, slaves and ports."""
+        shown = {name: replace(link, operstate=self._operstate(link)) for name, link in self.links.items()}
+        return LinkState(shown, self.default_route_links)
+
+    def add(self, link: Link) -> None:
+        """Adds a link, with the next index and a MAC of its own unless it brings one."""
+        self._index += 1
+        mac = (
+            link.mac
+            or f"02:{sum(self._host.encode()) % 256:02x}:00:00:{self._index >> 8:02x}:{self._index & 255:02x}"
+        )
+        self._put(replace(link, index=self._index, mac=mac))
+
+    def change(self, name: str, **fields: object) -> None:
+        """Changes fields of a link; nothing happens if they have these values."""
+        link = replace(self.links[name], **fields)
+        if link != self.links[name]:
+            self._put(link)
+
+    def delete(self, name: str) -> None:
+        """Deletes a link if it is there: ports and slaves are released, VLAN links above it go too."""
+        if name not in self.links:
+            return
+        kind = self.links[name].kind
+        for other in tuple(self.links.values()):
+            if other.parent == name:
+                self.delete(other.name)
+            elif other.master == name:
+                self.change(other.name, master="", vlans=(), up=other.up and kind != "bond")
+        del self.links[name]
+        self._changed()
+
+    def apply(self, step: LinkStep) -> None:
+        """Applies a step; raises as `lanloom.node.guards` says."""
+        guard(step, self.links)
+        match step:
+            case EnsureBond():
+                self._ensure(step.name, "bond", step.mtu, bond_mode=step.mode)
+                if step.miimon is not None:
+                    self.change(step.name, bond_miimon=step.miimon)
+            case EnsureBridge():
+                self._ensure(step.name, "bridge", step.mtu, vlan_filtering=True)
+            case SetMaster():
+                self._set_master(step.link, step.master)
+            case SetMtu():
+                self._set_mtu(step.link, step.mtu)
+            case SetUp():
+                self.change(step.link, up=True)
+            case AddVlans() | RemoveVlans():
+                self._set_vlans(step)
+            case DeleteLink():
+                self.delete(step.name)
+
+    def carries(self, bridge: str, vid: int) -> bool:
+        """Whether frames of a VLAN pass from the bridge itself to the switch: bridge and uplink port need the id."""
+        link = self.links.get(bridge)
+        if link is None or not link.up or not contains(link.self_vlans, vid):
+            return False
+        ports = (port for port in self.links.values() if port.master == bridge)
+        return any(port.up and contains(port.vlans, vid) and self._wired(port) for port in ports)
+
+    def addresses_on(self, vid: int) -> frozenset[str]:
+        """The addresses under which this host answers on a VLAN of the switch."""
+        subs = (link for link in self.links.values() if link.vlan_id == vid and link.up)
+        return frozenset(
+            bare(address) for link in subs if self.carries(link.parent, vid) for address in link.addresses
+        )
+
+    def _ensure(self, name: str, kind: str, mtu: int, **options: object) -> None:
+        if name not in self.links:
+            vlans = DEFAULT_VLAN if kind == "bridge" else ()
+            self.add(Link(name=name, index=0, kind=kind, alias=MARK, self_vlans=vlans))
+        self._set_mtu(name, mtu)
+        self.change(name, up=True, **options)
+
+    def _set_master(self, name: str, master: str) -> None:
+        if self.links[name].master == master:
+            self.change(name, up=True)
+            return
+        if not master:
+            self.change(name, master="", vlans=())
+            return
+        bridge = self.links[master].kind == "bridge"
+        if bridge and self.links[name].kind == "bridge":
+            raise LinkError(f"can't put {name} under {master}: a bridge can't be a port of a bridge")
+        mtu = self.links[name].mtu if bridge else self.links[master].mtu
+        self.change(name, master=master, up=True, mtu=mtu, vlans=DEFAULT_VLAN if bridge else ())
+
+    def _set_mtu(self, name: str, mtu: int) -> None:
+        self.change(name, mtu=mtu)
+        for other in tuple(self.links.values()):
+            if (other.parent == name and other.mtu > mtu) or (
+                other.master == name and self.links[name].kind == "bond"
+            ):
+                self._set_mtu(other.name, mtu)
+
+    def _set_vlans(self, step: AddVlans | RemoveVlans) -> None:
+        link = self.links.get(step.link)
+        if link is None:
+            return
+        before = link.self_vlans if step.self_ else link.vlans
+        after = merge((*before, *step.ids)) if isinstance(step, AddVlans) else subtract(before, step.ids)
+        self.change(step.link, **{"self_vlans" if step.self_ else "vlans": after})
+
+    def _wired(self, link: Link) -> bool:
+        if link.kind == "bond":
+            return any(
+                slave.up and self._wired(slave) for slave in self.links.values() if slave.master == link.name
+            )
+        return link.name in self.plugged
+
+    def _operstate(self, link: Link) -> str:
+        if not link.up:
+            return "DOWN"
+        if link.kind == "bridge":
+            ports = [port for port in self.links.values() if port.master == link.name]
+            return "UP" if any(port.up and self._wired(port) for port in ports) else "DOWN"
+        if link.parent in self.links:
+            return self._operstate(self.links[link.parent])
+        return "UP" if self._wired(link) else "DOWN"
+
+    def _put(self, link: Link) -> None:
+        self.links[link.name] = link
+        self._changed()
+
+    def _changed(self) -> None:
+        self.writes += 1
+        for watcher in self.watchers:
+            watcher()

@@ -1,0 +1,72 @@
+"""The profile directory of a fake host, and the port on it."""
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from lanloom.node.errors import ProfileError
+from lanloom.node.keyfile import owner
+from lanloom.node.profiles import check_name, foreign, temporary_prefix
+
+
+class ProfileFile(Struct, frozen=True):
+    """A file of the directory; `mode` holds the permission bits."""
+
+    content: bytes
+    mode: int = 0o600
+
+
+class FakeDirectory:
+    """The files, which survive a reboot. `full` makes every write fail as a full disk does."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, ProfileFile] = {}
+        self.full = False
+        self.writes = 0
+
+
+class FakeProfiles:
+    """The port; each effect on the directory is a point where a process may die."""
+
+    def __init__(self, directory: FakeDirectory) -> None:
+        self._directory = directory
+
+    async def read(self) -> Mapping[str, bytes]:
+        """As the port says."""
+        await asyncio.sleep(0)
+        files = self._directory.files
+        return {
+            name: file.content
+            for name, file in sorted(files.items())
+            if not name.startswith(".") and owner(file.content)
+        }
+
+    async def write(self, name: str, content: bytes) -> None:
+        """As the port says; a process that dies in the middle leaves a hidden temporary file."""
+        self._check(name)
+        await asyncio.sleep(0)
+        if self._directory.full:
+            raise ProfileError(
+                f"can't write the profile {name}: No space left on device; the old file is unchanged"
+            )
+        temporary = f"{temporary_prefix(name)}0"
+        self._directory.files[temporary] = ProfileFile(content)
+        await asyncio.sleep(0)
+        self._directory.files[name] = self._directory.files.pop(temporary)
+        self._directory.writes += 1
+        await asyncio.sleep(0)
+
+    async def remove(self, name: str) -> None:
+        """As the port says."""
+        self._check(name)
+        await asyncio.sleep(0)
+        if self._directory.files.pop(name, None) is not None:
+            self._directory.writes += 1
+        await asyncio.sleep(0)
+
+    def _check(self, name: str) -> None:
+        check_name(name)
+        file = self._directory.files.get(name)
+        if file is not None and not owner(file.content):
+            raise foreign(name)

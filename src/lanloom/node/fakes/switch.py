@@ -1,0 +1,80 @@
+"""The physical switch of a simulated cluster: which address is in use on which VLAN, and DHCP on chosen ones."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Interface, IPv4Network
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Station(Protocol):
+    """Who is plugged into the switch."""
+
+    def addresses_on(self, vid: int) -> frozenset[str]:
+        """The addresses, without prefix length, under which the station answers on this VLAN."""
+        ...
+
+
+class Offer(Struct, frozen=True):
+    """What a DHCP server gives: an address as a CIDR, and the server's own."""
+
+    address: str
+    server: str
+
+
+class FakeSwitch:
+    """Connects every VLAN to every station. `dhcp` is VLAN id → prefix that a DHCP server hands out addresses of.
+
+    The server has the first address of its prefix; a client gets the same address each time it asks.
+    """
+
+    def __init__(self, dhcp: Mapping[int, str] | None = None, *, lease_seconds: float = 3600) -> None:
+        self.lease_seconds = lease_seconds
+        self._dhcp = {vid: IPv4Network(prefix) for vid, prefix in (dhcp or {}).items()}
+        self._leases: dict[int, dict[str, str]] = {}
+        self._stations: list[Station] = []
+        self._planted: dict[int, set[str]] = {}
+
+    def attach(self, station: Station) -> None:
+        """Plugs a station in."""
+        self._stations.append(station)
+
+    def set_dhcp(self, vid: int, prefix: str | None) -> None:
+        """Starts a DHCP server for `prefix` on a VLAN, or with None stops it; leases are forgotten."""
+        self._leases.pop(vid, None)
+        if prefix is None:
+            self._dhcp.pop(vid, None)
+        else:
+            self._dhcp[vid] = IPv4Network(prefix)
+
+    def plant_address(self, vid: int, address: str) -> None:
+        """A stranger on this VLAN has `address` from now on."""
+        self._planted.setdefault(vid, set()).add(address)
+
+    def in_use(self, vid: int, address: str, *, besides: Station) -> bool:
+        """Whether a station other than `besides` answers for `address` on this VLAN."""
+        others = (station for station in self._stations if station is not besides)
+        return address in self._planted.get(vid, ()) or any(
+            address in other.addresses_on(vid) for other in others
+        )
+
+    def offer(self, vid: int, client: str) -> Offer | None:
+        """The answer to a client's DHCP request on this VLAN; None is silence: no server, or nothing left."""
+        network = self._dhcp.get(vid)
+        if network is None:
+            return None
+        leases = self._leases.setdefault(vid, {})
+        hosts = network.hosts()
+        server = next(hosts)
+        if client not in leases:
+            taken = set(leases.values()) | self._planted.get(vid, set())
+            free = next((str(address) for address in hosts if str(address) not in taken), None)
+            if free is None:
+                return None
+            leases[client] = free
+        return Offer(f"{leases[client]}/{network.prefixlen}", str(server))
+
+
+def bare(address: str) -> str:
+    """The address of a CIDR, without the prefix length."""
+    return str(IPv4Interface(address).ip)
