@@ -34,11 +34,13 @@ class RealServer:
 
     `controllers` names those of kube-controller-manager that run too (`garbagecollector`, `namespace`, …);
     without any there is no kube-controller-manager. Once entered: `url`, `token` (an administrator's, group
-    system:masters), `ca_file` (PEM), `kubeconfig` (file). Webhooks are called at any https://127.0.0.1:PORT.
+    system:masters), `user_token` (of alice, group testers, without a role), `ca_file` (PEM), `kubeconfig`
+    (file). Webhooks are called at any https://127.0.0.1:PORT.
     """
 
     def __init__(self, binaries: Path, controllers: Sequence[str] = ()) -> None:
         self.token = "administrator-of-the-tests"
+        self.user_token = "a-user-of-the-tests"
         self._binaries = binaries
         self._controllers = tuple(controllers)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -91,7 +93,9 @@ class RealServer:
         authority.cert_pem.write_to_path(str(self.ca_file))
         certificate.cert_chain_pems[0].write_to_path(str(self._directory / "server.crt"))
         certificate.private_key_pem.write_to_path(str(self._directory / "server.key"))
-        (self._directory / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
+        (self._directory / "tokens.csv").write_text(
+            f'{self.token},admin,admin,"system:masters"\n{self.user_token},alice,alice,"testers"\n'
+        )
 
     def _write_kubeconfig(self) -> None:
         authority = base64.b64encode(self.ca_file.read_bytes()).decode()
