@@ -28,9 +28,7 @@ def real_ground(real_server: RealServer, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def embedded_ground(
-    embedded_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ground]:
+def embedded_ground(embedded_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """The embedded server, ready for cases."""
     with hook_server(tmp_path_factory.mktemp("hooks")) as hooks:
         yield from _ground(embedded_kubeconfig, hooks)

@@ -53,7 +53,9 @@ def without_a_role_to_watch_or_patch(api: Api) -> None:
     api.patch("configmaps/a", {}, user="alice", expect=403)
 
 
-def rules(*verbs: str, resources: tuple[str, ...] = ("configmaps",), group: str = "", **rest: Any) -> list[Raw]:
+def rules(
+    *verbs: str, resources: tuple[str, ...] = ("configmaps",), group: str = "", **rest: Any
+) -> list[Raw]:
     """The rules of a role."""
     return [{"apiGroups": [group], "resources": list(resources), "verbs": list(verbs), **rest}]
 
@@ -136,4 +138,6 @@ def asked_by_oneself(api: Api, verb: str) -> None:
     for user in ("admin", "alice"):
         with api.quietly():
             answer = api.post(path, body, user=user)
-        api.note(f"{user} may {verb}", [answer.status, answer.body["kind"], answer.body["status"].get("allowed")])
+        api.note(
+            f"{user} may {verb}", [answer.status, answer.body["kind"], answer.body["status"].get("allowed")]
+        )

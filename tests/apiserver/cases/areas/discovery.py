@@ -72,7 +72,9 @@ def of_groups(api: Api) -> None:
     wanted = {"example.com", *(path.split("/")[2] for path in SERVED if path.startswith("/apis/"))}
     groups = [group for group in answer.body["groups"] if group["name"] in wanted]
     for group in groups:
-        group["versions"] = [each for each in group["versions"] if not _beta_of_a_builtin(each["groupVersion"])]
+        group["versions"] = [
+            each for each in group["versions"] if not _beta_of_a_builtin(each["groupVersion"])
+        ]
     shown(api, "/apis", answer, {**answer.body, "groups": sorted(groups, key=lambda each: str(each["name"]))})
 
 

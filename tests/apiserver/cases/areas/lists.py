@@ -40,9 +40,7 @@ def of_all_namespaces(api: Api) -> None:
         space = f"{api.name}-{suffix}"
         api.post("namespaces", {"metadata": {"name": space}})
         api.post(f"/api/v1/namespaces/{space}/configmaps", config_map("x", labels={"of": api.name}))
-        api.post(
-            f"/apis/example.com/v1/namespaces/{space}/widgets", widget("x", labels={"of": api.name})
-        )
+        api.post(f"/apis/example.com/v1/namespaces/{space}/widgets", widget("x", labels={"of": api.name}))
     api.get("/api/v1/configmaps", query={"labelSelector": f"of={api.name}"})
     api.get("/apis/example.com/v1/widgets", query={"labelSelector": f"of={api.name}"})
 
@@ -127,7 +125,17 @@ def by_fields(api: Api, selector: str) -> None:
         api.note(plural, api.get(plural, query={"fieldSelector": selector}).names)
 
 
-@case.each(["spec.size=3", "metadata.labels=x", "nonsense", "metadata.name", "metadata.name>a", "=", "status.phase=x"])
+@case.each(
+    [
+        "spec.size=3",
+        "metadata.labels=x",
+        "nonsense",
+        "metadata.name",
+        "metadata.name>a",
+        "=",
+        "status.phase=x",
+    ]
+)
 def by_bad_fields(api: Api, selector: str) -> None:
     """A field selector with a field that the kind doesn't offer, or a wrong syntax, is refused."""
     api.get("configmaps", query={"fieldSelector": selector}, expect=-1)

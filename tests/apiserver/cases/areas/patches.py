@@ -31,7 +31,9 @@ def merging_a_config_map(api: Api) -> None:
 def that_change_nothing(api: Api, kind: str) -> None:
     """A patch that changes nothing leaves the resourceVersion alone."""
     old = api.post("configmaps", config_map("a"))
-    body: Any = [{"op": "replace", "path": "/data/k", "value": "v"}] if kind == "json" else {"data": {"k": "v"}}
+    body: Any = (
+        [{"op": "replace", "path": "/data/k", "value": "v"}] if kind == "json" else {"data": {"k": "v"}}
+    )
     new = api.patch("configmaps/a", body, kind)
     api.note("same version", new.rv == old.rv)
     if kind != "strategic":
@@ -176,7 +178,11 @@ def of_config_maps_with_a_wrong_media_type(api: Api, media: str) -> None:
 def by_server_side_apply(api: Api) -> None:
     """Server-side apply."""
     api.patch(
-        "widgets/a", widget("a", {"size": 2}), "apply", query={"fieldManager": "tests", "force": "true"}, expect=201
+        "widgets/a",
+        widget("a", {"size": 2}),
+        "apply",
+        query={"fieldManager": "tests", "force": "true"},
+        expect=201,
     )
 
 
@@ -185,7 +191,9 @@ def merging_containers_by_name(api: Api) -> None:
     """A strategic patch merges a Pod's containers by their names."""
     api.post("pods", pod("a"))
     second = {"name": "second", "image": "example.com/other:1"}
-    api.patch("pods/a", {"spec": {"containers": [{"name": "main", "image": "example.com/image:3"}]}}, "strategic")
+    api.patch(
+        "pods/a", {"spec": {"containers": [{"name": "main", "image": "example.com/image:3"}]}}, "strategic"
+    )
     api.patch("pods/a", {"spec": {"containers": [second]}}, "strategic", expect=422)
     api.patch("pods/a", {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}, "strategic")
 
@@ -220,9 +228,13 @@ def merging_owner_references_by_uid(api: Api) -> None:
     finalizers = ["example.com/stay"]
     api.post("configmaps", config_map("a", finalizers=finalizers))
     with api.quietly():
-        api.patch("configmaps/a", {"metadata": {"ownerReferences": [one]}}, "strategic", query={"dryRun": "All"})
+        api.patch(
+            "configmaps/a", {"metadata": {"ownerReferences": [one]}}, "strategic", query={"dryRun": "All"}
+        )
     api.patch("configmaps/a", {"metadata": {"ownerReferences": [one]}}, "strategic", query={"dryRun": "All"})
-    api.patch("configmaps/a", {"metadata": {"ownerReferences": [two, one]}}, "strategic", query={"dryRun": "All"})
+    api.patch(
+        "configmaps/a", {"metadata": {"ownerReferences": [two, one]}}, "strategic", query={"dryRun": "All"}
+    )
 
 
 @case

@@ -57,7 +57,9 @@ WRONG: dict[str, Raw] = {
     "wrong-default-parent": {"nested": {"name": "x", "deep": "y"}},
     "deep-wrong": {"nested": {"name": "x", "deep": {"level": "high"}}},
     "template-without-kind": {"template": {"metadata": {"name": "x"}}},
-    "template-bad-metadata": {"template": {"apiVersion": "v1", "kind": "X", "metadata": {"labels": {"a": 1}}}},
+    "template-bad-metadata": {
+        "template": {"apiVersion": "v1", "kind": "X", "metadata": {"labels": {"a": 1}}}
+    },
     "template-bad-name": {"template": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "A B"}}},
     "two-errors": {"size": 99, "mode": "never"},
 }
@@ -102,10 +104,9 @@ RIGHT: dict[str, Raw] = {
         }
     },
     "negative": {"step": -5},
-    "empty-text": {"plain": ""},
     "large-integer": {"raw": {"n": 9007199254740993}},
     "unicode": {"plain": "grüße 網路 🌐"},
-    "escapes": {"plain": "<a href=\"x\">&</a>\n\t\u2028"},
+    "escapes": {"plain": '<a href="x">&</a>\n\t\u2028'},
 }
 
 
@@ -114,6 +115,12 @@ def accept(api: Api, spec: Raw) -> None:
     """A value that meets the schema is stored, with defaults where they are due."""
     api.post("widgets", widget("a", spec), expect=201)
     api.get("widgets/a")
+
+
+@case
+def accept_empty_text(api: Api) -> None:
+    """An empty string is a string."""
+    api.post("widgets", widget("a", {"plain": ""}), expect=-1)
 
 
 PRUNED: dict[str, Raw] = {

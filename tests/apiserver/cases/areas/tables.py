@@ -25,7 +25,9 @@ def of_custom_objects(api: Api) -> None:
     """The columns of a custom kind are its printer columns, with the values that their paths name."""
     api.post("widgets", widget("a", SPEC))
     api.post("widgets", widget("b"))
-    ready = {"status": {"conditions": [{"type": "other", "status": "x"}, {"type": "ready", "status": "True"}]}}
+    ready = {
+        "status": {"conditions": [{"type": "other", "status": "x"}, {"type": "ready", "status": "True"}]}
+    }
     api.patch("widgets/a/status", ready)
     api.get("widgets", accept=TABLE)
     api.get("widgets/a", accept=TABLE)

@@ -139,7 +139,9 @@ def of_a_secrets_type(api: Api) -> None:
 def of_a_pods_spec(api: Api) -> None:
     """A Pod's spec can't change but for its image and a few other fields."""
     old = api.post("pods", pod("a"))
-    api.patch("pods/a", {"spec": {"containers": [{"name": "main", "image": "example.com/image:2"}]}}, "strategic")
+    api.patch(
+        "pods/a", {"spec": {"containers": [{"name": "main", "image": "example.com/image:2"}]}}, "strategic"
+    )
     api.patch("pods/a", {"metadata": {"labels": {"a": "b"}}}, "merge")
     api.note("had a version", bool(old.rv))
 

@@ -185,7 +185,11 @@ def of_a_name_in_the_path(api: Api) -> None:
 def with_initial_events_asked_for(api: Api) -> None:
     """sendInitialEvents, which 1.20 does not know, is ignored or refused but never half done."""
     api.post("widgets", widget("a"))
-    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    query = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
     api.get("widgets", query={**query, "watch": "true", "timeoutSeconds": 1}, expect=-1)
 
 

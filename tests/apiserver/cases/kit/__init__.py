@@ -1,1 +1,1 @@
-"""The kit of the comparison: cases are scripts of HTTP requests, run on a real kube-apiserver and on the embedded one."""
+"""The kit of the comparison: cases are scripts of HTTP requests, run on both kinds of API server."""

@@ -12,17 +12,19 @@ import yaml
 from tests.apiserver.cases.kit.wire import Endpoint
 
 STOP_PATIENCE = 20
+ALICE = "a-user-of-the-tests"
 
 
 @contextmanager
 def embedded_server(directory: Path) -> Iterator[Path]:
     """A running server with its data in `directory`; yields its kubeconfig."""
     kubeconfig = directory / "kubeconfig"
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f'{ALICE},alice,alice,"testers"\n')
     command = [sys.executable, "-m", "lanloom.cli", "serve", "--data", str(directory / "data.sqlite")]
+    command += ["--kubeconfig", str(kubeconfig), "--token-auth-file", str(tokens)]
     with (directory / "serve.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--kubeconfig", str(kubeconfig)], stdout=subprocess.PIPE, stderr=log
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline()
@@ -37,11 +39,11 @@ def embedded_server(directory: Path) -> Iterator[Path]:
             process.wait()
 
 
-def endpoint(kubeconfig: Path) -> Endpoint:
-    """The server and the administrator that a kubeconfig names."""
+def endpoint(kubeconfig: Path, alice: str = ALICE) -> Endpoint:
+    """The server and the administrator that a kubeconfig names, and alice, who has no role."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]
     host, _, port = cluster["server"].removeprefix("https://").partition(":")
     ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
     token = config["users"][0]["user"]["token"]
-    return Endpoint(host=host, port=int(port), ca=ca, tokens={"admin": token})
+    return Endpoint(host=host, port=int(port), ca=ca, tokens={"admin": token, "alice": alice})

@@ -19,9 +19,10 @@ PAGE = ROOT / "docs/api-differences.md"
 PREFACE = """\
 # How the embedded API server differs from Kubernetes
 
-The embedded API server answers as kube-apiserver does. One suite of cases (`tests/apiserver/`) runs on both and compares
-every answer field by field. This page lists what differs on purpose, and why. It is written from
-`tests/apiserver/differences.yaml`; the suite fails when something else differs, and when something listed here no longer does.
+The embedded API server answers as kube-apiserver does. One suite of cases (`tests/apiserver/`) runs on both
+and compares every answer field by field. This page lists what differs on purpose, and why. It is written from
+`tests/apiserver/differences.yaml`; the suite fails when something else differs, and when something listed here
+no longer does.
 """
 
 
@@ -65,7 +66,9 @@ def page(listed: Differences) -> str:
     parts = [PREFACE, "## Intended differences\n"]
     parts += [f"### {entry.title}\n\n{entry.reason.strip()}\n" for entry in listed.intended]
     parts += ["## What can't be equal and isn't compared\n"]
-    parts += ["\n".join(f"- **{entry.title}**: {entry.reason.strip()}" for entry in listed.not_compared) + "\n"]
+    parts += [
+        "\n".join(f"- **{entry.title}**: {entry.reason.strip()}" for entry in listed.not_compared) + "\n"
+    ]
     return "\n".join(parts)
 
 

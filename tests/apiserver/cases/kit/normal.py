@@ -1,13 +1,13 @@
 """Transcripts without what two servers can't have in common.
 
-Names for things replace the things: the first uid of a transcript becomes `<uid 1>`, every later mention of it the same.
-So relations stay visible (this patch left the resourceVersion alone; that owner reference names this object) while the
-values, which no two servers share, go.
+Names for things replace the things: the first uid of a transcript becomes `<uid 1>`, every later mention of it
+the same. So relations stay visible (this patch left the resourceVersion alone; that owner reference names this
+object) while the values, which no two servers share, go.
 """
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.apiserver.cases.kit.wire import Json
@@ -15,8 +15,12 @@ from tests.apiserver.cases.kit.wire import Json
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _AGE = re.compile(r"\d+(ms|s|m)(\d+s)?")
-_PORT = re.compile(r"127\.0\.0\.1:\d{4,5}\b")
-_TOO_OLD = re.compile(r"too old resource version: \d+ \(\d+\)")
+_HIDDEN = (
+    (re.compile(r"127\.0\.0\.1:\d{4,5}\b"), "127.0.0.1:<port>"),
+    (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <old> (<oldest>)"),
+    (re.compile(r"\(0xc[0-9a-f]{6,}\)"), "(<address>)"),
+    (re.compile(r'("resourceVersion\\?":\\?")\d+'), r"\1<version>"),
+)
 _SUFFIX = 5
 """The length of what generateName adds."""
 
@@ -69,11 +73,11 @@ class Normaliser:
         return self._versions.setdefault(version, f"<version {len(self._versions) + 1}>")
 
     def _text(self, text: str) -> str:
-        if _TIME.fullmatch(text):
-            return self._time(text)
+        text = _TIME.sub(lambda found: self._time(found[0]), text)
         text = _UID.sub(lambda found: self._uid(found[0]), text)
-        text = _PORT.sub("127.0.0.1:<port>", text)
-        return _TOO_OLD.sub("too old resource version: <old> (<oldest>)", text)
+        for pattern, name in _HIDDEN:
+            text = pattern.sub(name, text)
+        return text
 
     def _uid(self, uid: str) -> str:
         return self._uids.setdefault(uid, f"<uid {len(self._uids) + 1}>")
@@ -88,7 +92,7 @@ class Normaliser:
 
 def normalise(transcript: list[dict[str, Any]], now: Callable[[], datetime] | None = None) -> Json:
     """The comparable form of a transcript."""
-    return Normaliser(now() if now else datetime.now(timezone.utc)).transcript(transcript)
+    return Normaliser(now() if now else datetime.now(UTC)).transcript(transcript)
 
 
 def _without_ages(row: dict[str, Json]) -> dict[str, Json]:

@@ -229,5 +229,3 @@ def shared_crds() -> list[Raw]:
         ),
         crd(GROUP, "Gadget", scope="Cluster"),
     ]
-
-

@@ -32,8 +32,9 @@ class Api:
     """One case's view of one server.
 
     `ns` is a namespace of the case's own, and `name` a name for its cluster-scoped objects. Paths are
-    `plural[/name[/subresource]]` in that namespace, or begin with a slash. Every request is kept in `transcript`, unless
-    made `quietly`, and must be answered with the status that the case expects (any 2xx by default).
+    `plural[/name[/subresource]]` in that namespace, or begin with a slash. Every request is kept in
+    `transcript`, unless made `quietly`, and must be answered with the status that the case expects (any 2xx by
+    default; -1: whatever comes).
     """
 
     def __init__(self, wire: Wire, hooks: Hooks, name: str) -> None:

@@ -10,6 +10,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode
 
+import yaml
 from msgspec import Struct
 
 Json = Any
@@ -28,7 +29,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """One answer. `body` is the parsed JSON document, or text if it was none."""
+    """One answer. `body` is the parsed JSON or YAML document, or text if it was none."""
 
     status: int
     headers: Mapping[str, str]
@@ -76,7 +77,9 @@ class Wire:
             self._drop(user)
             response = self._send(method, path, headers, body, user)
             text = response.read()
-        return Answer(response.status, _lower(response), _parse(text))
+        found = _lower(response)
+        is_yaml = found.get("content-type") == "application/yaml"
+        return Answer(response.status, found, yaml.safe_load(text) if is_yaml else _parse(text))
 
     def stream(self, path: str, headers: Mapping[str, str], user: str) -> "Stream":
         """A GET whose answer is read line by line, on a connection of its own."""
