@@ -1,8 +1,9 @@
-"""What a step may touch, judged before the kernel is asked: the adapter and the fake refuse alike, with the same words.
+"""What a step may touch, judged before the kernel is asked: the adapter and the fake refuse alike, with the
+same words.
 
-A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an MTU and be
-set up. The one foreign bridge that carries VLAN ids for Lanloom is that of the cluster network `mgmt`, made by the
-installer.
+A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an
+MTU and be set up. The one foreign bridge that carries VLAN ids for Lanloom is that of the cluster network
+`mgmt`, made by the installer.
 """
 
 from collections.abc import Mapping
@@ -18,32 +19,67 @@ from lanloom.node.steps import (
     LinkStep,
     RemoveVlans,
     SetMaster,
+    SetMtu,
+    SetUp,
 )
-from lanloom.node.vlanids import contains
+from lanloom.node.vlanids import contains, render
 
 MANAGEMENT_BRIDGE = bridge_name(MGMT)
+BOND_MODES = (
+    "balance-rr",
+    "active-backup",
+    "balance-xor",
+    "broadcast",
+    "802.3ad",
+    "balance-tlb",
+    "balance-alb",
+)
+"""The modes of a bond; their order is the kernel's numbering."""
+
 _COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
+
+
+def describe(step: LinkStep) -> str:
+    """What could not be done, as the beginning of an error's message."""
+    match step:
+        case EnsureBond():
+            return f"can't make the bond {step.name}"
+        case EnsureBridge():
+            return f"can't make the bridge {step.name}"
+        case SetMaster():
+            return (
+                f"can't put {step.link} under {step.master}" if step.master else f"can't release {step.link}"
+            )
+        case SetMtu():
+            return f"can't set the MTU of {step.link} to {step.mtu}"
+        case SetUp():
+            return f"can't set {step.link} up"
+        case AddVlans():
+            return f"can't add the VLAN ids {render(step.ids)} to {step.link}"
+        case RemoveVlans():
+            return f"can't remove the VLAN ids {render(step.ids)} from {step.link}"
+        case DeleteLink():
+            return f"can't delete {step.name}"
 
 
 def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
     """Raises LinkMissing, NotOurs or LinkError where `step` can't or must not be applied to these links."""
+    what = describe(step)
     match step:
         case EnsureBond() | EnsureBridge():
-            _guard_ensure(step, links)
+            _guard_ensure(step, links, what)
         case SetMaster():
-            _guard_master(step, links)
+            _guard_master(step, links, what)
         case AddVlans() | RemoveVlans():
-            _guard_vlans(step, links)
+            _guard_vlans(step, links, what)
         case DeleteLink():
             link = links.get(step.name)
             if link is not None and not link.ours:
-                raise NotOurs(
-                    f"won't delete {step.name}: Lanloom did not make it; delete it yourself if it is not needed"
-                )
-        case _:
-            link = _present(step.link, links, f"can't change {step.link}")
+                raise NotOurs(f"{what}: Lanloom did not make it; delete it yourself if it is not needed")
+        case SetMtu() | SetUp():
+            link = _present(step.link, links, what)
             if link.kind in _COMPOSED_KINDS and not link.ours:
-                raise NotOurs(f"won't change the {link.kind} {step.link}: Lanloom did not make it")
+                raise NotOurs(f"{what}: Lanloom did not make this {link.kind}")
 
 
 def _present(name: str, links: Mapping[str, Link], what: str) -> Link:
@@ -55,27 +91,24 @@ def _present(name: str, links: Mapping[str, Link], what: str) -> Link:
     return link
 
 
-def _guard_ensure(step: EnsureBond | EnsureBridge, links: Mapping[str, Link]) -> None:
+def _guard_ensure(step: EnsureBond | EnsureBridge, links: Mapping[str, Link], what: str) -> None:
     kind = "bond" if isinstance(step, EnsureBond) else "bridge"
     if not 0 < len(step.name) <= LINK_NAME_MAX:
+        raise LinkError(f"{what}: a link's name has at most {LINK_NAME_MAX} characters")
+    if isinstance(step, EnsureBond) and step.mode not in BOND_MODES:
         raise LinkError(
-            f"can't make the {kind} {step.name}: a link's name has at most {LINK_NAME_MAX} characters"
+            f"{what}: {step.mode!r} is not a mode of a bond; it is one of {', '.join(BOND_MODES)}"
         )
     link = links.get(step.name)
     if link is None:
         return
     if not link.ours:
-        raise NotOurs(
-            f"can't make the {kind} {step.name}: Lanloom did not make the link of this name; rename or delete it"
-        )
+        raise NotOurs(f"{what}: Lanloom did not make the link of this name; rename or delete it")
     if link.kind != kind:
-        raise LinkError(
-            f"can't make the {kind} {step.name}: a {link.kind or 'NIC'} of this name is there; delete it"
-        )
+        raise LinkError(f"{what}: a {link.kind or 'NIC'} of this name is there; delete it")
 
 
-def _guard_master(step: SetMaster, links: Mapping[str, Link]) -> None:
-    what = f"can't put {step.link} under {step.master}" if step.master else f"can't release {step.link}"
+def _guard_master(step: SetMaster, links: Mapping[str, Link], what: str) -> None:
     link = _present(step.link, links, what)
     if link.master and link.master != step.master and not _ours(link.master, links):
         raise NotOurs(
@@ -91,9 +124,7 @@ def _ours(name: str, links: Mapping[str, Link]) -> bool:
     return name in links and links[name].ours
 
 
-def _guard_vlans(step: AddVlans | RemoveVlans, links: Mapping[str, Link]) -> None:
-    verb = "add VLAN ids to" if isinstance(step, AddVlans) else "remove VLAN ids from"
-    what = f"can't {verb} {step.link}"
+def _guard_vlans(step: AddVlans | RemoveVlans, links: Mapping[str, Link], what: str) -> None:
     if contains(step.ids, 1) or any(not 1 <= first <= last <= 4094 for first, last in step.ids):
         raise LinkError(f"{what}: ids are 2 to 4094; id 1 belongs to the bridge itself")
     if isinstance(step, RemoveVlans) and step.link not in links:
@@ -101,7 +132,7 @@ def _guard_vlans(step: AddVlans | RemoveVlans, links: Mapping[str, Link]) -> Non
     link = _present(step.link, links, what)
     bridge = step.link if step.self_ else link.master
     if step.self_ and link.kind != "bridge":
-        raise LinkError(f"{what} itself: it is not a bridge")
+        raise LinkError(f"{what}: it is not a bridge")
     if bridge not in links or links[bridge].kind != "bridge":
         raise LinkError(f"{what}: it is not a port of a bridge")
     if bridge != MANAGEMENT_BRIDGE and not links[bridge].ours:

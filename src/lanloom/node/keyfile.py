@@ -14,7 +14,8 @@ Keyfile = Mapping[str, Mapping[str, str]]
 
 OWNER_SECTION = "user"
 OWNER_KEY = "lanloom.owner"
-"""`[user] lanloom.owner=<cluster network>/<vid>` marks a profile as Lanloom's; NetworkManager keeps it on a rewrite."""
+"""`[user] lanloom.owner=<cluster network>/<vid>` marks a profile as Lanloom's; NetworkManager keeps it on a
+rewrite."""
 
 _SECTION = re.compile(r"\[([^\[\]\x00-\x1f\x7f]+)\]\s*")
 _ESCAPE = re.compile(r"\\(.)")

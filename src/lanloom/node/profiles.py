@@ -1,7 +1,8 @@
 """The directory of NetworkManager's keyfile profiles on a real host.
 
-A profile appears whole or not at all: it is written under a hidden name, which NetworkManager does not load, synced and
-renamed. NetworkManager acts on the directory as root, so nothing here follows a symbolic link or takes a path.
+A profile appears whole or not at all: it is written under a hidden name, which NetworkManager does not load,
+synced and renamed. NetworkManager acts on the directory as root, so nothing here follows a symbolic link or
+takes a path.
 """
 
 import asyncio

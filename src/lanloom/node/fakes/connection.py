@@ -69,6 +69,7 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
 
 
 def cut_name(parent: str, vlan_id: int) -> str:
-    """The name that NetworkManager gives a VLAN device without `interface-name`: the parent's is cut until all fits."""
+    """The name that NetworkManager gives a VLAN device without `interface-name`: the parent's is cut until all
+    fits."""
     suffix = f".{vlan_id}"
     return parent[: LINK_NAME_MAX - len(suffix)] + suffix

@@ -40,7 +40,8 @@ class FakeHost:
     """A host named `name` with NICs plugged into `switch`. `now` is the wall clock, in seconds since the epoch.
 
     `host` has the ports. Everything else is for tests: they plant what others would have made, break things as
-    operators and accidents do, and look. `writes` counts the changes that took effect on links and files, by whomever.
+    operators and accidents do, and look. `writes` counts the changes that took effect on links and files, by
+    whomever.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """The kernel's links of a fake host: what each step does to them, and what follows by itself."""
 
+import hashlib
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -23,6 +24,11 @@ from lanloom.node.vlanids import VlanIds, contains, merge, subtract
 
 DEFAULT_VLAN: VlanIds = ((1, 1),)
 """What the kernel gives every bridge and every new port (the default PVID)."""
+
+
+def mac_address(host: str, link: str) -> str:
+    """A locally administered MAC that a link of a host always gets."""
+    return "02:" + hashlib.blake2s(f"{host}/{link}".encode(), digest_size=5).digest().hex(":")
 
 
 class FakeKernel:
@@ -68,10 +74,7 @@ class FakeKernel:
     def add(self, link: Link) -> None:
         """Adds a link, with the next index and a MAC of its own unless it brings one."""
         self._index += 1
-        mac = (
-            link.mac
-            or f"02:{sum(self._host.encode()) % 256:02x}:00:00:{self._index >> 8:02x}:{self._index & 255:02x}"
-        )
+        mac = link.mac or mac_address(self._host, link.name)
         self._put(replace(link, index=self._index, mac=mac))
 
     def change(self, name: str, **fields: object) -> None:

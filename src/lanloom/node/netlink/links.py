@@ -1,0 +1,60 @@
+"""The port itself: one thread and one socket per call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from pyroute2 import IPRoute
+
+from lanloom.node.errors import LinkError
+from lanloom.node.netlink.changes import Changes
+from lanloom.node.netlink.dump import read_state
+from lanloom.node.ports import LinkState
+from lanloom.node.steps import LinkStep
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Runs a blocking function in a thread and gives its result; the thread may be in another network namespace."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
+        """Calls `function` there."""
+        ...
+
+
+class NetlinkLinks:
+    """The links of the network namespace that `in_thread` runs its functions in; by default the process's own."""
+
+    def __init__(self, in_thread: InThread = asyncio.to_thread) -> None:
+        self._in_thread = in_thread
+
+    async def dump(self) -> LinkState:
+        """As the port says. Four dumps: links, the VLAN ids of bridges and ports, addresses, routes."""
+        return await self._in_thread(_dump)
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        """As the port says; no socket is opened for no steps."""
+        if steps:
+            await self._in_thread(lambda: _apply(steps))
+
+
+def _dump() -> LinkState:
+    with _socket() as socket:
+        return read_state(socket)
+
+
+def _apply(steps: tuple[LinkStep, ...]) -> None:
+    with _socket() as socket:
+        changes = Changes(socket)
+        for step in steps:
+            changes.apply(step)
+
+
+def _socket() -> IPRoute:
+    try:
+        return IPRoute()
+    except OSError as error:
+        raise LinkError(
+            f"can't open a netlink socket: {error.strerror}; the agent needs the right NET_ADMIN"
+        ) from error
