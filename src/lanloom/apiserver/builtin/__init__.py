@@ -1,0 +1,42 @@
+"""Kubernetes' own kinds that the server serves, with what the real server does about their objects.
+
+`BUILTINS` are the kinds with schemas; `default_builtin` fills in what is absent, `prune_builtin` removes
+what is unknown and `validate_builtin` refuses what breaks a rule. What such an object then does (a pod
+that runs, a deployment that makes pods) is not this server's business.
+"""
+
+from functools import cache
+
+from lanloom.apiserver.builtin import cluster, core, pods
+from lanloom.apiserver.builtin.defaults import fill_in
+from lanloom.apiserver.builtin.rules import broken_rules
+from lanloom.apiserver.fields import FieldError
+from lanloom.apiserver.kinds import GroupPlural, Raw, ServedKind
+from lanloom.apiserver.schema import CompiledSchema
+
+__all__ = ["BUILTINS", "default_builtin", "prune_builtin", "validate_builtin"]
+
+BUILTINS: tuple[ServedKind, ...] = (*core.KINDS, *pods.KINDS, *cluster.KINDS)
+
+_SCHEMAS = {kind.key: kind.schema for kind in BUILTINS if kind.schema is not None}
+
+
+@cache
+def _compiled(key: GroupPlural) -> CompiledSchema:
+    return CompiledSchema(_SCHEMAS[key])
+
+
+def prune_builtin(kind: ServedKind, obj: Raw) -> list[str]:
+    """Removes unknown fields from an object in place and returns their paths."""
+    return _compiled(kind.key).prune(obj)
+
+
+def default_builtin(kind: ServedKind, obj: Raw) -> None:
+    """Fills in what is absent, in place. It does so only once: what is there stays."""
+    fill_in(kind.key, obj)
+    _compiled(kind.key).default(obj)
+
+
+def validate_builtin(kind: ServedKind, obj: Raw, old: Raw | None) -> list[FieldError]:
+    """The rules that an object breaks, metadata aside; `old` is None when it is new."""
+    return _compiled(kind.key).validate(obj) or broken_rules(kind.key, obj, old)

@@ -1,0 +1,105 @@
+"""Defaults of built-in kinds that depend on other fields, which a schema can't say."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from lanloom.apiserver.kinds import GroupPlural, Raw
+
+_RBAC = "rbac.authorization.k8s.io"
+_ROLLING: dict[str, Raw] = {
+    "deployments": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    "daemonsets": {"maxSurge": 0, "maxUnavailable": 1},
+}
+_STRATEGIES = {"deployments": "strategy", "daemonsets": "updateStrategy"}
+
+
+def fill_in(resource: GroupPlural, obj: Raw) -> None:
+    """Fills in these defaults in place, as far as the object has the right form."""
+    if (default := _DEFAULTS.get(resource)) is not None:
+        default(obj)
+
+
+def _secret(obj: Raw) -> None:
+    """Text moves into data, over what is there."""
+    texts = obj.pop("stringData", None)
+    if not isinstance(texts, dict):
+        return
+    data = obj.get("data")
+    moved = {
+        key: base64.b64encode(each.encode()).decode() for key, each in texts.items() if isinstance(each, str)
+    }
+    if moved:
+        obj["data"] = (data if isinstance(data, dict) else {}) | moved
+
+
+def _role_binding(obj: Raw) -> None:
+    role = obj.get("roleRef")
+    if isinstance(role, dict) and not role.get("apiGroup"):
+        role["apiGroup"] = _RBAC
+    for subject in _objects(obj.get("subjects")):
+        if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
+            subject["apiGroup"] = _RBAC
+
+
+def _crd(obj: Raw) -> None:
+    names = _object(obj.get("spec")).get("names")
+    if not isinstance(names, dict):
+        return
+    kind = names.get("kind")
+    if isinstance(kind, str) and kind:
+        if not names.get("singular"):
+            names["singular"] = kind.lower()
+        if not names.get("listKind"):
+            names["listKind"] = f"{kind}List"
+
+
+def _pod(obj: Raw) -> None:
+    _pod_spec(_object(obj.get("spec")))
+
+
+def _pod_spec(spec: Raw) -> None:
+    for container in (*_objects(spec.get("initContainers")), *_objects(spec.get("containers"))):
+        if not container.get("imagePullPolicy") and isinstance(image := container.get("image"), str):
+            container["imagePullPolicy"] = _pull_policy(image)
+
+
+def _pull_policy(image: str) -> str:
+    """A tag other than `latest`, or a digest, names an image that doesn't change."""
+    _, colon, tag = image.rpartition("/")[2].partition(":")
+    return "IfNotPresent" if "@" in image or (colon and tag != "latest") else "Always"
+
+
+def _workload(plural: str) -> Callable[[Raw], None]:
+    def default(obj: Raw) -> None:
+        spec = _object(obj.get("spec"))
+        _pod_spec(_object(_object(spec.get("template")).get("spec")))
+        strategy = spec.setdefault(_STRATEGIES[plural], {})
+        if not isinstance(strategy, dict):
+            return
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            limits = strategy.get("rollingUpdate")
+            strategy["rollingUpdate"] = _ROLLING[plural] | _object(limits)
+
+    return default
+
+
+def _object(value: Any) -> Raw:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Raw]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+_DEFAULTS: dict[GroupPlural, Callable[[Raw], None]] = {
+    GroupPlural("", "secrets"): _secret,
+    GroupPlural("", "pods"): _pod,
+    GroupPlural("apps", "deployments"): _workload("deployments"),
+    GroupPlural("apps", "daemonsets"): _workload("daemonsets"),
+    GroupPlural(_RBAC, "rolebindings"): _role_binding,
+    GroupPlural(_RBAC, "clusterrolebindings"): _role_binding,
+    GroupPlural("apiextensions.k8s.io", "customresourcedefinitions"): _crd,
+}

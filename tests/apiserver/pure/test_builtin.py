@@ -1,0 +1,126 @@
+"""Built-in kinds keep the rules that users of Kubernetes know."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanloom.api.crds import manifests
+from lanloom.apiserver.builtin import BUILTINS, default_builtin, prune_builtin, validate_builtin
+from lanloom.apiserver.kinds import ServedKind
+
+GOLDEN = Path(__file__).parents[2] / "golden/apiserver"
+KINDS = {kind.resource: kind for kind in BUILTINS}
+CASES = yaml.safe_load((GOLDEN / "builtin.yaml").read_text())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda below: (
+        st.lists(below, max_size=2) | st.dictionaries(st.sampled_from(["name", "spec", "data"]), below)
+    ),
+    max_leaves=6,
+)
+
+
+def mutated(document: Any, path: list[int], value: Any) -> Any:
+    """A document with something else at a place that the numbers choose."""
+    if not path or not isinstance(document, dict | list) or not document:
+        return value
+    keys = sorted(document) if isinstance(document, dict) else range(len(document))
+    key = keys[path[0] % len(document)]
+    changed = copy.copy(document)
+    changed[key] = mutated(document[key], path[1:], value)
+    return changed
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{str(case[1])[:60]}")
+def test_rules(case: list[Any]) -> None:
+    """An object of a built-in kind is good, or every broken rule is named with its field."""
+    resource, obj, *expected = case
+    default_builtin(KINDS[resource], obj)
+    assert prune_builtin(KINDS[resource], obj) == []
+    assert [str(error) for error in validate_builtin(KINDS[resource], obj, None)] == expected
+
+
+@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
+def test_own_crds_are_good(crd: dict[str, Any]) -> None:
+    """The CRDs that Lanloom brings along are accepted without any unknown field."""
+    kind = KINDS["customresourcedefinitions.apiextensions.k8s.io"]
+    default_builtin(kind, crd)
+    assert prune_builtin(kind, crd) == []
+    assert validate_builtin(kind, crd, None) == []
+
+
+@pytest.mark.parametrize("kind", BUILTINS, ids=lambda kind: kind.resource)
+def test_names_are_complete(kind: ServedKind) -> None:
+    """Every built-in kind has a schema that describes the whole object and each of its fields."""
+    assert kind.builtin
+    assert kind.schema is not None
+    assert {"apiVersion", "kind", "metadata"} <= kind.schema["properties"].keys()
+    assert kind.schema["description"]
+
+
+@given(st.sampled_from(CASES), st.lists(st.integers(0, 9), max_size=5), JSON)
+def test_strange_objects_are_refused_politely(case: list[Any], path: list[int], value: Any) -> None:
+    """Whatever stands in an object, its checks answer with errors and never fail themselves."""
+    kind, obj = KINDS[case[0]], mutated(copy.deepcopy(case[1]), path, value)
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+        return
+    if not all(isinstance(obj["metadata"].get(name, ""), str) for name in ("name", "namespace")):
+        return
+    default_builtin(kind, obj)
+    prune_builtin(kind, obj)
+    assert all(error.type for error in validate_builtin(kind, obj, None))
+
+
+def test_secret_text_becomes_data() -> None:
+    """stringData is moved into data, over what is there, and the type is Opaque if none is given."""
+    secret = {"metadata": {"name": "a"}, "stringData": {"a": "é"}, "data": {"a": "eA==", "b": "eQ=="}}
+    default_builtin(KINDS["secrets"], secret)
+    assert secret == {"metadata": {"name": "a"}, "data": {"a": "w6k=", "b": "eQ=="}, "type": "Opaque"}
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("a", "Always"),
+        ("a:latest", "Always"),
+        ("registry:5000/a", "Always"),
+        ("a:1", "IfNotPresent"),
+        ("a@sha256:0", "IfNotPresent"),
+    ],
+)
+def test_pull_policy(image: str, policy: str) -> None:
+    """An image that can change is always pulled."""
+    pod: dict[str, Any] = {"metadata": {}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    default_builtin(KINDS["pods"], pod)
+    assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("resource", "old", "new", "expected"),
+    [
+        ("secrets", {"type": "Opaque"}, {"type": "x"}, 'type: Invalid value: "x": field is immutable'),
+        (
+            "configmaps",
+            {"immutable": True, "data": {"a": "x"}},
+            {"immutable": True, "data": {"a": "y"}},
+            "data: Forbidden: field is immutable when `immutable` is set",
+        ),
+        (
+            "clusterrolebindings.rbac.authorization.k8s.io",
+            {"roleRef": {"kind": "ClusterRole", "name": "a", "apiGroup": "rbac.authorization.k8s.io"}},
+            {"roleRef": {"kind": "ClusterRole", "name": "b", "apiGroup": "rbac.authorization.k8s.io"}},
+            'roleRef: Invalid value: map[string]interface {}{"apiGroup":"rbac.authorization.k8s.io", '
+            '"kind":"ClusterRole", "name":"b"}: cannot change roleRef',
+        ),
+    ],
+)
+def test_what_never_changes(resource: str, old: dict[str, Any], new: dict[str, Any], expected: str) -> None:
+    """Fields that are fixed at creation can't be changed later."""
+    metadata = {"metadata": {"name": "a"}}
+    errors = validate_builtin(KINDS[resource], metadata | new, metadata | old)
+    assert [str(error) for error in errors] == [expected]
