@@ -16,8 +16,8 @@
     ├── InternalError          500
     └── Timeout                504
 
-`resource` below is the plural with its group (`vlanconfigs.network.harvesterhci.io`, or `pods`), `kind` the kind
-with its group (`VlanConfig.network.harvesterhci.io`).
+`resource` below is the plural with its group (`vlanconfigs.network.harvesterhci.io`, or `pods`), `kind` the
+kind with its group (`VlanConfig.network.harvesterhci.io`).
 """
 
 import json
@@ -188,6 +188,19 @@ def forbidden(resource: str, name: str, why: str) -> Forbidden:
     """The user may not do this to the object; an empty name speaks of the whole resource."""
     subject = f"{resource} {_quoted(name)}" if name else resource
     return Forbidden(f"{subject} is forbidden: {why}", details=_details(resource, name))
+
+
+def terminating(resource: str, name: str, namespace: str) -> Forbidden:
+    """Nothing new may come into a namespace that is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    error = forbidden(resource, name, why)
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    error.details = {**(error.details or {}), "causes": [cause]}
+    return error
 
 
 def forbidden_path(why: str) -> Forbidden:

@@ -1,7 +1,7 @@
 """Errors about single fields, worded as Kubernetes words them.
 
-They are values, not exceptions: validation collects many of them and the API server raises one Invalid with all.
-The wording (and Go's way of printing values) is part of the interface: people and programs read it.
+They are values, not exceptions: validation collects many of them and the API server raises one Invalid with
+all. The wording (and Go's way of printing values) is part of the interface: people and programs read it.
 """
 
 import json
@@ -40,7 +40,7 @@ _WITHOUT_VALUE = frozenset(
 
 
 class FieldError(Struct, frozen=True):
-    """One field that breaks a rule: `field` is a path as `spec.uplink.nics[0]`, `value` is what was found there."""
+    """One field that breaks a rule: `field` is a path as `spec.nics[0]`, `value` is what was found there."""
 
     type: FieldErrorType
     field: str

@@ -1,7 +1,7 @@
 """What the API server serves: one `ServedKind` for each version of each resource.
 
-Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, validation and storage need not know
-which is which. Objects of all versions of a resource are stored together.
+Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, validation and storage need
+not know which is which. Objects of all versions of a resource are stored together.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -37,10 +37,10 @@ class GroupPlural(NamedTuple):
 class ServedKind(Struct, frozen=True, kw_only=True):
     """One resource in one version.
 
-    `group` is empty for the core group. `schema` is the openAPIV3Schema (None: anything goes, as for built-in kinds
-    that are checked by code). `has_status` says that the status subresource is apart. `columns` are
-    additionalPrinterColumns as on the wire. `storage` is False for kinds that are answered and never kept (access
-    reviews). `deprecated` carries the warning of a deprecated version.
+    `group` is empty for the core group. `schema` is the openAPIV3Schema (None: anything goes, as for built-in
+    kinds that are checked by code). `has_status` says that the status subresource is apart. `columns` are
+    additionalPrinterColumns as on the wire. `storage` is False for kinds that are answered and never kept
+    (access reviews). `deprecated` carries the warning of a deprecated version.
     """
 
     group: str

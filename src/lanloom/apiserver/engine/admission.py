@@ -1,0 +1,132 @@
+"""The chain of admission: webhook configurations that are stored in the server, asked over a port.
+
+Mutating webhooks are asked one after the other in the order of their configurations' names, each seeing what
+the ones before made of the object; validating ones all at once.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from lanloom.api.meta import Key
+from lanloom.apiserver.engine.calls import Call
+from lanloom.apiserver.engine.ledger import Ledger
+from lanloom.apiserver.engine.stored import Change
+from lanloom.apiserver.engine.webhooks import (
+    Attributes,
+    Hook,
+    Outcome,
+    WebhookError,
+    hooks_of,
+    outcome_of,
+    rejection,
+    review_of,
+)
+from lanloom.apiserver.kinds import GroupPlural, Raw
+
+MUTATING = GroupPlural("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+VALIDATING = GroupPlural("admissionregistration.k8s.io", "validatingwebhookconfigurations")
+NAMESPACES = GroupPlural("", "namespaces")
+
+
+class WebhookCaller(Protocol):
+    """Sends a review to a webhook."""
+
+    async def call(self, webhook: Raw, review: Raw) -> Raw:
+        """The AdmissionReview that came back. `webhook` is one of a configuration. Raises WebhookError."""
+        ...
+
+
+class NoWebhooks:
+    """A caller for servers in which nobody registers webhooks."""
+
+    async def call(self, webhook: Raw, review: Raw) -> Raw:
+        """Raises WebhookError."""
+        raise WebhookError("this server calls no webhooks")
+
+
+class Admission:
+    """Asks the webhooks that match a request."""
+
+    def __init__(self, ledger: Ledger, caller: WebhookCaller, new_uid: Callable[[], str]) -> None:
+        self._ledger = ledger
+        self._caller = caller
+        self._new_uid = new_uid
+        self._hooks: dict[GroupPlural, tuple[Hook, ...]] = {}
+        for resource in (MUTATING, VALIDATING):
+            self._read(resource)
+        ledger.listen(self._notice)
+
+    async def mutate(self, asked: Attributes, call: Call, decode: Callable[[Raw], Any]) -> Raw | None:
+        """The object as the mutating webhooks leave it; `decode` prunes and fills in what they add."""
+        obj = asked.object
+        results: list[tuple[Hook, Raw | None]] = []
+        for hook in self._matching(MUTATING, asked):
+            obj = await self._mutate_once(hook, asked, obj, call, decode)
+            results.append((hook, obj))
+        for hook, result in results:
+            if hook.reinvoke and result != obj:
+                obj = await self._mutate_once(hook, asked, obj, call, decode)
+        return obj
+
+    async def validate(self, asked: Attributes, call: Call) -> None:
+        """Raises the refusal of the first validating webhook that refuses."""
+        hooks = self._matching(VALIDATING, asked)
+        if not hooks:
+            return
+        asking = (self._ask(hook, asked, asked.object, call) for hook in hooks)
+        for outcome in await asyncio.gather(*asking, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _mutate_once(
+        self, hook: Hook, asked: Attributes, obj: Raw | None, call: Call, decode: Callable[[Raw], Any]
+    ) -> Raw | None:
+        outcome = await self._ask(hook, asked, obj, call)
+        if outcome is None or outcome.patch is None or obj is None:
+            return obj
+        patched = hook.apply(outcome.patch, obj)
+        decode(patched)
+        return patched
+
+    async def _ask(self, hook: Hook, asked: Attributes, obj: Raw | None, call: Call) -> Outcome | None:
+        """The webhook's answer; None when it failed and that is to be ignored."""
+        hook.check_dry_run(call.dry_run)
+        uid = self._new_uid()
+        try:
+            async with asyncio.timeout(hook.timeout):
+                answer = await self._caller.call(hook.webhook, review_of(asked, obj, call, uid))
+            outcome = outcome_of(answer, uid)
+        except (WebhookError, TimeoutError) as error:
+            if hook.fail_open:
+                return None
+            raise hook.failed(str(error) or "context deadline exceeded") from None
+        call.warnings.extend(warning for warning in outcome.warnings if warning not in call.warnings)
+        if not outcome.allowed:
+            raise rejection(hook.name, outcome.status)
+        return outcome
+
+    def _matching(self, resource: GroupPlural, asked: Attributes) -> list[Hook]:
+        hooks = self._hooks[resource]
+        if not hooks or asked.kind.key in self._hooks:
+            # A server whose webhooks refuse every webhook configuration could not be repaired.
+            return []
+        labels = self._namespace_labels(asked)
+        return [hook for hook in hooks if hook.matches(asked, labels)]
+
+    def _namespace_labels(self, asked: Attributes) -> Mapping[str, str] | None:
+        if asked.kind.key == NAMESPACES:
+            shown: Raw = asked.object or asked.old or {}
+            return shown.get("metadata", {}).get("labels") or {}
+        if not asked.namespace:
+            return None
+        namespace = self._ledger.latest(NAMESPACES, Key("", asked.namespace))
+        return namespace.labels if namespace is not None else {}
+
+    def _notice(self, change: Change) -> None:
+        if change.resource in self._hooks:
+            self._read(change.resource)
+
+    def _read(self, resource: GroupPlural) -> None:
+        states = self._ledger.shelf(resource).select("")
+        self._hooks[resource] = tuple(hook for state in states for hook in hooks_of(state.raw()))

@@ -1,0 +1,31 @@
+"""What comes with every request beside its object: who asks, and how."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from lanloom.api.admission import UserInfo
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+Propagation = Literal["", "Background", "Foreground", "Orphan"]
+
+SYSTEM = UserInfo(username="system:lanloom:apiserver", groups=("system:masters",))
+"""The server itself: garbage collector, namespace and CRD clean-up."""
+
+
+class Call(Struct):
+    """One request. Admission and validation add to `warnings`, which the client gets with the answer."""
+
+    user: UserInfo = SYSTEM
+    dry_run: bool = False
+    field_validation: FieldValidation = "Ignore"
+    warnings: list[str] = field(default_factory=list)
+
+
+class DeleteOptions(Struct, frozen=True, kw_only=True):
+    """What a deletion supposes and wants (meta/v1 DeleteOptions). Empty texts and None mean not given."""
+
+    uid: str = ""
+    resource_version: str = ""
+    propagation: Propagation = ""
+    grace_period_seconds: int | None = None

@@ -1,0 +1,139 @@
+"""The engine: everything that an API server does, behind plain method calls.
+
+The HTTP front and the in-process client both end here. All methods must be called in one event loop.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+from lanloom.api.meta import Key
+from lanloom.apiserver.builtin import BUILTINS
+from lanloom.apiserver.engine import crds
+from lanloom.apiserver.engine.admission import NAMESPACES, Admission, NoWebhooks, WebhookCaller
+from lanloom.apiserver.engine.calls import Call, DeleteOptions
+from lanloom.apiserver.engine.cleanup import Cleanup
+from lanloom.apiserver.engine.containers import CrdStrategy, NamespaceStrategy
+from lanloom.apiserver.engine.deletion import CRDS, Deleted, Deleter
+from lanloom.apiserver.engine.gc import GarbageCollector
+from lanloom.apiserver.engine.ledger import HISTORY, Ledger
+from lanloom.apiserver.engine.reads import NEWEST, ListOptions, Page, Reader, Selection
+from lanloom.apiserver.engine.registry import Registry
+from lanloom.apiserver.engine.storage import Storage
+from lanloom.apiserver.engine.stored import Change, Stored
+from lanloom.apiserver.engine.watching import Watch
+from lanloom.apiserver.engine.writes import Transform, Writer
+from lanloom.apiserver.errors import NotFound
+from lanloom.apiserver.kinds import Raw, ServedKind
+
+_FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+class Engine:
+    """An API server without its HTTP. `start` before use; `close` ends it, with all acknowledged writes kept."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        now: Callable[[], float],
+        rng: Random,
+        webhooks: WebhookCaller | None = None,
+        history: int = HISTORY,
+    ) -> None:
+        self.ledger = Ledger(storage, history)
+        self.registry = Registry(BUILTINS)
+        self._admission = Admission(self.ledger, webhooks or NoWebhooks(), lambda: self._writer.new_uid())
+        self._writer = Writer(self.ledger, self.registry, self._admission, now, rng)
+        self._deleter = Deleter(self.ledger, self._admission, now)
+        self._reader = Reader(self.ledger)
+        parts = (self.ledger, self.registry, self._deleter, self._writer, rng)
+        self._controllers = (GarbageCollector(*parts), Cleanup(*parts))
+        self._tasks: list[asyncio.Task[None]] = []
+        self.registry.override(CRDS, lambda kind: CrdStrategy(kind, self._other_crds, now))
+        self.registry.override(NAMESPACES, NamespaceStrategy)
+        for state in self.ledger.shelf(CRDS).select(""):
+            self._serve(state)
+        self.ledger.listen(self._notice)
+
+    async def start(self) -> None:
+        """Brings the first namespaces and sets the server's own controllers to work."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(controller.run()) for controller in self._controllers]
+        namespaces = self.registry.any_version(NAMESPACES)
+        if namespaces is None:
+            raise ValueError("the built-in kinds lack Namespace")
+        for name in _FIRST_NAMESPACES:
+            if self.ledger.latest(NAMESPACES, Key("", name)) is None:
+                await self.create(namespaces, "", {"metadata": {"name": name}}, Call())
+
+    async def close(self) -> None:
+        """Ends the controllers, waits for commits on their way, and lets go of the storage."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.ledger.close()
+
+    def get(self, kind: ServedKind, namespace: str, name: str) -> Stored:
+        """One object. Raises NotFound."""
+        return self._reader.get(kind, namespace, name)
+
+    def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
+        """A page of a list. Raises BadRequest, Expired, Timeout."""
+        return self._reader.list_page(kind, selection, options)
+
+    def watch(self, kind: ServedKind, selection: Selection, resource_version: str = "") -> Watch:
+        """A watch from a version on; without one it begins with the objects that are there. Raises Expired."""
+        return Watch(self.ledger, kind, selection, resource_version)
+
+    async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
+        """Creates an object."""
+        return await self._writer.create(kind, namespace, body, call)
+
+    async def update(
+        self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
+    ) -> tuple[Stored, bool]:
+        """Replaces an object; the second value says whether that created it."""
+        return await self._writer.update(kind, namespace, name, body, call, subresource)
+
+    async def patch(
+        self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
+    ) -> Stored:
+        """Changes an object; `apply` gives a patched copy of the object that it gets."""
+        return await self._writer.patch(kind, namespace, name, apply, call, subresource)
+
+    async def delete(
+        self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions, call: Call
+    ) -> Deleted:
+        """Deletes an object, or marks it for deletion."""
+        return await self._deleter.delete(kind, namespace, name, options, call)
+
+    async def delete_collection(
+        self, kind: ServedKind, selection: Selection, options: DeleteOptions, call: Call
+    ) -> Sequence[Stored]:
+        """Deletes all objects of a selection; returns their last states."""
+        last: list[Stored] = []
+        for state in self.list_page(kind, selection).items:
+            try:
+                await self._deleter.delete(kind, state.key.namespace, state.key.name, options, call)
+            except NotFound:
+                continue
+            last.append(state)
+        return last
+
+    def _other_crds(self) -> list[Raw]:
+        return [state.raw() for state in self.ledger.shelf(CRDS).select("")]
+
+    def _notice(self, change: Change) -> None:
+        if change.resource != CRDS:
+            return
+        if change.after is not None:
+            self._serve(change.after)
+        elif change.before is not None:
+            resource = crds.resource_of(change.before.raw())
+            self.registry.serve(resource, ())
+            self.ledger.close_feed(resource)
+
+    def _serve(self, state: Stored) -> None:
+        crd = state.raw()
+        self.registry.serve(crds.resource_of(crd), crds.served_kinds(crd))

@@ -1,0 +1,203 @@
+"""The objects of a server: what is committed, what is on its way there, and what happened recently.
+
+Two views. Writers see *staged* states at once, so that a writer need not wait for the disk of the one before it, and
+many writes share one commit. Everyone else (reads, watches) sees only what is committed: nothing that a crash could
+take back is ever shown.
+"""
+
+import asyncio
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from lanloom.api.meta import Key
+from lanloom.apiserver import errors
+from lanloom.apiserver.engine.feed import Feed
+from lanloom.apiserver.engine.storage import Storage, StorageError
+from lanloom.apiserver.engine.stored import Change, Stored, stored
+from lanloom.apiserver.kinds import GroupPlural, Raw
+
+HISTORY = 20_000
+"""Changes that are kept for watches to resume and for pages of a list."""
+
+Listener = Callable[[Change], None]
+
+
+class Shelf:
+    """The committed objects of one resource, in the order of their keys."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, Stored] = {}
+        self.keys: list[Key] = []
+
+    def put(self, key: Key, state: Stored | None) -> None:
+        """Sets or removes an object."""
+        if state is None:
+            if self.objects.pop(key, None) is not None:
+                del self.keys[bisect_left(self.keys, key)]
+            return
+        if key not in self.objects:
+            insort(self.keys, key)
+        self.objects[key] = state
+
+    def select(self, namespace: str) -> list[Stored]:
+        """The objects of a namespace (empty: of all), in order."""
+        if not namespace:
+            return [self.objects[key] for key in self.keys]
+        start = bisect_left(self.keys, Key(namespace, ""))
+        end = bisect_left(self.keys, Key(namespace + "\0", ""))
+        return [self.objects[key] for key in self.keys[start:end]]
+
+
+class Ledger:
+    """All objects. `version` is the newest committed resourceVersion, `compacted` the newest forgotten one."""
+
+    def __init__(self, storage: Storage, history: int = HISTORY) -> None:
+        self._storage = storage
+        self._limit = history
+        snapshot = storage.load()
+        self.version = snapshot.version
+        self.compacted = snapshot.compacted
+        self._next = snapshot.version + 1
+        self._shelves: dict[GroupPlural, Shelf] = {}
+        self._feeds: dict[GroupPlural, Feed] = {}
+        self._history: deque[Change] = deque(snapshot.history)
+        self._staged: dict[tuple[GroupPlural, Key], Change] = {}
+        self._pending: list[tuple[Change, asyncio.Future[None]]] = []
+        self._committer: asyncio.Task[None] | None = None
+        self._listeners: list[Listener] = []
+        for resource, state in snapshot.objects:
+            self.shelf(resource).put(state.key, state)
+        for change in snapshot.history:
+            self.feed(change.resource).append(change)
+
+    def shelf(self, resource: GroupPlural) -> Shelf:
+        """The committed objects of a resource."""
+        return self._shelves.setdefault(resource, Shelf())
+
+    def feed(self, resource: GroupPlural) -> Feed:
+        """The recent changes of a resource."""
+        return self._feeds.setdefault(resource, Feed())
+
+    def close_feed(self, resource: GroupPlural) -> None:
+        """Ends the watches of a resource that is no longer served."""
+        feed = self._feeds.pop(resource, None)
+        if feed is not None:
+            feed.close()
+
+    def resources(self) -> tuple[GroupPlural, ...]:
+        """The resources of which there ever were objects."""
+        return tuple(self._shelves)
+
+    def listen(self, listener: Listener) -> None:
+        """Calls `listener` with every committed change, in order."""
+        self._listeners.append(listener)
+
+    def get(self, resource: GroupPlural, key: Key) -> Stored | None:
+        """The committed state of an object."""
+        return self.shelf(resource).objects.get(key)
+
+    def latest(self, resource: GroupPlural, key: Key) -> Stored | None:
+        """The newest state of an object, committed or staged: what a writer must build on."""
+        change = self._staged.get((resource, key))
+        return change.after if change is not None else self.get(resource, key)
+
+    def at(self, resource: GroupPlural, namespace: str, version: int) -> list[Stored]:
+        """The objects as they were at a version, in order. The version must not be older than `compacted`."""
+        changes = self.feed(resource).after(version)
+        current = self.shelf(resource).select(namespace)
+        if not changes:
+            return current
+        states: dict[Key, Stored | None] = {state.key: state for state in current}
+        for change in reversed(changes):
+            if not namespace or change.key.namespace == namespace:
+                states[change.key] = change.before
+        return [state for _, state in sorted(states.items()) if state is not None]
+
+    async def write(self, resource: GroupPlural, key: Key, body: Raw | None) -> Stored:
+        """Stages an object's next state (None: its deletion) and waits until it is committed.
+
+        Staging happens before the first await: the caller's look at `latest` is still true then. Returns the state
+        that others see; for a deletion, the last one.
+        """
+        change = self._stage(resource, key, body)
+        committed = asyncio.get_running_loop().create_future()
+        self._pending.append((change, committed))
+        if self._committer is None:
+            self._committer = asyncio.get_running_loop().create_task(self._commit_all())
+        await asyncio.shield(committed)
+        return change.after if change.after is not None else change.last_state()
+
+    async def settle(self, resource: GroupPlural, key: Key) -> None:
+        """Waits until the newest state of an object is committed."""
+        while (resource, key) in self._staged and self._committer is not None:
+            await asyncio.shield(self._pending[-1][1] if self._pending else self._committer)
+
+    async def close(self) -> None:
+        """Waits for what is on its way and lets go of the storage."""
+        if self._committer is not None:
+            await self._committer
+        await self._storage.close()
+
+    def _stage(self, resource: GroupPlural, key: Key, body: Raw | None) -> Change:
+        version = self._next
+        after = None if body is None else stored(body, version)
+        change = Change(resource, key, version, self.latest(resource, key), after)
+        self._next += 1
+        self._staged[resource, key] = change
+        return change
+
+    async def _commit_all(self) -> None:
+        while self._pending:
+            batch, self._pending = self._pending, []
+            changes = [change for change, _ in batch]
+            compacted = self._compaction(len(changes))
+            try:
+                await self._storage.commit(changes, compacted)
+            except StorageError as error:
+                self._fail([*batch, *self._pending], error)
+                continue
+            self._publish(changes, compacted)
+            for _, committed in batch:
+                committed.set_result(None)
+        self._committer = None
+
+    def _fail(self, lost: Sequence[tuple[Change, asyncio.Future[None]]], error: StorageError) -> None:
+        # Whatever was staged since builds on what was lost, so all of it is lost.
+        self._pending = []
+        self._staged.clear()
+        for _, committed in lost:
+            committed.set_exception(errors.internal(str(error)))
+
+    def _publish(self, changes: Sequence[Change], compacted: int) -> None:
+        touched: dict[GroupPlural, Feed] = {}
+        for change in changes:
+            self.shelf(change.resource).put(change.key, change.after)
+            if self._staged.get((change.resource, change.key)) is change:
+                del self._staged[change.resource, change.key]
+            touched[change.resource] = feed = self.feed(change.resource)
+            feed.append(change)
+            self._history.append(change)
+            self.version = change.version
+            for listener in self._listeners:
+                listener(change)
+        self._forget(compacted)
+        for feed in touched.values():
+            feed.wake()
+
+    def _compaction(self, coming: int) -> int:
+        """The version up to which history goes when `coming` more changes are in; a quarter goes at a time."""
+        excess = len(self._history) + coming - self._limit
+        if excess <= 0 or not self._history:
+            return self.compacted
+        count = min(excess + self._limit // 4, len(self._history))
+        return self._history[count - 1].version
+
+    def _forget(self, compacted: int) -> None:
+        if compacted <= self.compacted:
+            return
+        self.compacted = compacted
+        while self._history and self._history[0].version <= compacted:
+            self._history.popleft()
+        for feed in self._feeds.values():
+            feed.forget(compacted)

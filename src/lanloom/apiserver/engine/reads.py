@@ -1,0 +1,185 @@
+"""Reading: one object, or a list of one consistent version in pages.
+
+A page's token names the version and the last key, so that it holds after a restart; it is good as long as the
+changes since then are remembered.
+"""
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.meta import Key
+from lanloom.apiserver import errors
+from lanloom.apiserver.engine.ledger import Ledger
+from lanloom.apiserver.engine.stored import Stored
+from lanloom.apiserver.kinds import GroupPlural, ServedKind
+from lanloom.apiserver.selectors import parse_fields, parse_labels
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You must start a new list without the continue parameter."
+)
+
+
+class Selection(Struct, frozen=True):
+    """What of a resource is wanted. Selectors are in Kubernetes' own syntax."""
+
+    namespace: str = ""
+    name: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def test(self, resource: GroupPlural) -> Callable[[Stored], bool] | None:
+        """A test of states, None when every one passes. Raises BadRequest."""
+        labels = parse_labels(self.labels) if self.labels else None
+        chosen = parse_fields(self.fields, resource) if self.fields else None
+        name = self.name
+        if labels is None and chosen is None:
+            return (lambda state: state.key.name == name) if name else None
+
+        def selects(state: Stored) -> bool:
+            return (
+                (not name or state.key.name == name)
+                and (labels is None or labels.matches(state.labels))
+                and (chosen is None or chosen.matches(state.raw()))
+            )
+
+        return selects
+
+
+class ListOptions(Struct, frozen=True, kw_only=True):
+    """How to list: from which version, and which page."""
+
+    resource_version: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+
+
+NEWEST = ListOptions()
+
+
+class Page(Struct, frozen=True):
+    """A part of a list. `continue_token` is empty on the last page; `remaining` is None when unknown."""
+
+    items: Sequence[Stored]
+    version: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+class _Token(Struct, frozen=True):
+    v: str
+    rv: int
+    start: str
+
+
+class Reader:
+    """Reads committed objects."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def get(self, kind: ServedKind, namespace: str, name: str) -> Stored:
+        """One object. Raises NotFound."""
+        found = self._ledger.shelf(kind.key).objects.get(Key(namespace, name))
+        if found is None:
+            raise errors.not_found(kind.resource, name)
+        return found
+
+    def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
+        """A page. Raises BadRequest, Expired, Timeout (a version that isn't there yet)."""
+        token = _read_token(options.continue_token) if options.continue_token else None
+        if token is not None and options.resource_version not in ("", "0"):
+            raise errors.BadRequest("specifying resource version is not allowed when using continue")
+        version = token.rv if token else self._version(options)
+        if version < self._ledger.compacted:
+            raise _too_old(token is not None, version, self._ledger.compacted)
+        items = self._ledger.at(kind.key, selection.namespace, version)
+        start = 0
+        if token is not None:
+            after = Key(*token.start.split("/", 1))
+            start = bisect_right(items, after, key=lambda state: state.key)
+        return _page(items[start:], selection.test(kind.key), options.limit, version)
+
+    def _version(self, options: ListOptions) -> int:
+        """The version to show: the newest unless an exact one is asked for."""
+        wanted = parse_version(options.resource_version)
+        newest = self._ledger.version
+        _check_match(options, wanted)
+        if wanted > newest:
+            raise future_version(wanted, newest)
+        exact = options.match == "Exact" or (not options.match and options.limit > 0 and wanted > 0)
+        return wanted if exact and wanted else newest
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion; the empty one is 0. Raises BadRequest."""
+    if text and not (text.isascii() and text.isdigit()):
+        quoted = msgspec.json.encode(text).decode()
+        raise errors.BadRequest(
+            f"Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
+        )
+    return int(text or 0)
+
+
+def future_version(wanted: int, newest: int) -> errors.Timeout:
+    """The refusal of a version that is not there yet."""
+    message = f"Too large resource version: {wanted}, current: {newest}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return errors.Timeout(message, details={"causes": causes, "retryAfterSeconds": 1})
+
+
+def _check_match(options: ListOptions, wanted: int) -> None:
+    if not options.match:
+        return
+    if not options.resource_version:
+        raise errors.BadRequest("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if options.match not in ("Exact", "NotOlderThan"):
+        raise errors.BadRequest(
+            f'resourceVersionMatch: Unsupported value: "{options.match}": '
+            'supported values: "Exact", "NotOlderThan"'
+        )
+    if options.match == "Exact" and not wanted:
+        raise errors.BadRequest('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+
+
+def _page(
+    items: Sequence[Stored], selects: Callable[[Stored], bool] | None, limit: int, version: int
+) -> Page:
+    if limit <= 0:
+        return Page([state for state in items if selects is None or selects(state)], version)
+    chosen: list[Stored] = []
+    for index, state in enumerate(items):
+        if selects is not None and not selects(state):
+            continue
+        if len(chosen) == limit:
+            remaining = len(items) - index if selects is None else None
+            return Page(chosen, version, _write_token(version, chosen[-1].key), remaining)
+        chosen.append(state)
+    return Page(chosen, version)
+
+
+def _write_token(version: int, last: Key) -> str:
+    token = _Token("meta.k8s.io/v1", version, f"{last.namespace}/{last.name}")
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _read_token(text: str) -> _Token:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (binascii.Error, ValueError) as error:
+        raise errors.BadRequest(f"continue key is not valid: {error}") from None
+    if "/" not in token.start:
+        raise errors.BadRequest("continue key is not valid: no start key")
+    return token
+
+
+def _too_old(paging: bool, version: int, compacted: int) -> errors.Expired:
+    if paging:
+        return errors.Expired(_TOO_OLD)
+    return errors.Expired(f"The resourceVersion for the provided list is too old: {version} ({compacted})")

@@ -1,0 +1,101 @@
+"""Watching: what happens to a selection of objects, from a version on.
+
+A watch is a position in the feed of its resource; nothing is kept per watch but that. Events are made when the
+watcher asks, and made once for all watchers that see them alike.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from lanloom.apiserver import errors
+from lanloom.apiserver.engine.feed import Feed
+from lanloom.apiserver.engine.ledger import Ledger
+from lanloom.apiserver.engine.reads import Selection, parse_version
+from lanloom.apiserver.engine.stored import Change, Stored
+from lanloom.apiserver.kinds import ServedKind
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class Event(Struct, frozen=True):
+    """One event. The state is that after the event; of a deletion the last one."""
+
+    type: EventType
+    state: Stored
+
+
+class Watch:
+    """One watcher's position. Ask `take` until it returns nothing, then `wait`."""
+
+    def __init__(self, ledger: Ledger, kind: ServedKind, selection: Selection, resource_version: str) -> None:
+        """Raises BadRequest, and Expired when the changes since the version are forgotten."""
+        self.kind = kind
+        self._ledger = ledger
+        self._feed: Feed = ledger.feed(kind.key)
+        self._namespace = selection.namespace
+        self._selects = selection.test(kind.key)
+        wanted = parse_version(resource_version)
+        self._initial: Sequence[Event] = ()
+        self.position = wanted or ledger.version
+        if not wanted:
+            states = ledger.shelf(kind.key).select(selection.namespace)
+            self._initial = [Event("ADDED", state) for state in states if self._passes(state)]
+        self._check_age()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the resource is no longer served."""
+        return self._feed.closed
+
+    def take(self) -> Sequence[Event]:
+        """The events since the last call. Raises Expired when the watcher was too slow."""
+        if self._initial:
+            initial, self._initial = self._initial, ()
+            return initial
+        self._check_age()
+        changes = self._feed.after(self.position)
+        self._advance(changes)
+        return [event for change in changes if (event := self._event(change)) is not None]
+
+    async def wait(self) -> None:
+        """Returns when there may be events, or the resource is no longer served."""
+        if not self._initial and not self.closed and not self._feed.after(self.position):
+            await self._feed.wait()
+
+    @property
+    def unselective(self) -> bool:
+        """Whether the watch sees every change of its resource."""
+        return self._selects is None and not self._namespace
+
+    def _advance(self, changes: Sequence[Change]) -> None:
+        # Between two of its changes a resource stands still: the watch has seen all up to the newest version.
+        self.position = max(self.position, self._ledger.version, changes[-1].version if changes else 0)
+
+    def _check_age(self) -> None:
+        if self.position < self._ledger.compacted:
+            oldest = self._ledger.compacted
+            raise errors.Expired(f"too old resource version: {self.position} ({oldest})")
+
+    def _passes(self, state: Stored | None) -> bool:
+        return state is not None and (self._selects is None or self._selects(state))
+
+    def _event(self, change: Change) -> Event | None:
+        if self._namespace and change.key.namespace != self._namespace:
+            return None
+        if self._selects is None:
+            return event_of(change)
+        before, after = self._passes(change.before), self._passes(change.after)
+        if before and not after:
+            return Event("DELETED", change.last_state())
+        if after and change.after is not None:
+            return Event("MODIFIED" if before else "ADDED", change.after)
+        return None
+
+
+def event_of(change: Change) -> Event:
+    """What a watcher of everything sees of a change."""
+    if change.after is None:
+        return Event("DELETED", change.last_state())
+    return Event("ADDED" if change.before is None else "MODIFIED", change.after)

@@ -1,0 +1,23 @@
+"""The loop of the server's own controllers: take a key, attend to it, try again later if that failed."""
+
+from collections.abc import Awaitable, Callable, Hashable
+from typing import TypeVar
+
+from lanloom.apiserver.errors import StatusError
+from lanloom.kube.queue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+
+async def work(queue: WorkQueue[K], attend: Callable[[K], Awaitable[None]]) -> None:
+    """Attends to keys until it is cancelled."""
+    while True:
+        key = await queue.get()
+        try:
+            await attend(key)
+            queue.forget(key)
+        except StatusError:
+            # Somebody's webhook refuses, or an object changed under our hands: both may pass.
+            queue.add_rate_limited(key)
+        finally:
+            queue.done(key)

@@ -1,0 +1,154 @@
+"""A client to an engine in the same process, for simulations and for the server's own start."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from lanloom.api.admission import UserInfo
+from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.resource import Resource
+from lanloom.apiserver.engine.calls import SYSTEM, Call, DeleteOptions
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.reads import Selection
+from lanloom.apiserver.engine.stored import Stored, wire
+from lanloom.apiserver.errors import StatusError, no_such_resource
+from lanloom.apiserver.kinds import ServedKind
+from lanloom.apiserver.patches import merge_patch
+from lanloom.kube import errors
+from lanloom.kube.ports import Listing, WatchEvent
+
+T = TypeVar("T", bound=Object)
+
+_BOOKMARK_SECONDS = 60.0
+
+
+class LocalClient:
+    """`lanloom.kube.ports.Client` without a network. Every call gives other tasks a turn first, as a network does."""
+
+    def __init__(self, engine: Engine, user: UserInfo = SYSTEM) -> None:
+        self._engine = engine
+        self._user = user
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object. Raises NotFound."""
+        await asyncio.sleep(0)
+        with _kube_errors():
+            kind = self._kind(resource)
+            return _decode(resource, kind, self._engine.get(kind, namespace, name))
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """Every object, in one version."""
+        await asyncio.sleep(0)
+        with _kube_errors():
+            kind = self._kind(resource)
+            page = self._engine.list_page(kind, Selection(namespace, labels=labels, fields=fields))
+            items = tuple(_decode(resource, kind, state) for state in page.items)
+        return Listing(items, str(page.version))
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """Events after `resource_version`, with a bookmark in every quiet minute. Raises Gone."""
+        await asyncio.sleep(0)
+        with _kube_errors():
+            kind = self._kind(resource)
+            selection = Selection(namespace, labels=labels, fields=fields)
+            watch = self._engine.watch(kind, selection, resource_version)
+        while not watch.closed:
+            with _kube_errors():
+                events = watch.take()
+            for event in events:
+                yield WatchEvent(event.type, _decode(resource, kind, event.state))
+            try:
+                await asyncio.wait_for(watch.wait(), _BOOKMARK_SECONDS)
+            except TimeoutError:
+                meta = ObjectMeta(resource_version=str(watch.position))
+                yield WatchEvent("BOOKMARK", resource.type(metadata=meta))
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """Creates an object."""
+        await asyncio.sleep(0)
+        raw = _plain(body)
+        raw |= {"apiVersion": resource.api_version, "kind": resource.kind}
+        with _kube_errors():
+            kind = self._kind(resource)
+            return _decode(resource, kind, await self._engine.create(kind, namespace, raw, self._call()))
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Applies a JSON merge patch."""
+        await asyncio.sleep(0)
+        wanted = _plain(patch)
+        with _kube_errors():
+            kind = self._kind(resource)
+            state = await self._engine.patch(
+                kind, namespace, name, lambda old: merge_patch(old, wanted), self._call(), subresource
+            )
+            return _decode(resource, kind, state)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """Deletes an object, or marks it for deletion."""
+        await asyncio.sleep(0)
+        options = DeleteOptions(uid=uid, propagation=propagation)
+        with _kube_errors():
+            await self._engine.delete(self._kind(resource), namespace, name, options, self._call())
+
+    def _kind(self, resource: Resource[Any]) -> ServedKind:
+        found = self._engine.registry.find(resource.group, resource.version, resource.plural)
+        if found is None:
+            raise no_such_resource()
+        return found
+
+    def _call(self) -> Call:
+        return Call(user=self._user)
+
+
+@contextmanager
+def _kube_errors() -> Any:
+    try:
+        yield
+    except StatusError as error:
+        raise errors.from_status(error.code, error.status()) from None
+
+
+@lru_cache
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def _decode(resource: Resource[T], kind: ServedKind, state: Stored) -> T:
+    decoded: T = _decoder(resource.type).decode(wire(kind, state))
+    return decoded
+
+
+def _plain(body: object) -> dict[str, Any]:
+    """A copy of plain JSON values, as if it had gone over a wire."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(body))
+    return plain

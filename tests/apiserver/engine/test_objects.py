@@ -1,0 +1,167 @@
+"""Objects of the engine, through the client that simulations use."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from lanloom.api.core import CONFIG_MAPS, CRDS, NAMESPACES, ConfigMap
+from lanloom.api.crds import manifests
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES
+from lanloom.api.meta import ObjectMeta
+from lanloom.apiserver.engine.reads import Selection
+from lanloom.apiserver.local import LocalClient
+from lanloom.kube import errors
+from tests.apiserver.engine.world import engine_world, until
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name), data=data)
+
+
+async def test_created_object_is_read_back_with_what_the_server_adds() -> None:
+    """A created object gets a uid, a version and a time, and reads back equal."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        made = await client.create(CONFIG_MAPS, config_map("a", k="v"), "default")
+        assert made.metadata.uid
+        assert int(made.metadata.resource_version) > 1
+        assert made.metadata.creation_timestamp
+        assert await client.get(CONFIG_MAPS, "a", "default") == made
+
+
+async def test_name_is_taken_once() -> None:
+    """Creating a name that is taken raises AlreadyExists."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        await client.create(CONFIG_MAPS, config_map("a"), "default")
+        with pytest.raises(errors.AlreadyExists, match='configmaps "a" already exists'):
+            await client.create(CONFIG_MAPS, config_map("a"), "default")
+
+
+async def test_stale_version_conflicts() -> None:
+    """A patch that names an old version raises Conflict and changes nothing."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
+        await client.patch(CONFIG_MAPS, "a", {"data": {"k": "2"}}, "default")
+        stale = {"metadata": {"resourceVersion": made.metadata.resource_version}, "data": {"k": "3"}}
+        with pytest.raises(errors.Conflict):
+            await client.patch(CONFIG_MAPS, "a", stale, "default")
+        assert (await client.get(CONFIG_MAPS, "a", "default")).data == {"k": "2"}
+
+
+async def test_patch_without_effect_makes_no_event() -> None:
+    """A patch that changes nothing leaves the version as it is."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
+        same = await client.patch(CONFIG_MAPS, "a", {"data": {"k": "1"}}, "default")
+        assert same.metadata.resource_version == made.metadata.resource_version
+
+
+async def test_applied_crd_is_served_at_once() -> None:
+    """A custom resource can be created as soon as its CRD's creation has returned."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        for manifest in manifests():
+            await client.create(CRDS, manifest)
+        made = await client.create(CLUSTER_NETWORKS, {"metadata": {"name": "cluster-1"}})
+        assert made.metadata.generation == 1
+        patched = await client.patch(
+            CLUSTER_NETWORKS,
+            "cluster-1",
+            {"status": {"conditions": [{"type": "ready", "status": "True"}]}},
+            subresource="status",
+        )
+        assert patched.status.conditions[0].status == "True"
+        assert patched.metadata.generation == 1
+
+
+async def test_deleted_crd_takes_its_objects_along() -> None:
+    """Deleting a CRD deletes its objects, and then its resource is no longer served."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        for manifest in manifests():
+            await client.create(CRDS, manifest)
+        await client.create(VLAN_STATUSES, {"metadata": {"name": "s"}})
+        await client.delete(CRDS, VLAN_STATUSES.full_name)
+        await until(
+            lambda: engine.registry.find("network.harvesterhci.io", "v1beta1", "vlanstatuses") is None
+        )
+        with pytest.raises(errors.NotFound):
+            await client.get(VLAN_STATUSES, "s")
+
+
+async def test_finalizer_holds_an_object_back() -> None:
+    """An object with a finalizer is marked when it is deleted, and goes with its last finalizer."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        body = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
+        await client.create(CONFIG_MAPS, body, "default")
+        await client.delete(CONFIG_MAPS, "a", "default")
+        assert (await client.get(CONFIG_MAPS, "a", "default")).metadata.deletion_timestamp
+        await client.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, "default")
+        with pytest.raises(errors.NotFound):
+            await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_namespace_takes_its_content_along() -> None:
+    """Deleting a namespace deletes what is in it, and accepts nothing new meanwhile."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        await client.create(NAMESPACES, {"metadata": {"name": "n"}})
+        held = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
+        await client.create(CONFIG_MAPS, held, "n")
+        await client.delete(NAMESPACES, "n")
+        with pytest.raises(errors.Forbidden, match="being terminated"):
+            await client.create(CONFIG_MAPS, config_map("b"), "n")
+        await until(
+            lambda: bool(
+                engine.get(engine.registry.find("", "v1", "configmaps"), "n", "a").meta().deletion_timestamp
+            )
+        )
+        await client.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, "n")
+        await until(
+            lambda: (
+                engine.list_page(engine.registry.find("", "v1", "namespaces"), Selection(name="n")).items
+                == []
+            )
+        )
+
+
+async def test_watch_tells_what_happens_after_its_version() -> None:
+    """A watch from a list's version yields what happened since, and what happens then."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        listing = await client.list(CONFIG_MAPS, "default")
+        await client.create(CONFIG_MAPS, config_map("a"), "default")
+        seen: list[tuple[str, str]] = []
+
+        async def follow() -> None:
+            watch = client.watch(CONFIG_MAPS, "default", resource_version=listing.resource_version)
+            async with aclosing(watch) as events:
+                async for event in events:
+                    seen.append((event.type, event.object.metadata.name))
+
+        task = asyncio.create_task(follow())
+        await until(lambda: len(seen) == 1)
+        await client.patch(CONFIG_MAPS, "a", {"data": {"k": "v"}}, "default")
+        await client.delete(CONFIG_MAPS, "a", "default")
+        await until(lambda: len(seen) == 3)
+        task.cancel()
+        assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+async def test_background_deletion_takes_dependents_along() -> None:
+    """An object goes when its only owner has gone."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        owner = await client.create(CONFIG_MAPS, config_map("owner"), "default")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
+        await client.create(
+            CONFIG_MAPS, {"metadata": {"name": "dep", "ownerReferences": [reference]}}, "default"
+        )
+        await client.delete(CONFIG_MAPS, "owner", "default")
+        kind = engine.registry.find("", "v1", "configmaps")
+        await until(lambda: not engine.list_page(kind, Selection("default")).items)
