@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.lab.errors import KernelLacks
-from lanloom.lab.layout import KernelChoice
+from lanloom.lab.plan import KernelChoice
 
 KernelWish = Literal["auto", "host", "uml"]
 
@@ -38,15 +38,22 @@ class Probe(Struct, frozen=True):
 
 BRIDGE = Feature("bridge", "the cluster network's bridge", "ip link add b0 type bridge")
 FILTERING = Feature(
-    "bridge VLAN filtering", "VLAN ids on the bridge and its ports", "ip link add b1 type bridge vlan_filtering 1"
+    "bridge VLAN filtering",
+    "VLAN ids on the bridge and its ports",
+    "ip link add b1 type bridge vlan_filtering 1",
 )
-VLAN = Feature("802.1Q", "VLAN sub-interfaces", "ip link add b2 type bridge && ip link add link b2 name b2.7 type vlan id 7")
+VLAN = Feature(
+    "802.1Q",
+    "VLAN sub-interfaces",
+    "ip link add b2 type bridge && ip link add link b2 name b2.7 type vlan id 7",
+)
 BOND = Feature("bonding", "the uplink of several NICs", "ip link add o0 type bond")
 VETH = Feature("veth", "the cables of the lab", "ip link add v0 type veth peer name v1")
 OVERLAY = Feature(
     "overlayfs",
     "the nodes' files in the lab",
-    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w && mount -t overlay o -o lowerdir=/etc,upperdir=/mnt/u,workdir=/mnt/w /mnt",
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work"
+    " && mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /mnt",
 )
 TAP = Feature("tap", "the wire to user-mode Linux", "ip tuntap add dev t0 mode tap")
 
@@ -55,6 +62,10 @@ AGENT_NEEDS = (BRIDGE, FILTERING, VLAN, BOND)
 
 HOST_LAB_NEEDS = (*AGENT_NEEDS, VETH, OVERLAY)
 UML_LAB_NEEDS = (TAP,)
+
+
+KERNELS: dict[KernelChoice, str] = {"host": "the host's", "uml": "user-mode Linux"}
+"""The kernels' names for people."""
 
 
 class Choice(Struct, frozen=True):
@@ -73,9 +84,15 @@ def namespaces_command(*kinds: str) -> list[str]:
 def probe(features: Iterable[Feature]) -> tuple[Probe, ...]:
     """Try each feature in a throwaway network and mount namespace; takes some tens of milliseconds."""
     wanted = tuple(features)
-    script = "".join(f"({feature.trial}) >/dev/null 2>/dev/null && echo yes || echo no\n" for feature in wanted)
+    script = "".join(
+        f"({feature.trial}) >/dev/null 2>/dev/null && echo yes || echo no\n" for feature in wanted
+    )
     done = subprocess.run(
-        [*namespaces_command("net", "mount"), "/bin/sh"], input=script, capture_output=True, text=True, check=False
+        [*namespaces_command("net", "mount"), "/bin/sh"],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     answers = done.stdout.split()
     if len(answers) != len(wanted):
@@ -90,7 +107,9 @@ def probe(features: Iterable[Feature]) -> tuple[Probe, ...]:
 def choose(wish: KernelWish, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
     """The kernel for a lab, from the probes of both kinds. Raises KernelLacks when the wish can't be fulfilled."""
     lacking = [item.feature.name for item in host if not item.present]
-    host_fault = f"the host's kernel lacks {_listed(lacking)}" if lacking else "" if root else "you are not root"
+    host_fault = (
+        f"the host's kernel lacks {_listed(lacking)}" if lacking else "" if root else "you are not root"
+    )
     if wish == "host" and host_fault:
         raise KernelLacks(
             f"the host's kernel can't carry the lab: {host_fault}",

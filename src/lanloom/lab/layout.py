@@ -1,22 +1,21 @@
 """Where a lab keeps what on disk, and what it must know when it starts again.
 
-Everything of a lab is in its state directory; nothing else on the machine belongs to it, and removing the directory of a lab
-that does not run removes the lab.
+Everything of a lab is in its state directory; nothing else on the machine belongs to it, and removing the directory
+of a lab that does not run removes the lab.
 """
 
 import fcntl
 import os
 import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from lanloom.lab.errors import AlreadyRunning, BadOption
 from lanloom.lab.plan import DhcpNetwork, NodeSpec
-
-KernelChoice = Literal["host", "uml"]
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@=~-]+")
 
@@ -30,9 +29,10 @@ class NodeRecord(Struct, frozen=True):
 
 
 class LabRecord(Struct, frozen=True):
-    """What a lab remembers while it is down."""
+    """What a lab remembers while it is down. `port` is the API server's on the host, 0 before it had one."""
 
     dhcp: tuple[DhcpNetwork, ...]
+    port: int = 0
     nodes: tuple[NodeRecord, ...] = ()
 
 
@@ -43,16 +43,21 @@ def default_state() -> Path:
     return base / "lanloom/lab"
 
 
+def check_plain(path: Path, complaint: str) -> None:
+    """Raises BadOption for a path that can't be a word of a kernel's command line."""
+    if not _PLAIN_PATH.fullmatch(str(path)):
+        raise BadOption(
+            f"{complaint} {str(path)!r}",
+            "Choose a directory whose path has only letters, digits and ._/+@=~- in it.",
+        )
+
+
 class Layout:
     """The files of the lab in `state`. Raises BadOption for a path that can't be given to a kernel."""
 
     def __init__(self, state: Path) -> None:
         self.state = state.absolute()
-        if not _PLAIN_PATH.fullmatch(str(self.state)):
-            raise BadOption(
-                f"the lab can't live in {str(self.state)!r}",
-                "Choose a directory whose path has only letters, digits and ._/+@=~- (option --state).",
-            )
+        check_plain(self.state, "the lab's state can't be in")
 
     @property
     def kubeconfig(self) -> Path:
@@ -136,6 +141,22 @@ class Layout:
     def save(self, record: LabRecord) -> None:
         """Remembers."""
         write_private(self._record, msgspec.json.format(msgspec.json.encode(record)))
+
+    def remove(self) -> None:
+        """Removes all files of the lab, and nothing that somebody else put there."""
+        for directory in (self.logs, self.scratch, self.state / "nodes"):
+            shutil.rmtree(directory, ignore_errors=True)
+        for file in (
+            self._record,
+            self.kubeconfig,
+            self.tokens,
+            self.socket,
+            self._lock,
+            *self.state.glob("data.db*"),
+        ):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.state.rmdir()
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A process that a lab is made of, such as its API server or its kernel: started with a log, and missed when it dies."""
+"""A process that a lab is made of, such as its API server or its kernel: it has a log, and is missed when it dies."""
 
 import asyncio
 from asyncio.subprocess import DEVNULL, STDOUT, Process
@@ -39,20 +39,21 @@ class Part:
         """Waits until it has ended, and always raises PartFailed then: a part is not supposed to end by itself."""
         status = await self._process.wait()
         raise PartFailed(
-            f"{self.name} ended unexpectedly (exit status {status})", f"The end of its log, {self._log}:\n{tail(self._log)}"
+            f"{self.name} ended unexpectedly (exit status {status})",
+            f"The end of its log, {self._log}:\n{tail(self._log)}",
         )
 
     def too_slow(self, seconds: float) -> PartFailed:
         """The error for a part that did not become ready in time."""
         return PartFailed(
-            f"{self.name} was not ready after {seconds:.0f} s", f"The end of its log, {self._log}:\n{tail(self._log)}"
+            f"{self.name} was not ready after {seconds:.0f} s",
+            f"The end of its log, {self._log}:\n{tail(self._log)}",
         )
 
     async def stop(self) -> None:
         """Asks it to end, then makes it."""
-        if self._process.returncode is not None:
-            return
-        self._process.terminate()
+        if self._process.returncode is None:
+            self._process.terminate()
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
                 await self._process.wait()

@@ -1,15 +1,20 @@
 """Who has which address in a lab; pure values that the supervisor, the inner daemon and the command line share.
 
-A lab has one management network (the nodes' InternalIPs, the API server) and one switch with the nodes' uplink NICs. The
-management network exists only in the lab's own network namespace, so that two labs may use the same addresses.
+A lab has one management network (the nodes' InternalIPs, the API server) and one switch with the nodes' uplink
+NICs. The management network exists only in the lab's own network namespace, so that two labs may use the same
+addresses.
 """
 
 import re
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from typing import Literal
 
 from msgspec import Struct
 
 from lanloom.lab.errors import BadOption
+
+KernelChoice = Literal["host", "uml"]
+"""What carries the nodes: the host's kernel, or user-mode Linux."""
 
 MANAGEMENT_PREFIX = "172.31.255"
 SUPERVISOR_ADDRESS = f"{MANAGEMENT_PREFIX}.1"

@@ -1,17 +1,17 @@
 """How the parts of a lab talk: one request per connection, JSON lines both ways.
 
-The command line asks the supervisor over a Unix socket; the supervisor asks the inner daemon, which may be inside another
-kernel, over TCP in the lab's own network namespace. An `Exec` is relayed as it is. Small and stateless on purpose: whoever
-closes the connection ends the request.
+The command line asks the supervisor over a Unix socket; the supervisor asks the inner daemon, which may be inside
+another kernel, over TCP in the lab's own network namespace. An `Exec` is relayed as it is. Small and stateless on
+purpose: whoever closes the connection ends the request.
 """
 
 import asyncio
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from lanloom.lab.plan import DhcpNetwork, NodeSpec
+from lanloom.lab.plan import DhcpNetwork, KernelChoice, NodeSpec
 
 LINE_MAX = 1 << 20
 CHUNK = 1 << 15
@@ -131,9 +131,9 @@ class NodeReport(Struct, frozen=True):
 
 
 class LabStatus(Message, frozen=True):
-    """What `lanloom lab status` shows. `server` is the URL of the API server on the host; `started` in epoch seconds."""
+    """What `lanloom lab status` shows. `server` is the API server's URL on the host; `started` is in epoch seconds."""
 
-    kernel: str
+    kernel: KernelChoice
     reason: str
     server: str
     kubeconfig: str
@@ -145,11 +145,9 @@ class LabStatus(Message, frozen=True):
 AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Down
 AnyMessage = Input | Output | Exited | Progress | Done | Failed | Programs | LabStatus
 
-T = TypeVar("T")
-
 _encoder = msgspec.json.Encoder()
-_requests = msgspec.json.Decoder(AnyRequest)
-_messages = msgspec.json.Decoder(AnyMessage)
+_requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
+_messages: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 
 def encode(value: Struct) -> bytes:

@@ -1,7 +1,7 @@
 """A set of namespaces that lives and dies with one process.
 
-Killing that process, PID 1 of a PID namespace, makes the kernel end everything inside and drop the links and mounts: nothing
-has to be remembered or cleaned up, whatever went wrong before.
+Killing that process, PID 1 of a PID namespace, makes the kernel end everything inside and drop the links and
+mounts: nothing has to be remembered or cleaned up, whatever went wrong before.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from lanloom.lab.errors import PartFailed
@@ -41,7 +42,7 @@ class Capsule:
                 *kinds,
                 "/bin/sh",
                 str(SCRIPTS / script),
-                env=ENVIRONMENT | environment,
+                env={**ENVIRONMENT, **environment},
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
@@ -57,10 +58,8 @@ class Capsule:
 
     async def kill(self) -> None:
         """Ends everything inside."""
-        try:
+        with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         await self._process.wait()
 
     def inside(self, path: str) -> Path:
@@ -96,6 +95,14 @@ async def _answer(process: Process, log: Path) -> bytes:
             "a set of namespaces could not be set up", f"See the end of {log.name}:\n{tail(log)}"
         )
     return line
+
+
+async def succeeds(*command: str) -> bool:
+    """Runs a program and says whether its exit status was 0."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env=ENVIRONMENT, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+    )
+    return await process.wait() == 0
 
 
 async def run(*command: str, text: str = "") -> None:

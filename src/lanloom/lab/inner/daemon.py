@@ -1,6 +1,8 @@
 """The inner daemon: answers the supervisor's requests by starting and stopping nodes and running programs on them."""
 
 import asyncio
+import ctypes
+import os
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +14,11 @@ from lanloom.lab.inner import node as nodes
 from lanloom.lab.inner.capsule import ENVIRONMENT
 from lanloom.lab.inner.program import kill_group
 from lanloom.lab.inner.switch import Switch
-from lanloom.lab.plan import NodeSpec, SUPERVISOR_ADDRESS
+from lanloom.lab.plan import SUPERVISOR_ADDRESS, NodeSpec
 from lanloom.lab.protocol import Channel
+
+POWER_OFF = 0x4321FEDC
+"""RB_POWER_OFF of reboot(2)."""
 
 
 class Daemon:
@@ -57,6 +62,8 @@ class Daemon:
                 await channel.send(self._survey())
             case protocol.Exec(name, command):
                 await Execution(channel, self._node(name), command).run()
+            case protocol.Down():
+                halt()
 
     async def _power_on(self, spec: NodeSpec) -> None:
         if spec.name in self._nodes:
@@ -72,6 +79,13 @@ class Daemon:
         return protocol.Programs(
             {"": self._switch.report()} | {name: node.report() for name, node in self._nodes.items()}
         )
+
+
+def halt() -> None:
+    """Ends the kernel if this is its PID 1, else the daemon; nothing is lost, as files are the host's."""
+    if os.getpid() == 1:
+        ctypes.CDLL(None).reboot(POWER_OFF)
+    raise SystemExit
 
 
 class Execution:

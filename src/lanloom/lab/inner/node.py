@@ -1,19 +1,22 @@
 """A node: namespaces with a root of their own, three NICs, and the programs that make it one of a cluster.
 
-What a real node keeps on its disk is bound from the lab's state directory; all else is an overlay in memory, gone when the
-node is powered off.
+What a real node keeps on its disk is bound from the lab's state directory; all else is an overlay in memory, gone
+when the node is powered off.
 """
 
+import asyncio
 import hashlib
 import shutil
+from collections.abc import Awaitable
 from pathlib import Path
 
 from lanloom.lab import protocol
 from lanloom.lab.errors import PartFailed
-from lanloom.lab.inner.capsule import Capsule, run
-from lanloom.lab.inner.program import Program, appears
+from lanloom.lab.inner.capsule import Capsule, run, succeeds
+from lanloom.lab.inner.program import Program
 from lanloom.lab.part import tail
 from lanloom.lab.plan import UPLINK_NICS, NodeSpec
+from lanloom.lab.polling import until, until_done
 
 KEPT = {
     "NetworkManager": "/etc/NetworkManager",
@@ -70,21 +73,24 @@ class Node:
         """Starts the message bus, NetworkManager and the agent, and waits until NetworkManager is there."""
         self.capsule.inside("/run/dbus").mkdir()
         self.run("dbus", "dbus-daemon", "--system", "--nofork", "--nopidfile", "--nosyslog")
-        await self._wait_for("/run/dbus/system_bus_socket", "dbus")
+        await self._wait_for("dbus", until(self.capsule.inside("/run/dbus/system_bus_socket").exists))
         self.run("NetworkManager", "NetworkManager", "--debug", "--log-level=INFO")
         name = self.spec.name
         self.run("agent", "lanloom", "agent", "--node", name, "--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
-        await self._wait_for("/run/NetworkManager", "NetworkManager")
+        await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))
 
-    async def _wait_for(self, path: str, program: str) -> None:
-        log = self._logs / f"{program}.log"
-        await appears(
-            self.capsule.inside(path),
-            START_TIMEOUT,
-            lambda: PartFailed(
-                f"{program} of {self.spec.name} does not start", f"The end of its log:\n{tail(log)}"
-            ),
-        )
+    async def _network_manager_answers(self) -> bool:
+        return await succeeds(*self.capsule.command("nmcli", "general", "status"))
+
+    async def _wait_for(self, program: str, work: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                await work
+        except TimeoutError:
+            log = tail(self._logs / f"{program}.log")
+            raise PartFailed(
+                f"{program} of {self.spec.name} does not start", f"The end of its log:\n{log}"
+            ) from None
 
     async def power_off(self) -> None:
         """Pulls the plug: cables, then everything inside at once."""

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lanloom.lab import protocol
@@ -29,7 +30,7 @@ class Program:
     ) -> None:
         self._name = name
         self._command = capsule.command(*words)
-        self._environment = ENVIRONMENT | (environment or {})
+        self._environment = {**ENVIRONMENT, **(environment or {})}
         self._log = log
         self._running = False
         self._restarts = 0
@@ -76,17 +77,5 @@ class Program:
 
 def kill_group(process: Process) -> None:
     """Kills a process that leads a session, with its children: `nsenter` does not take its child with it."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-
-async def appears(path: Path, timeout: float, gave_up: Callable[[], Exception]) -> None:
-    """Waits until a path exists; raises what `gave_up` returns when it takes too long."""
-    try:
-        async with asyncio.timeout(timeout):
-            while not path.exists():
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise gave_up() from None

@@ -1,7 +1,7 @@
 """The physical switch of the lab, and the DHCP servers on chosen VLANs of it.
 
-The servers are in namespaces of their own behind a trunk port, as a router in a rack would be: a node reaches one only
-through the switch and with the right VLAN id.
+The servers are in namespaces of their own behind a trunk port, as a router in a rack would be: a node reaches one
+only through the switch and with the right VLAN id.
 """
 
 from collections.abc import Sequence
@@ -45,11 +45,8 @@ class Switch:
             await self._serve(networks)
 
     async def _serve(self, networks: Sequence[DhcpNetwork]) -> None:
-        SCRATCH.mkdir()
-        links = SCRATCH / "links"
-        links.write_text(_links(networks))
         log = self._logs / "dhcp.log"
-        capsule = await Capsule.start("dhcp.sh", {"LAB_LINKS": str(links)}, log)
+        capsule = await Capsule.start("dhcp.sh", {"LAB_LINKS": _prepare_links(networks)}, log)
         cable = (
             f"link add dhcp type veth peer name trunk address 02:4c:61:6e:ff:01 netns {capsule.pid}\n"
             "link set dhcp master switch up\n"
@@ -61,7 +58,8 @@ class Switch:
         self._server = Program("dhcp", capsule, _dnsmasq(networks), log)
 
 
-def _links(networks: Sequence[DhcpNetwork]) -> str:
+def _prepare_links(networks: Sequence[DhcpNetwork]) -> str:
+    """Writes what `ip -batch` is to do inside; returns the file's path."""
     lines = ["link set lo up", "link set trunk up"]
     for network in networks:
         link = f"trunk.{network.vlan_id}"
@@ -70,7 +68,10 @@ def _links(networks: Sequence[DhcpNetwork]) -> str:
             f"address add {network.server} dev {link}",
             f"link set {link} up",
         ]
-    return "\n".join(lines) + "\n"
+    SCRATCH.mkdir()
+    batch = SCRATCH / "links"
+    batch.write_text("\n".join(lines) + "\n")
+    return str(batch)
 
 
 def _dnsmasq(networks: Sequence[DhcpNetwork]) -> tuple[str, ...]:

@@ -1,0 +1,55 @@
+"""How `lanloom lab status` looks."""
+
+import sys
+from collections.abc import Iterable
+
+import msgspec
+
+from lanloom.lab.kernel import KERNELS
+from lanloom.lab.protocol import LabStatus, NodeReport, Program
+
+
+def print_status(report: LabStatus, *, as_json: bool) -> bool:
+    """Prints it and returns whether everything runs that should."""
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    else:
+        _print_table(report)
+    return all(
+        node.state != "failed" and all(program.running for program in node.programs) for node in report.nodes
+    )
+
+
+def _print_table(report: LabStatus) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"kernel      {KERNELS[report.kernel]} ({report.reason})")
+    console.print(f"API server  {report.server}")
+    for network in report.dhcp:
+        console.print(f"DHCP        VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
+    table = Table(
+        "NODE", "ADDRESS", "STATE", "NETWORKMANAGER", "AGENT", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for node in report.nodes:
+        table.add_row(
+            node.name,
+            node.address,
+            node.state,
+            *(_program(node, name) for name in ("NetworkManager", "agent")),
+        )
+    console.print()
+    console.print(table if report.nodes else "no nodes; add one with `lanloom lab node add NAME`")
+
+
+def _program(node: NodeReport, name: str) -> str:
+    program = _named(node.programs, name)
+    if program is None:
+        return "-"
+    times = "" if not program.restarts else f", {program.restarts} restart{'s' * (program.restarts > 1)}"
+    return f"{'running' if program.running else 'down'}{times}"
+
+
+def _named(programs: Iterable[Program], name: str) -> Program | None:
+    return next((program for program in programs if program.name == name), None)

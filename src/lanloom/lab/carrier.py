@@ -1,0 +1,105 @@
+"""What carries a lab's inner side, a kernel of its own or the host's: command lines, and the wire to the supervisor."""
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from lanloom.lab.assets import UmlKernel
+from lanloom.lab.plan import INNER_ADDRESS, SUPERVISOR_ADDRESS
+
+UML_MEMORY_MIB = 2048
+"""Memory of user-mode Linux: an upper bound, taken from the host as it is touched."""
+
+_SCRIPTS = Path(__file__).parent / "inner"
+
+
+class Directories(Struct, frozen=True):
+    """What the inner side sees of the host: the private tree, the project's source and packages, the lab's state."""
+
+    tree: Path
+    source: Path
+    site: Path
+    state: Path
+    scratch: Path
+
+    def environment(self) -> dict[str, str]:
+        """The variables that the scripts of the inner side read."""
+        return {
+            "LAB_TREE": str(self.tree),
+            "LAB_SRC": str(self.source),
+            "LAB_SITE": str(self.site),
+            "LAB_STATE": str(self.state),
+        }
+
+
+HOST_WIRE = f"""\
+link set lo up
+link add mgmt type bridge
+address add {SUPERVISOR_ADDRESS}/24 dev mgmt
+address add {INNER_ADDRESS}/24 dev mgmt
+link set mgmt up
+"""
+"""For `ip -batch`: the management bridge, which supervisor and inner daemon share on the host's kernel."""
+
+UML_WIRE = f"""\
+link set lo up
+tuntap add dev vec0 mode tap
+address add {SUPERVISOR_ADDRESS}/24 dev vec0
+link set vec0 up
+"""
+"""For `ip -batch`: the supervisor's end of the wire into user-mode Linux."""
+
+
+def host_command() -> list[str]:
+    """The command line of the inner side on the host's kernel; wants `Directories.environment`."""
+    return ["unshare", "--mount", "/bin/sh", str(_SCRIPTS / "host.sh")]
+
+
+_CONTAIN = 'mount --bind "$LAB_STATE" "$LAB_STATE" && mount -o remount,bind,ro / && exec "$@"'
+
+_FIRST_WORDS = (
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/src && mount -t hostfs none /mnt/src -o $LAB_SRC"
+    " && exec /bin/sh /mnt/src/lanloom/lab/inner/boot.sh"
+)
+
+
+def uml_command(kernel: UmlKernel, directories: Directories) -> list[str]:
+    """The command line that boots the tree in user-mode Linux, its console on standard output.
+
+    The kernel is PID 1 of a PID namespace, and the host is read-only for it except for the lab's state: killed
+    hard, it would let go of the guest's processes, which are the host's too, and they would go on for a moment with
+    the host's system calls.
+    """
+    cage = ["unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "/bin/sh", "-c", _CONTAIN, "sh"]
+    machine = [
+        f"mem={UML_MEMORY_MIB}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        f"rootflags={directories.tree}",
+        "ro",
+    ]
+    machine += ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
+    machine += [f"uml_dir={directories.scratch}", "umid=kernel"]
+    variables = directories.environment() | {"LAB_MODULES": str(kernel.modules), "LAB_ADDRESS": INNER_ADDRESS}
+    environment = [f"{name}={value}" for name, value in variables.items()]
+    return [
+        *cage,
+        str(kernel.binary),
+        *machine,
+        *environment,
+        "init=/bin/sh",
+        "--",
+        "-c",
+        f'"{_FIRST_WORDS}"',
+    ]
+
+
+def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:
+    """Where user-mode Linux maps its memory from: shared memory, or the disk where that is small (a container)."""
+    try:
+        room = os.statvfs(shared)
+    except OSError:
+        return scratch
+    enough = room.f_bavail * room.f_frsize > UML_MEMORY_MIB << 20
+    return shared if enough and os.access(shared, os.W_OK) else scratch

@@ -1,0 +1,79 @@
+"""The supervisor's line to the inner daemon."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from lanloom.lab import errors, protocol
+from lanloom.lab.errors import LabError, PartFailed
+from lanloom.lab.polling import until_done
+from lanloom.lab.protocol import AnyMessage, Channel
+
+Opener = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+class Inside:
+    """Asks the daemon behind `opener`, which opens a connection to it."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+
+    async def wait(self) -> None:
+        """Waits until the daemon answers; whoever calls sets the limit."""
+        await until_done(self._answers)
+
+    async def _answers(self) -> bool:
+        try:
+            await self.ask(protocol.Survey())
+        except (OSError, LabError):
+            return False
+        return True
+
+    async def ask(self, request: Struct) -> AnyMessage:
+        """The answer to a request. Raises the LabError that the daemon raised, or PartFailed when it is gone."""
+        channel = await self._open()
+        try:
+            await channel.send(request)
+            answer = await channel.receive()
+        finally:
+            await channel.close()
+        if answer is None:
+            raise PartFailed("the lab's inner daemon gave no answer", "See `lanloom lab status`.")
+        if isinstance(answer, protocol.Failed):
+            raise as_error(answer)
+        return answer
+
+    async def tell(self, request: Struct) -> None:
+        """Sends a request that has no answer."""
+        channel = await self._open()
+        await channel.send(request)
+        await channel.close()
+
+    async def relay(self, request: Struct, caller: Channel) -> None:
+        """Passes a request on, and all messages of both sides until one of them ends."""
+        daemon = await self._open()
+        await daemon.send(request)
+        forth = asyncio.create_task(_copy(caller, daemon))
+        await _copy(daemon, caller)
+        forth.cancel()
+        await daemon.close()
+
+    async def _open(self) -> Channel:
+        return Channel(*await self._opener())
+
+
+async def _copy(source: Channel, target: Channel) -> None:
+    while message := await source.receive():
+        await target.send(message)
+    await target.close()
+
+
+def as_error(failure: protocol.Failed) -> LabError:
+    """The exception that was sent as a message."""
+    kind = getattr(errors, failure.kind, PartFailed)
+    return (
+        kind(failure.problem, failure.remedy)
+        if issubclass(kind, LabError)
+        else PartFailed(failure.problem, failure.remedy)
+    )

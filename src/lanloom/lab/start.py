@@ -1,0 +1,117 @@
+"""Starting a lab: decide, fetch what is missing, then leave a supervisor behind that is ready."""
+
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+import lanloom
+from lanloom.lab import assets, protocol
+from lanloom.lab.carrier import Directories
+from lanloom.lab.errors import PartFailed
+from lanloom.lab.inside import as_error
+from lanloom.lab.kernel import KERNELS, Choice, KernelWish, choose_here, namespaces_command
+from lanloom.lab.layout import LabRecord, Layout, check_plain
+from lanloom.lab.part import tail
+from lanloom.lab.plan import DEFAULT_DHCP, DhcpNetwork
+from lanloom.lab.settings import Settings, encode
+
+Progress = Callable[[str], None]
+
+
+class Wishes(Struct, frozen=True):
+    """What the user asked for. `dhcp` None leaves the DHCP networks as they were, or the default ones."""
+
+    nodes: int = 3
+    kernel: KernelWish = "auto"
+    dhcp: tuple[DhcpNetwork, ...] | None = None
+
+
+def start(layout: Layout, wishes: Wishes, progress: Progress) -> Choice:
+    """Start a lab and wait until it is ready; returns which kernel carries it. Raises LabError.
+
+    A lab that was here before comes back with its nodes, files and objects.
+    """
+    layout.make()
+    os.close(layout.lock())
+    choice = choose_here(wishes.kernel)
+    progress(f"kernel: {KERNELS[choice.kernel]} ({choice.reason})")
+    cache = assets.default_cache()
+    tree = assets.private_tree(cache, progress)
+    uml = assets.uml_kernel(cache, progress) if choice.kernel == "uml" else None
+    record = layout.load() or LabRecord(DEFAULT_DHCP)
+    if wishes.dhcp is not None:
+        record = structs.replace(record, dhcp=wishes.dhcp)
+    with _listen(record.port) as api:
+        record = structs.replace(record, port=api.getsockname()[1])
+        settings = Settings(choice, _directories(layout, tree), uml, wishes.nodes, record, api.fileno(), -1)
+        _launch(layout, settings, progress)
+    return choice
+
+
+def _directories(layout: Layout, tree: Path) -> Directories:
+    source = Path(lanloom.__file__).parents[1]
+    site = Path(sysconfig.get_path("purelib"))
+    for path in (tree, source, site):
+        check_plain(path, "Lanloom and its cache can't be in")
+    return Directories(tree, source, site, layout.state, layout.scratch)
+
+
+def _listen(port: int) -> socket.socket:
+    """The API server's socket on the host: the port that it had before if it is free, so that kubeconfigs stay true."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError:
+        listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    return listener
+
+
+def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
+    """Leaves the supervisor behind, or nothing if it fails or the user interrupts."""
+    read, write = os.pipe()
+    file = layout.scratch / "settings.json"
+    file.write_bytes(encode(structs.replace(settings, report_fd=write)))
+    cage = [*namespaces_command("net", "mount", "pid", "ipc"), "--fork", "--kill-child=KILL"]
+    log = layout.logs / "supervisor.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*cage, sys.executable, "-m", "lanloom.lab.supervisor", str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(settings.api_fd, write),
+            start_new_session=True,
+        )
+    os.close(write)
+    try:
+        _follow(read, log, progress)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _follow(read: int, log: Path, progress: Progress) -> None:
+    for message in _messages(read):
+        match message:
+            case protocol.Progress(text):
+                progress(text)
+            case protocol.Done():
+                return
+            case protocol.Failed():
+                raise as_error(message)
+    raise PartFailed("the lab's supervisor died while it started", f"The end of its log, {log}:\n{tail(log)}")
+
+
+def _messages(read: int) -> Iterator[protocol.AnyMessage]:
+    with open(read, "rb") as lines:
+        for line in lines:
+            yield protocol.decode_message(line)

@@ -1,0 +1,236 @@
+"""The process that is a running lab: `python -m lanloom.lab.supervisor SETTINGS`, started by `lanloom.lab.start`.
+
+It is PID 1 of a PID namespace and has network and mount namespaces of its own. All else (API server, kernel, nodes,
+links, mounts) lives in or below them: whatever ends the supervisor, a crash and `kill -9` included, ends all of it,
+and nothing is left on the host. The one way in from the host's network is a listening socket on 127.0.0.1 that it
+inherits.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from lanloom.app.connect import connect
+from lanloom.kube.errors import KubeError
+from lanloom.kube.ports import Client
+from lanloom.lab import carrier, protocol
+from lanloom.lab.errors import LabError, PartFailed
+from lanloom.lab.inside import Inside
+from lanloom.lab.layout import Layout
+from lanloom.lab.nodes import Nodes
+from lanloom.lab.part import Part
+from lanloom.lab.plan import API_PORT, INNER_ADDRESS, INNER_PORT, SUPERVISOR_ADDRESS
+from lanloom.lab.polling import until
+from lanloom.lab.protocol import Channel
+from lanloom.lab.registry import Registry
+from lanloom.lab.settings import Settings, decode
+
+READY_TIMEOUT = 60.0
+
+T = TypeVar("T")
+
+
+class Supervisor:
+    """One lab from its first process to its last."""
+
+    def __init__(self, settings: Settings, report: Callable[[Struct], None]) -> None:
+        self._settings = settings
+        self._report = report
+        self._layout = Layout(settings.directories.state)
+        self._started = time.time()
+        self._inside = Inside(
+            lambda: asyncio.open_connection(INNER_ADDRESS, INNER_PORT, limit=protocol.LINE_MAX)
+        )
+        self._parts: list[Part] = []
+        self._down = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self._nodes: Nodes
+
+    async def run(self) -> None:
+        """Runs the lab until somebody wants it down. Raises LabError when it can't start or loses a part."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._down.set)
+        try:
+            await self._start()
+            server = await self._listen()
+            async with server:
+                self._report(protocol.Done())
+                await self._while_alive(self._down.wait())
+        finally:
+            self._layout.socket.unlink(missing_ok=True)
+            await self._stack.aclose()
+            await self._stop_parts()
+
+    async def _start(self) -> None:
+        await self._lay_wire()
+        self._parts = [await self._start_server(), await self._start_kernel()]
+        self._say("starting the API server and the kernel")
+        client = await self._ready(self._parts[0], self._connect())
+        await self._ready(self._parts[1], self._inside.wait())
+        self._say("plugging in the switch and its DHCP servers")
+        await self._while_alive(self._inside.ask(protocol.Plug(self._settings.record.dhcp)))
+        self._say("starting the nodes")
+        self._nodes = Nodes(self._layout, self._settings.record, self._inside, Registry(client, time.time))
+        await self._while_alive(self._nodes.begin(self._settings.nodes))
+
+    async def _lay_wire(self) -> None:
+        wire = carrier.UML_WIRE if self._settings.uml else carrier.HOST_WIRE
+        process = await asyncio.create_subprocess_exec(
+            "ip", "-batch", "-", stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        _, complaint = await process.communicate(wire.encode())
+        if process.returncode != 0:
+            raise PartFailed(
+                f"the lab's wire can't be laid: {complaint.decode().strip()}", "Try `lanloom doctor`."
+            )
+
+    async def _start_server(self) -> Part:
+        layout = self._layout
+        layout.kubeconfig.unlink(missing_ok=True)
+        words = [
+            sys.executable,
+            "-m",
+            "lanloom.cli",
+            "serve",
+            "--data",
+            layout.data,
+            "--kubeconfig",
+            layout.kubeconfig,
+        ]
+        words += ["--tokens", layout.tokens, "--socket-fd", self._settings.api_fd]
+        words += ["--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
+        log = layout.logs / "serve.log"
+        return await Part.start("the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd])
+
+    async def _start_kernel(self) -> Part:
+        directories = self._settings.directories
+        if self._settings.uml is None:
+            name, words = "the inner daemon", carrier.host_command()
+        else:
+            name, words = "user-mode Linux", carrier.uml_command(self._settings.uml, directories)
+        memory = carrier.memory_directory(directories.scratch)
+        environment = os.environ | directories.environment() | {"TMPDIR": str(memory)}
+        return await Part.start(name, words, self._layout.logs / "kernel.log", environment=environment)
+
+    async def _connect(self) -> Client:
+        await until(self._layout.kubeconfig.exists)
+        return await self._stack.enter_async_context(connect(str(self._layout.kubeconfig)))
+
+    async def _ready(self, part: Part, work: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(READY_TIMEOUT):
+                return await self._while_alive(work)
+        except TimeoutError:
+            raise part.too_slow(READY_TIMEOUT) from None
+
+    async def _while_alive(self, work: Awaitable[T]) -> T:
+        """The result of the work, or PartFailed as soon as a part of the lab dies."""
+        wanted = asyncio.ensure_future(work)
+        watchers = [asyncio.create_task(part.ended()) for part in self._parts]
+        try:
+            done, _ = await asyncio.wait([wanted, *watchers], return_when=asyncio.FIRST_COMPLETED)
+            for watcher in watchers:
+                if watcher in done:
+                    watcher.result()
+            return wanted.result()
+        finally:
+            for task in (wanted, *watchers):
+                task.cancel()
+            await asyncio.gather(wanted, *watchers, return_exceptions=True)
+
+    async def _listen(self) -> asyncio.Server:
+        # Bound through a descriptor: the path of a state directory may be longer than the address of a socket.
+        self._layout.socket.unlink(missing_ok=True)
+        directory = os.open(self._layout.state, os.O_PATH)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"/proc/self/fd/{directory}/{self._layout.socket.name}")
+        os.close(directory)
+        return await asyncio.start_unix_server(self._accept, sock=listener, limit=protocol.LINE_MAX)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        try:
+            await self._answer(channel)
+        except LabError as error:
+            await channel.send(as_failure(error))
+        except KubeError as error:
+            await channel.send(
+                protocol.Failed("PartFailed", f"the API server refused: {error}", "See `lanloom lab status`.")
+            )
+        await channel.close()
+
+    async def _answer(self, channel: Channel) -> None:
+        match await channel.receive_request():
+            case protocol.Status():
+                await channel.send(await self._status())
+            case protocol.NodeAction(action, name):
+                await self._nodes.act(action, name)
+                await channel.send(protocol.Done())
+            case protocol.Exec() as request:
+                await self._inside.relay(request, channel)
+            case protocol.Down():
+                self._down.set()
+                # The connection stays open: its end tells the caller that the lab has gone.
+                await channel.receive()
+
+    async def _status(self) -> protocol.LabStatus:
+        return protocol.LabStatus(
+            kernel=self._settings.choice.kernel,
+            reason=self._settings.choice.reason,
+            server=f"https://127.0.0.1:{self._settings.record.port}",
+            kubeconfig=str(self._layout.kubeconfig),
+            started=self._started,
+            nodes=await self._nodes.report(),
+            dhcp=self._settings.record.dhcp,
+        )
+
+    async def _stop_parts(self) -> None:
+        # The kernel is asked from inside: its cage passes no signal on.
+        if len(self._parts) == 2:
+            with suppress(OSError):
+                await self._inside.tell(protocol.Down())
+        await asyncio.gather(*(part.stop() for part in self._parts))
+
+    def _say(self, text: str) -> None:
+        self._report(protocol.Progress(text))
+
+
+def as_failure(error: LabError) -> protocol.Failed:
+    """An exception as a message."""
+    return protocol.Failed(type(error).__name__, error.problem, error.remedy)
+
+
+def main() -> int:
+    """Runs the lab that the settings in the first argument describe; returns the exit status."""
+    settings = decode(Path(sys.argv[1]).read_bytes())
+    layout = Layout(settings.directories.state)
+
+    def report(message: Struct) -> None:
+        # Whoever started the lab may have gone away; the lab stays.
+        with suppress(BrokenPipeError):
+            os.write(settings.report_fd, protocol.encode(message))
+
+    try:
+        layout.lock()
+        asyncio.run(Supervisor(settings, report).run())
+    except LabError as error:
+        report(as_failure(error))
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    finally:
+        shutil.rmtree(layout.scratch, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
