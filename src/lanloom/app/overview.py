@@ -96,7 +96,9 @@ def _network_troubles(network: ClusterNetwork, statuses: list[VlanStatus]) -> li
     what = f"cluster network {name}"
     unready = [item for item in network.status.conditions if item.status != "True"]
     if not network.status.conditions:
-        return [Trouble(what=what, reason="NoManager", message="no manager has looked at it yet; is one running?")]
+        return [
+            Trouble(what=what, reason="NoManager", message="no manager has looked at it yet; is one running?")
+        ]
     return [Trouble(what=what, reason=item.reason, message=item.message) for item in unready[:1]]
 
 

@@ -25,7 +25,11 @@ AGENT_RULES: tuple[Raw, ...] = (
 MANAGER_RULES: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
     {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _READ},
-    {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": [*_READ, "patch"]},
+    {
+        "apiGroups": [harvester.GROUP],
+        "resources": ["clusternetworks", "vlanconfigs"],
+        "verbs": [*_READ, "patch"],
+    },
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks/status"], "verbs": ["patch"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "delete"]},
     {
@@ -45,7 +49,10 @@ MANAGER_NAMESPACE_RULES: tuple[Raw, ...] = (
 def agent_role() -> tuple[Raw, Raw]:
     """The cluster role of the agents and its binding: to their group on the embedded server, and to their account."""
     return _cluster_role("lanloom-agent", AGENT_RULES), _binding(
-        "ClusterRoleBinding", "lanloom-agent", "ClusterRole", [_group(names.AGENTS_GROUP), _account("lanloom-agent")]
+        "ClusterRoleBinding",
+        "lanloom-agent",
+        "ClusterRole",
+        [_group(names.AGENTS_GROUP), _account("lanloom-agent")],
     )
 
 

@@ -6,7 +6,6 @@
 import asyncio
 import base64
 import contextlib
-import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from starlette.routing import Route
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.resource import Resource
 from lanloom.app.certificates import Bundle
+from lanloom.kube.memory import memory_file
 
 log = structlog.get_logger(__name__)
 
@@ -139,13 +139,8 @@ class TlsServer:
 
     def use(self, bundle: Bundle) -> None:
         """Presents this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
-        descriptor = os.memfd_create("lanloom-tls")
-        try:
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(bundle.certificate + bundle.key)
-            self._context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
+        with memory_file(bundle.certificate + bundle.key) as path:
+            self._context.load_cert_chain(path)
 
     @property
     def port(self) -> int:

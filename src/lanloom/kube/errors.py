@@ -1,18 +1,18 @@
 """What can go wrong between Lanloom and an API server.
 
-    KubeError
-    ├── ConfigError            a kubeconfig or in-cluster configuration that can't be used
-    ├── TransportError         no answer: refused, reset, timed out, not TLS
-    └── ApiError               the server answered with a Status
-        ├── BadRequest         400
-        ├── Unauthorized       401
-        ├── Forbidden          403
-        ├── NotFound           404
-        ├── Conflict           409, reason Conflict: the resourceVersion is not current
-        ├── AlreadyExists      409, reason AlreadyExists
-        ├── Gone               410: the resourceVersion or continue token is too old
-        ├── Invalid            422: validation, or an admission webhook with that code
-        └── ServerError        429 and 5xx: worth another try later
+KubeError
+├── ConfigError            a kubeconfig or in-cluster configuration that can't be used
+├── TransportError         no answer: refused, reset, timed out, not TLS
+└── ApiError               the server answered with a Status
+    ├── BadRequest         400
+    ├── Unauthorized       401
+    ├── Forbidden          403
+    ├── NotFound           404
+    ├── Conflict           409, reason Conflict: the resourceVersion is not current
+    ├── AlreadyExists      409, reason AlreadyExists
+    ├── Gone               410: the resourceVersion or continue token is too old
+    ├── Invalid            422: validation, or an admission webhook with that code
+    └── ServerError        429 and 5xx: worth another try later
 """
 
 from typing import Any

@@ -42,7 +42,9 @@ class Client(Protocol):
         """One object. Raises NotFound."""
         ...
 
-    async def list(self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Listing[T]:
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
         """Every object, read in pages of one version. Raises Gone when a page's token expired."""
         ...
 

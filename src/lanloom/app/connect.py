@@ -1,0 +1,9 @@
+"""How every command reaches its API server."""
+
+from lanloom.kube.config import load
+from lanloom.kube.http import HttpClient
+
+
+def connect(kubeconfig: str | None) -> HttpClient:
+    """The client for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError."""
+    return HttpClient(load(kubeconfig))

@@ -1,0 +1,30 @@
+"""How a long-running process starts and ends: SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run_process(main: Coroutine[Any, Any, None]) -> None:
+    """Runs `main` until it ends or a signal asks for the end."""
+    asyncio.run(_until_signalled(main))
+
+
+async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(main)
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def stop() -> None:
+        nonlocal asked
+        asked = True
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not asked:
+            raise

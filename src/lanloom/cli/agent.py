@@ -1,0 +1,57 @@
+"""`lanloom agent`: one node's networks."""
+
+from pathlib import Path
+
+import click
+
+from lanloom.cli.options import kubeconfig_option
+
+
+@click.command(name="agent")
+@kubeconfig_option
+@click.option(
+    "--node", required=True, envvar="NODE_NAME", metavar="NAME", help="The name of this machine's Node."
+)
+@click.option(
+    "--profiles",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/etc/NetworkManager/system-connections"),
+    show_default=True,
+    help="Where this process sees the host's directory of NetworkManager profiles.",
+)
+@click.option(
+    "--cluster",
+    default="lanloom",
+    show_default=True,
+    help="Tells this cluster's profiles from another's on one host.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(kubeconfig: str | None, node: str, profiles: Path, cluster: str, log_level: str) -> None:
+    """Keep this node's bonds, bridges, VLAN ids and profiles as the cluster says, until SIGTERM.
+
+    Needs CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus.
+
+    \b
+    Examples:
+      lanloom agent --node node1
+      lanloom agent --node "$NODE_NAME" --profiles /host-network     # in a pod
+    """
+    from lanloom.app.logs import configure_logs
+    from lanloom.app.process import run_process
+
+    configure_logs(log_level)
+    run_process(_run(kubeconfig, node, profiles, cluster))
+
+
+async def _run(kubeconfig: str | None, node: str, profiles: Path, cluster: str) -> None:
+    import random
+    import time
+
+    from lanloom.app.agent import run_agent
+    from lanloom.app.connect import connect
+    from lanloom.app.host import open_host
+
+    async with connect(kubeconfig) as client, open_host(node, profiles) as host:
+        await run_agent(client, host, cluster=cluster, now=time.time, rng=random.Random())

@@ -1,0 +1,67 @@
+"""`lanloom manager`: the controllers and the admission webhooks."""
+
+import click
+
+from lanloom.cli.options import kubeconfig_option
+
+
+@click.command(name="manager")
+@kubeconfig_option
+@click.option(
+    "--identity",
+    envvar="LANLOOM_IDENTITY",
+    metavar="NAME",
+    help="Tells this replica from the others. Default: the host's name.",
+)
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(1, 65535),
+    default=9443,
+    show_default=True,
+    help="Port to listen on.",
+)
+@click.option(
+    "--webhook-address",
+    metavar="ADDRESS",
+    help="Address under which the API server reaches this process. Default: the Service lanloom-webhook.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(
+    kubeconfig: str | None,
+    identity: str | None,
+    webhook_port: int,
+    webhook_address: str | None,
+    log_level: str,
+) -> None:
+    """Run the controllers and the admission webhooks until SIGTERM.
+
+    Any number of replicas may run; all answer webhooks, one leads.
+
+    \b
+    Examples:
+      lanloom manager                                   # in a pod
+      lanloom manager --webhook-address 127.0.0.1       # beside an API server on this machine
+    """
+    import socket
+
+    from lanloom.app.logs import configure_logs
+    from lanloom.app.process import run_process
+
+    configure_logs(log_level)
+    run_process(_run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address))
+
+
+async def _run(kubeconfig: str | None, identity: str, port: int, address: str | None) -> None:
+    import random
+    import time
+
+    from lanloom.app.connect import connect
+    from lanloom.app.manager import Manager, ManagerSettings
+
+    settings = ManagerSettings(
+        identity=identity, host=address or "0.0.0.0", port=port, local=address is not None
+    )
+    async with connect(kubeconfig) as client:
+        await Manager(client, settings, now=time.time, rng=random.Random()).run()

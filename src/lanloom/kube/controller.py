@@ -1,0 +1,92 @@
+"""A queue and the workers that look at its keys: the loop around every `reconcile`.
+
+Nothing that a reconcile raises ends the loop. What an API server or the network may answer on a bad day is retried
+with a line in the log, anything else with a traceback.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from random import Random
+from typing import Generic, Literal, TypeVar
+
+import structlog
+
+from lanloom.kube.errors import AlreadyExists, Conflict, ServerError, TransportError
+from lanloom.kube.queue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+Outcome = Literal["done", "later", "retry", "error"]
+"""done: nothing more to do; later: asked to be called again; retry: an expected failure; error: a bug or a refusal."""
+
+Observer = Callable[[K, float, Outcome], None]
+"""Told the key, the seconds that it took and how it ended, after each reconcile."""
+
+_PASSING = (Conflict, AlreadyExists, ServerError, TransportError)
+
+log = structlog.get_logger(__name__)
+
+
+class Controller(Generic[K]):
+    """Calls `reconcile(key)` for every key that is enqueued, one call at a time for each key.
+
+    `reconcile` returns None, or the seconds after which to look at the key again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[float | None]],
+        *,
+        rng: Random,
+        workers: int = 1,
+        observe: Observer[K] | None = None,
+    ) -> None:
+        self.name = name
+        self._reconcile = reconcile
+        self._queue: WorkQueue[K] = WorkQueue(rng)
+        self._workers = workers
+        self._observe = observe
+
+    def enqueue(self, key: K) -> None:
+        """Wants the key reconciled; cheap to call often."""
+        self._queue.add(key)
+
+    def enqueue_after(self, key: K, seconds: float) -> None:
+        """Wants the key reconciled no later than in `seconds`."""
+        self._queue.add_after(key, seconds)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            key = await self._queue.get()
+            started = loop.time()
+            try:
+                outcome = await self._process(key)
+            finally:
+                self._queue.done(key)
+            if self._observe is not None:
+                self._observe(key, loop.time() - started, outcome)
+
+    async def _process(self, key: K) -> Outcome:
+        try:
+            again = await self._reconcile(key)
+        except _PASSING as error:
+            log.info("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
+            self._queue.add_rate_limited(key)
+            return "retry"
+        except Exception:
+            log.exception("reconcile failed and will be retried", controller=self.name, key=str(key))
+            self._queue.add_rate_limited(key)
+            return "error"
+        self._queue.forget(key)
+        if again is None:
+            return "done"
+        self._queue.add_after(key, again)
+        return "later"

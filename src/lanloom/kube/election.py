@@ -1,0 +1,169 @@
+"""One leader among several replicas, by a Lease (coordination.k8s.io), as Kubernetes' own components elect theirs.
+
+Clocks of different machines are never compared: a replica measures on its own clock how long the record has not
+changed. A leader that can't renew stops leading before the others' patience ends.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import structlog
+
+from lanloom.api.core import LEASES, Lease
+from lanloom.api.times import rfc3339_micro
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+
+class Elector:
+    """A candidate. `lease`, `renew` and `retry` are seconds: `renew` must be smaller than `lease`."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        now: Callable[[], float],
+        rng: Random,
+        lease: float = 15.0,
+        renew: float = 10.0,
+        retry: float = 2.0,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._now = now
+        self._rng = rng
+        self._lease = lease
+        self._renew = renew
+        self._retry = retry
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Runs `lead` whenever this replica is the leader, until cancelled. `lead` is cancelled when that is over."""
+        while True:
+            acquired = await self._acquire()
+            log.info("became leader", lease=self._name, identity=self._identity)
+            try:
+                await self._hold(lead, acquired)
+            finally:
+                log.info("no longer leader", lease=self._name, identity=self._identity)
+                await asyncio.shield(self._release())
+
+    async def _acquire(self) -> float:
+        """Waits for the lease; the loop time from before the request that got it."""
+        while True:
+            started = asyncio.get_running_loop().time()
+            if await self._try(self._retry * 2):
+                return started
+            await asyncio.sleep(self._retry * (1 + self._rng.random()))
+
+    async def _hold(self, lead: Callable[[], Awaitable[None]], acquired: float) -> None:
+        leading = asyncio.ensure_future(lead())
+        renewing = asyncio.ensure_future(self._keep(acquired))
+        try:
+            await asyncio.wait((leading, renewing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            renewing.cancel()
+            leading.cancel()
+            results = await asyncio.gather(leading, renewing, return_exceptions=True)
+        error = results[0]
+        if isinstance(error, Exception):
+            raise error
+
+    async def _keep(self, renewed: float) -> None:
+        """Renews; returns when `renew` seconds have passed since the last renewal that is known to hold."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._retry)
+            started = loop.time()
+            left = renewed + self._renew - started
+            if left <= 0:
+                return
+            if await self._try(left):
+                renewed = started
+            elif loop.time() >= renewed + self._renew:
+                return
+
+    async def _try(self, seconds: float) -> bool:
+        """One attempt to get or renew the lease, of at most `seconds`; False whenever that is not certain."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._attempt()
+        except TimeoutError:
+            return False
+        except KubeError as error:
+            log.info("lease not renewed", lease=self._name, error=str(error))
+            return False
+
+    async def _attempt(self) -> bool:
+        try:
+            lease = await self._client.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            return await self._create()
+        self._observe(lease)
+        holder = lease.spec.holder_identity or ""
+        if holder not in ("", self._identity) and not self._expired():
+            return False
+        spec = self._spec()
+        if holder != self._identity:
+            transitions = (lease.spec.lease_transitions or 0) + 1
+            spec |= {"acquireTime": rfc3339_micro(self._now()), "leaseTransitions": transitions}
+        try:
+            patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
+            self._observe(await self._client.patch(LEASES, self._name, patch, self._namespace))
+        except Conflict:
+            return False
+        return True
+
+    async def _create(self) -> bool:
+        spec = self._spec() | {"acquireTime": rfc3339_micro(self._now()), "leaseTransitions": 0}
+        body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
+        try:
+            self._observe(await self._client.create(LEASES, body, self._namespace))
+        except AlreadyExists:
+            return False
+        return True
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._lease),
+            "renewTime": rfc3339_micro(self._now()),
+        }
+
+    def _observe(self, lease: Lease) -> None:
+        if self._seen is None or self._seen.spec != lease.spec:
+            self._seen, self._seen_at = lease, asyncio.get_running_loop().time()
+
+    def _expired(self) -> bool:
+        """Whether the record that was seen last has not changed for its holder's lease, on our clock."""
+        duration = (self._seen.spec.lease_duration_seconds if self._seen else None) or self._lease
+        return asyncio.get_running_loop().time() - self._seen_at > duration
+
+    async def _release(self) -> None:
+        """Lets the others take over at once. Best effort: they wait for the lease to run out otherwise."""
+        seen = self._seen
+        if seen is None or seen.spec.holder_identity != self._identity:
+            return
+        patch = {
+            "metadata": {"resourceVersion": seen.metadata.resource_version},
+            "spec": {
+                "holderIdentity": "",
+                "leaseDurationSeconds": 1,
+                "renewTime": rfc3339_micro(self._now()),
+            },
+        }
+        try:
+            async with asyncio.timeout(self._retry):
+                await self._client.patch(LEASES, self._name, patch, self._namespace)
+        except (KubeError, TimeoutError) as error:
+            log.info("lease not released", lease=self._name, error=str(error))

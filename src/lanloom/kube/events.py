@@ -1,0 +1,126 @@
+"""Events: what an operator should know about an object, where `kubectl describe` shows it.
+
+The same event again within ten minutes raises the count of the first one. The recorder never fails its caller: an
+event that can't be written is logged instead.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from random import Random
+from typing import Literal, TypeVar
+
+import structlog
+from msgspec import Struct, to_builtins
+
+from lanloom.api.core import EVENTS, Event, EventSource, ObjectReference
+from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.resource import Resource
+from lanloom.api.times import rfc3339
+from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.ports import Client
+
+T = TypeVar("T", bound=Object)
+
+_WINDOW = 600.0
+_REMEMBERED = 1000
+_LONGEST_MESSAGE = 1024
+_LONGEST_NAME = 200
+"""Of the object's name in the event's: with the suffix it stays within the 253 characters of a name."""
+
+log = structlog.get_logger(__name__)
+
+
+class _Series(Struct):
+    """An event that was written, and how often it happened."""
+
+    name: str
+    count: int
+    last: float
+
+
+_Identity = tuple[ObjectReference, str, str, str]
+
+
+def reference(resource: Resource[T], item: T) -> ObjectReference:
+    """What an event about `item` points at."""
+    meta = item.metadata
+    return ObjectReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+    )
+
+
+class Recorder:
+    """Writes events of one component on one host. `now` gives seconds since the epoch."""
+
+    def __init__(
+        self, client: Client, component: str, host: str, *, now: Callable[[], float], rng: Random
+    ) -> None:
+        self._client = client
+        self._source = EventSource(component=component, host=host)
+        self._now = now
+        self._rng = rng
+        self._series: OrderedDict[_Identity, _Series] = OrderedDict()
+
+    async def event(
+        self, about: ObjectReference, type: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Records that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence."""
+        message = message[:_LONGEST_MESSAGE]
+        identity = (about, type, reason, message)
+        try:
+            if not await self._repeat(identity):
+                await self._create(identity)
+        except KubeError as error:
+            log.warning(
+                "event not written", reason=reason, message=message, about=about.name, error=str(error)
+            )
+
+    async def _repeat(self, identity: _Identity) -> bool:
+        """Counts up the event's series; False if there is none (any more)."""
+        series = self._series.get(identity)
+        now = self._now()
+        if series is None or now - series.last > _WINDOW:
+            return False
+        series.count += 1
+        series.last = now
+        patch = {"count": series.count, "lastTimestamp": rfc3339(now)}
+        try:
+            await self._client.patch(EVENTS, series.name, patch, _namespace(identity[0]))
+        except NotFound:
+            return False
+        return True
+
+    async def _create(self, identity: _Identity) -> None:
+        about, type, reason, message = identity
+        now = self._now()
+        name = f"{about.name[:_LONGEST_NAME]}.{int(now):x}{self._rng.getrandbits(40):010x}"
+        event = Event(
+            metadata=ObjectMeta(name=name, namespace=_namespace(about)),
+            involved_object=about,
+            reason=reason,
+            message=message,
+            first_timestamp=rfc3339(now),
+            last_timestamp=rfc3339(now),
+            source=self._source,
+            reporting_component=self._source.component,
+            reporting_instance=self._source.host,
+        )
+        # Written out although they are defaults: a server doesn't fill them in.
+        body = to_builtins(event) | {"type": type, "count": 1}
+        await self._client.create(EVENTS, body, _namespace(about))
+        self._remember(identity, _Series(name, 1, now))
+
+    def _remember(self, identity: _Identity, series: _Series) -> None:
+        self._series[identity] = series
+        self._series.move_to_end(identity)
+        if len(self._series) > _REMEMBERED:
+            self._series.popitem(last=False)
+
+
+def _namespace(about: ObjectReference) -> str:
+    """Where an event about the object lives: beside it, or in `default` for cluster-scoped objects."""
+    return about.namespace or "default"

@@ -1,0 +1,143 @@
+"""Keeps a store equal to what an API server has: list once, follow the watch, list again when the watch can't resume.
+
+A broken watch resumes from the last bookmark (not from the last event: a bookmark is the server's word that nothing
+before it is missing; what comes twice is recognised by the store). A version that is too old leads to a new list,
+whose differences are reported like any other change, deletions included.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+from lanloom.kube.backoff import backoff
+from lanloom.kube.errors import ApiError, Gone, KubeError, ServerError
+from lanloom.kube.ports import Client
+from lanloom.kube.store import Change, Indexes, Store
+
+T = TypeVar("T", bound=Object)
+
+Handler = Callable[[T | None, T | None], None]
+"""Called with the old and the new state of an object; quick, synchronous, usually enqueues a key."""
+
+_BATCH = 256
+"""Changes that are taken in before others may run."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+
+log = structlog.get_logger(__name__)
+
+
+class Informer(Generic[T]):
+    """Follows one resource. Construct, add handlers, then keep `run` going as a task."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        *,
+        rng: Random,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        indexes: Indexes[T] | None = None,
+    ) -> None:
+        self.store: Store[T] = Store(indexes)
+        self.resource = resource
+        self._client = client
+        self._rng = rng
+        self._namespace = namespace
+        self._selectors = {"labels": labels, "fields": fields}
+        self._handlers: list[Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._version = ""
+        self._failures = 0
+        self._taken = 0
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Adds a handler; it hears of the objects that are already there at once, of others as they change."""
+        self._handlers.append(handler)
+        for item in self.store.items():
+            self._tell(handler, Change(None, item))
+
+    async def synced(self) -> None:
+        """Returns when the store has held every object once."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Follows the resource until cancelled; errors are logged and retried with growing pauses."""
+        while True:
+            try:
+                await self._follow()
+            except Gone:
+                self._version = ""
+            except KubeError as error:
+                self._note(error)
+            except Exception:
+                log.exception("informer failed; listing again", resource=self.resource.full_name)
+                self._version = ""
+            pause = backoff(self._failures, self._rng, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
+            self._failures += 1
+            await asyncio.sleep(pause)
+
+    async def _follow(self) -> None:
+        """Lists if need be, then takes in one watch until it ends."""
+        if not self._version:
+            await self._list()
+        events = self._client.watch(
+            self.resource, self._namespace, resource_version=self._version, **self._selectors
+        )
+        async with aclosing(events) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                self._failures = 0
+                if event.type == "BOOKMARK":
+                    self._version = event.object.metadata.resource_version
+                await self._take(self.store.apply(event))
+
+    async def _list(self) -> None:
+        listing = await self._client.list(self.resource, self._namespace, **self._selectors)
+        for change in self.store.replace(listing.items):
+            await self._take(change)
+        self._version = listing.resource_version
+        self._synced.set()
+
+    async def _take(self, change: Change[T] | None) -> None:
+        if change is not None:
+            for handler in self._handlers:
+                self._tell(handler, change)
+        self._taken += 1
+        if self._taken % _BATCH == 0:
+            await asyncio.sleep(0)
+
+    def _tell(self, handler: Handler[T], change: Change[T]) -> None:
+        try:
+            handler(change.old, change.new)
+        except Exception:
+            log.exception("handler failed", resource=self.resource.full_name)
+
+    def _note(self, error: KubeError) -> None:
+        """Logs; a server that refuses the watch for any reason but overload is asked for a list again."""
+        if isinstance(error, ApiError) and not isinstance(error, ServerError):
+            self._version = ""
+        log.warning("can't follow the resource; retrying", resource=self.resource.full_name, error=str(error))
+
+
+async def all_synced(informers: Iterable[Informer[Any]]) -> None:
+    """Returns when each of the informers is synced."""
+    for informer in informers:
+        await informer.synced()
+
+
+def freeze_memory() -> None:
+    """Takes everything that is alive out of the garbage collector's sight; call once, after the first sync.
+
+    The stores hold most of a process's objects, for its whole life. Without this, each full collection walks them all.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,126 @@
+"""The objects of one resource as last seen, with indexes. Only its informer changes it; everyone else reads.
+
+What the watch delivers may be stale: after a broken connection the events since the last bookmark come again. An
+event is stale if its resourceVersion is not above the one that the store has for that object, or had when the object
+was deleted. Kubernetes allows that comparison for versions that are decimal numbers; any other version is taken in
+the order of arrival. A list is never stale: it is the truth, and what it lacks is gone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, NoReturn, TypeVar
+
+from lanloom.api.meta import Key, Object
+from lanloom.kube.ports import WatchEvent
+
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", bound=Object, covariant=True)
+
+Indexes = Mapping[str, Callable[[T], Iterable[str]]]
+"""Index name → the values under which an object is found there. The functions are pure and don't raise."""
+
+
+class Change(NamedTuple, Generic[T_co]):
+    """What happened to one object; `old` is None when it is new, `new` is None when it is gone."""
+
+    old: T_co | None
+    new: T_co | None
+
+
+class Store(Generic[T]):
+    """Objects by key and by index value."""
+
+    def __init__(self, indexes: Indexes[T] | None = None) -> None:
+        self._objects: dict[Key, T] = {}
+        self._gone: dict[Key, int] = {}
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
+
+    def __bool__(self) -> NoReturn:
+        """Refused, because an empty store and a missing one are easily mixed up."""
+        raise TypeError("the truth of a store is ambiguous; ask `len(store)` or compare with None")
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: Key) -> T | None:
+        """The object of that key."""
+        return self._objects.get(key)
+
+    def items(self) -> tuple[T, ...]:
+        """Every object, as of now."""
+        return tuple(self._objects.values())
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        """The objects that the index has under the value. Raises KeyError for an index that the store doesn't have."""
+        return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
+
+    def replace(self, items: Iterable[T]) -> Iterator[Change[T]]:
+        """Makes the store equal to a list; yields each difference right after it was made.
+
+        Lazy, so that the informer can let others run in between: the store is right when the iterator is exhausted.
+        """
+        self._gone.clear()
+        missing = dict.fromkeys(self._objects)
+        for new in items:
+            key = new.metadata.key
+            missing.pop(key, None)
+            old = self._objects.get(key)
+            if old is None or old.metadata.resource_version != new.metadata.resource_version:
+                yield self._put(key, new)
+        for key in missing:
+            yield self._remove(key)
+
+    def apply(self, event: WatchEvent[T]) -> Change[T] | None:
+        """Takes in one event of a watch; None if it changed nothing."""
+        version = _number(event.object)
+        if event.type == "BOOKMARK":
+            self._forget_deletions(version)
+            return None
+        key = event.object.metadata.key
+        if self._is_stale(key, version):
+            return None
+        if event.type == "DELETED":
+            self._gone[key] = version
+            return self._remove(key) if key in self._objects else None
+        self._gone.pop(key, None)
+        return self._put(key, event.object)
+
+    def _is_stale(self, key: Key, version: int) -> bool:
+        """Whether a newer state of the object is known. Unknown numbers (-1) never are, nor are they newer."""
+        known = self._objects.get(key)
+        newest = self._gone.get(key, -1) if known is None else _number(known)
+        return -1 < version <= newest
+
+    def _forget_deletions(self, version: int) -> None:
+        """No event up to a bookmark's version comes again, so the deletions before it need not be remembered."""
+        self._gone = {key: number for key, number in self._gone.items() if number > version}
+
+    def _put(self, key: Key, new: T) -> Change[T]:
+        old = self._objects.get(key)
+        if old is not None:
+            self._unindex(key, old)
+        self._objects[key] = new
+        for name, function in self._functions.items():
+            for value in function(new):
+                self._indexes[name].setdefault(value, {})[key] = None
+        return Change(old, new)
+
+    def _remove(self, key: Key) -> Change[T]:
+        old = self._objects.pop(key)
+        self._unindex(key, old)
+        return Change(old, None)
+
+    def _unindex(self, key: Key, old: T) -> None:
+        for name, function in self._functions.items():
+            index = self._indexes[name]
+            for value in function(old):
+                keys = index.get(value, {})
+                keys.pop(key, None)
+                if not keys:
+                    index.pop(value, None)
+
+
+def _number(item: Object) -> int:
+    """The object's resourceVersion as a number, or -1 if it is not one."""
+    version = item.metadata.resource_version
+    return int(version) if version.isdecimal() else -1
