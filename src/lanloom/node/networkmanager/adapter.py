@@ -1,0 +1,170 @@
+"""The port itself: one D-Bus connection, opened when it is first needed and again after it broke."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any, Self
+
+from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
+from lanloom.node.networkmanager.bus import DBUS, NM, Bus, open_bus
+from lanloom.node.networkmanager.memory import Failures
+from lanloom.node.networkmanager.objects import Objects, Profile, connection
+from lanloom.node.ports import Connection
+
+ROOT = "/org/freedesktop/NetworkManager"
+SETTINGS = f"{ROOT}/Settings"
+SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
+UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax and that it has mode 0600"
+
+
+class DBusNetworkManager:
+    """NetworkManager on the bus at `address`, by default the system bus. `async with` or `close` frees the
+    connection.
+
+    `directory` is the profile directory as NetworkManager sees it, which in a container is another path than ours.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        directory: PurePosixPath = SYSTEM_CONNECTIONS,
+    ) -> None:
+        self._address = address
+        self._directory = directory
+        self._bus: Bus | None = None
+        self._connecting = asyncio.Lock()
+        self._failures = Failures()
+        self._generation = 0
+        self._listeners: set[asyncio.Event] = set()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened before it is needed."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection; the next call opens another."""
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            await bus.close()
+
+    async def version(self) -> str:
+        """As the port says."""
+        bus = await self._connected()
+        return str(await bus.property(ROOT, NM, "Version"))
+
+    async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
+        """As the port says: one call for all objects, two for each profile."""
+        bus = await self._connected()
+        objects = Objects(await bus.call("/org/freedesktop", f"{DBUS}.ObjectManager", "GetManagedObjects"))
+        profiles = await asyncio.gather(*(self._profile(bus, uuid, objects) for uuid in uuids))
+        known = [profile for profile in profiles if profile is not None]
+        self._failures.note_names(
+            objects.device_names(), {profile.path: profile.interface for profile in known}
+        )
+        found = {uuid: Connection(uuid=uuid) for uuid in uuids}
+        for profile in known:
+            found[profile.uuid] = connection(profile, objects, self._failures.reason(profile.interface))
+        return found
+
+    async def load(self, names: tuple[str, ...]) -> None:
+        """As the port says: a path that is gone makes NetworkManager forget its profile."""
+        if names:
+            bus = await self._connected()
+            paths = [str(self._directory / name) for name in names]
+            await bus.call(SETTINGS, f"{NM}.Settings", "LoadConnections", "as", paths)
+
+    async def activate(self, uuid: str) -> None:
+        """As the port says."""
+        bus = await self._connected()
+        path = await self._profile_path(bus, uuid)
+        if path is None:
+            raise NetworkManagerError(UNKNOWN_PROFILE.format(uuid))
+        await bus.call(ROOT, NM, "ActivateConnection", "ooo", path, "/", "/")
+
+    async def reapply(self, uuid: str) -> None:
+        """As the port says."""
+        bus = await self._connected()
+        objects = Objects(await bus.call("/org/freedesktop", f"{DBUS}.ObjectManager", "GetManagedObjects"))
+        device = objects.device_of(uuid)
+        if not device:
+            raise NetworkManagerError(
+                f"can't reapply the profile {uuid}: it has no active device; activate it"
+            )
+        await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, 0)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """As the port says."""
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            await self.version()
+            generation = self._generation
+            while True:
+                await changed.wait()
+                changed.clear()
+                if generation != self._generation:
+                    return
+                yield
+        finally:
+            self._listeners.discard(changed)
+
+    async def _connected(self) -> Bus:
+        async with self._connecting:
+            if self._bus is None or not self._bus.connected:
+                self._forget()
+                self._bus = await open_bus(self._address, self._heard, self._forget)
+            return self._bus
+
+    def _forget(self) -> None:
+        # Another NetworkManager, or another connection to it: what was heard of the old one says nothing.
+        self._generation += 1
+        self._failures = Failures()
+        self._notify()
+
+    def _heard(self, path: str, member: str, body: list[Any]) -> None:
+        match member, body:
+            case "StateChanged", [int(state), int(_), int(number)]:
+                self._failures.note_state(path, state, number)
+            case "ConnectionRemoved", [str(profile)]:
+                self._failures.note_removed(profile)
+            case "NameOwnerChanged", _:
+                self._forget()
+        self._notify()
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+    async def _profile_path(self, bus: Bus, uuid: str) -> str | None:
+        try:
+            path = await bus.call(SETTINGS, f"{NM}.Settings", "GetConnectionByUuid", "s", uuid)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError:
+            return None
+        return str(path)
+
+    async def _profile(self, bus: Bus, uuid: str, objects: Objects) -> Profile | None:
+        path = await self._profile_path(bus, uuid)
+        if path is None:
+            return None
+        settings = await bus.call(path, f"{NM}.Settings.Connection", "GetSettings")
+        device = objects.device_of(uuid)
+        applied = await self._applied(bus, device) if device else None
+        return Profile(path, uuid, settings, applied)
+
+    async def _applied(self, bus: Bus, device: str) -> Any:
+        try:
+            return await bus.call(device, f"{NM}.Device", "GetAppliedConnection", "u", 0)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError:
+            return None  # the device went down between the two calls
