@@ -1,0 +1,152 @@
+"""The manager with its webhooks on a real kube-apiserver.
+
+Of its own, because the webhooks would reach every other test's objects.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from lanloom.api.core import CRDS, NAMESPACES, NODES
+from lanloom.api.crds import manifests
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork
+from lanloom.api.multus import NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.kube.config import load
+from lanloom.kube.errors import Forbidden, NotFound
+from lanloom.kube.http import HttpClient
+from lanloom.vlan.rules.names import vlan_status_name
+from tests.servers.real import RealServer
+
+pytestmark = pytest.mark.realserver
+
+T = TypeVar("T")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RESOURCES: dict[str, Resource[Any]] = {
+    resource.kind: resource for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
+}
+
+
+@pytest.fixture(scope="module")
+def server(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver for this module alone."""
+    with RealServer(real_binaries) as running:
+        yield running
+
+
+@asynccontextmanager
+async def managed(server: RealServer) -> AsyncIterator[HttpClient]:
+    """A client of a server on which a manager leads, with three nodes."""
+    async with HttpClient(load(str(server.kubeconfig))) as client:
+        for manifest in manifests():
+            await ensure(client, CRDS, manifest)
+        await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+        for node in ("node1", "node2", "node3"):
+            await ensure(
+                client, NODES, {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}}
+            )
+        for resource in RESOURCES.values():
+            await eventually(partial(client.list, resource), lambda _: True)
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+        running = asyncio.create_task(manager.run())
+        try:
+            await asyncio.wait_for(manager.ready.wait(), 30)
+            yield client
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def ensure(client: HttpClient, resource: Resource[Any], body: dict[str, Any]) -> None:
+    """Creates what is not there yet."""
+    name = body["metadata"]["name"]
+    try:
+        await client.get(resource, name, body["metadata"].get("namespace", ""))
+    except NotFound:
+        await client.create(resource, body, body["metadata"].get("namespace", ""))
+
+
+async def example(client: HttpClient, name: str) -> None:
+    """Creates the objects of an example, or makes them say what it says."""
+    for document in yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()):
+        meta, resource = document["metadata"], RESOURCES[document["kind"]]
+        try:
+            await client.patch(resource, meta["name"], document, meta.get("namespace", ""))
+        except NotFound:
+            await client.create(resource, document, meta.get("namespace", ""))
+
+
+async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool]) -> T:
+    """What `read` gives once it holds; NotFound counts as not yet."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                value = await read()
+                if holds(value):
+                    return value
+            except NotFound:
+                pass
+            await asyncio.sleep(0.05)
+
+
+async def report_uplink(client: HttpClient, node: str) -> None:
+    """Says what the agent of `node` says when the uplink of cluster-1 works."""
+    name = vlan_status_name("cluster-1", node)
+    await ensure(client, VLAN_STATUSES, {"metadata": {"name": name}})
+    conditions = [{"type": "ready", "status": "True"}]
+    status = {"clusterNetwork": "cluster-1", "node": node, "conditions": conditions}
+    await client.patch(VLAN_STATUSES, name, {"status": status}, subresource="status")
+
+
+async def test_networks_are_derived_on_a_real_kube_apiserver(server: RealServer) -> None:
+    """A NAD with L3 connectivity becomes annotations of its ClusterNetwork, which go when the NAD goes."""
+    async with managed(server) as client:
+        await example(client, "cluster-1")
+        config = await eventually(
+            lambda: client.get(VLAN_CONFIGS, "vlanconfig-1"), lambda item: len(item.metadata.annotations) > 0
+        )
+        assert (
+            config.metadata.annotations["network.harvesterhci.io/matched-nodes"]
+            == '["node1", "node2", "node3"]'
+        )
+        await report_uplink(client, "node1")
+
+        async def applied() -> ClusterNetwork:
+            with suppress(Forbidden):  # the manager's view lags behind the report
+                await example(client, "vlan2012-dhcp")
+            return await client.get(CLUSTER_NETWORKS, "cluster-1")
+
+        mode = "network.harvesterhci.io/mode-default-vlan2012"
+        await eventually(applied, lambda item: item.metadata.annotations.get(mode) == "dhcp")
+        await example(client, "vlan2012-static")
+        await eventually(
+            lambda: client.get(CLUSTER_NETWORKS, "cluster-1"),
+            lambda item: item.metadata.annotations.get(mode) == "static",
+        )
+        await client.delete(NADS, "vlan2012", "default")
+        await eventually(
+            lambda: client.get(CLUSTER_NETWORKS, "cluster-1"),
+            lambda item: mode not in item.metadata.annotations,
+        )
+
+
+async def test_webhooks_refuse_on_a_real_kube_apiserver(server: RealServer) -> None:
+    """A NAD of a cluster network that does not exist is refused with a message that names it."""
+    async with managed(server) as client:
+        config = '{"cniVersion":"0.3.1","type":"bridge","bridge":"nowhere-br","vlan":7}'
+        body = {"metadata": {"name": "lost", "namespace": "default"}, "spec": {"config": config}}
+        with pytest.raises(
+            Forbidden, match='its cluster network "nowhere" does not exist; create the ClusterNetwork'
+        ):
+            await client.create(NADS, body, "default")
