@@ -1,0 +1,101 @@
+"""How tests use a lab: only through the command line, as its users do."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Completed = subprocess.CompletedProcess[str]
+
+
+class Lab:
+    """The lab in one state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+
+    def run(self, *words: str, given: str | None = None, status: int | None = 0) -> Completed:
+        """Runs `lanloom lab …` and checks its exit status, unless `status` is None."""
+        done = subprocess.run(
+            [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words],
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert status is None or done.returncode == status, (
+            f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done
+
+    def on(self, node: str, script: str, *, status: int | None = 0) -> str:
+        """What a shell script prints on a node."""
+        return self.run("exec", node, "--", "sh", "-c", script, status=status).stdout
+
+    def status(self) -> dict[str, Any]:
+        """`lanloom lab status` as data, whatever its exit status."""
+        report: dict[str, Any] = json.loads(self.run("status", "--output", "json", status=None).stdout)
+        return report
+
+    def node(self, name: str) -> dict[str, Any]:
+        """One node of the status."""
+        return next(node for node in self.status()["nodes"] if node["name"] == name)
+
+    def kubectl(self, *words: str) -> str:
+        """What kubectl on the host prints."""
+        program = shutil.which("kubectl")
+        if program is None:
+            pytest.skip("this machine has no kubectl")
+        environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig"), "NO_PROXY": "127.0.0.1"}
+        done = subprocess.run(
+            [program, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        assert done.returncode == 0, f"kubectl {words}: {done.stderr}"
+        return done.stdout
+
+    def processes(self) -> list[int]:
+        """The processes on this machine that have to do with this lab's directory."""
+        return [
+            int(entry.name)
+            for entry in Path("/proc").glob("[0-9]*")
+            if str(self.state) in _command_line(entry)
+        ]
+
+    def supervisor(self) -> int:
+        """The PID of the lab's supervisor."""
+        needle = "\0-m\0lanloom.lab.supervisor\0"
+        found = [pid for pid in self.processes() if needle in _command_line(Path(f"/proc/{pid}"))]
+        return max(found)
+
+
+def _command_line(entry: Path) -> str:
+    try:
+        return (entry / "cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def eventually(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+    """The first true value of a condition that other processes bring about."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "this did not become true in time"
+        time.sleep(0.1)
+    return value
+
+
+def traces() -> tuple[frozenset[str], ...]:
+    """What a lab could leave on this machine: links, named namespaces, mounts."""
+    links = frozenset(path.name for path in Path("/sys/class/net").iterdir())
+    named = Path("/run/netns")
+    namespaces = frozenset(path.name for path in named.iterdir()) if named.exists() else frozenset()
+    return links, namespaces, frozenset(Path("/proc/self/mounts").read_text().splitlines())

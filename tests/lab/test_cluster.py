@@ -1,0 +1,180 @@
+"""A running lab: its nodes, and what one can do with them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.driver import Lab, eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+
+def ready(lab: Lab, node: str) -> str:
+    """The status of the Node's condition Ready."""
+    return lab.kubectl("get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+
+
+def test_the_kernel_is_named(lab: Lab) -> None:
+    """The status says which kernel carries the lab, and why."""
+    report = lab.status()
+    assert report["kernel"] in {"host", "uml"}
+    assert report["reason"]
+
+
+def test_the_nodes_run(lab: Lab) -> None:
+    """Every node runs, with NetworkManager and the agent."""
+    for node in lab.status()["nodes"]:
+        assert node["state"] == "running"
+        assert {program["name"] for program in node["programs"]} >= {"NetworkManager", "agent"}
+
+
+def test_the_status_fits_a_terminal(lab: Lab) -> None:
+    """The table of the status has no line of more than 80 characters."""
+    assert max(map(len, lab.run("status").stdout.splitlines())) <= 80
+
+
+def test_a_second_start_is_refused(lab: Lab) -> None:
+    """`up` on a running lab fails, says that it runs and what one can do."""
+    assert "a lab runs already" in lab.run("up", status=1).stderr
+
+
+def test_kubectl_works_from_the_host(lab: Lab) -> None:
+    """kubectl on the host lists the nodes, which are Ready."""
+    assert {ready(lab, name) for name in ("node1", "node2", "node3")} == {"True"}
+
+
+def test_a_node_has_its_internal_address(lab: Lab) -> None:
+    """The Node object carries the address that the node has in the management network."""
+    address = lab.kubectl(
+        "get", "node", "node2", "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}"
+    )
+    assert f" {address}/24 " in lab.on("node2", "ip -oneline address show eth0")
+
+
+def test_the_agent_reaches_the_server(lab: Lab) -> None:
+    """A node's own kubeconfig works on the node."""
+    kubeconfig = (
+        "import json; print(json.load(open('/etc/lanloom/kubeconfig'))['clusters'][0]['cluster']['server'])"
+    )
+    server = lab.on("node1", f'python3 -c "{kubeconfig}"').strip().removeprefix("https://")
+    host, port = server.split(":")
+    lab.on("node1", f"python3 -c \"import socket; socket.create_connection(('{host}', {port}), 5)\"")
+
+
+def test_exec_passes_everything_through(lab: Lab) -> None:
+    """Standard input, output, error and the exit status of a program on a node arrive here."""
+    done = lab.run("exec", "node1", "--", "sh", "-c", "cat; echo oops >&2; exit 7", given="hello\n", status=7)
+    assert (done.stdout, done.stderr) == ("hello\n", "oops\n")
+
+
+def test_exec_passes_much_through(lab: Lab) -> None:
+    """A million bytes arrive complete."""
+    assert len(lab.on("node1", "head -c 1000000 /dev/zero | tr '\\0' x")) == 1_000_000
+
+
+def test_exec_reports_a_signal(lab: Lab) -> None:
+    """A program that dies of a signal has the exit status that a shell would report."""
+    lab.run("exec", "node1", "--", "sh", "-c", "kill -TERM $$", status=143)
+
+
+def test_exec_reports_a_missing_program(lab: Lab) -> None:
+    """A program that the node does not have is exit status 127."""
+    lab.run("exec", "node1", "--", "no-such-program", status=127)
+
+
+def test_an_unknown_node_is_said(lab: Lab) -> None:
+    """Running something on a node that is not there fails with a message."""
+    assert "'node9'" in lab.run("exec", "node9", "--", "true", status=1).stderr
+
+
+def test_a_node_sees_only_its_own_files(lab: Lab) -> None:
+    """Neither the lab's state nor another node's files can be found on a node."""
+    lab.on("node2", "echo secret-of-node2 > /var/lib/lanloom/mine")
+    mounts = lab.on("node1", "ls /mnt /run; ls /var/lib/lanloom")
+    assert "mine" not in mounts
+    assert "state" not in mounts
+    lab.on("node2", "rm /var/lib/lanloom/mine")
+
+
+def test_the_host_stays_untouched(lab: Lab) -> None:
+    """None of the lab's links can be seen from the host."""
+    assert not {"mgmt", "switch", "vec0", "dhcp"} & {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+def test_files_survive_a_reboot(lab: Lab) -> None:
+    """A rebooted node keeps its profiles and loses what was in memory."""
+    lab.on(
+        "node3", "echo kept > /etc/NetworkManager/mark; echo lost > /run/mark; ip link add gone type bridge"
+    )
+    lab.run("node", "reboot", "node3")
+    assert lab.on("node3", "cat /etc/NetworkManager/mark; cat /run/mark; ls /sys/class/net").split() == [
+        "kept",
+        "eth0",
+        "eth1",
+        "eth2",
+        "lo",
+    ]
+    lab.on("node3", "rm /etc/NetworkManager/mark")
+
+
+def test_a_stopped_node_is_off(lab: Lab) -> None:
+    """A stopped node is not Ready, answers nobody, and comes back with `start`."""
+    lab.run("node", "stop", "node3")
+    assert lab.node("node3")["state"] == "stopped"
+    assert ready(lab, "node3") == "False"
+    assert "does not run" in lab.run("exec", "node3", "--", "true", status=1).stderr
+    lab.on("node1", "ping -c 1 -W 1 172.31.255.13", status=1)
+    lab.run("node", "start", "node3")
+    assert ready(lab, "node3") == "True"
+    lab.on("node1", "ping -c 1 -W 5 172.31.255.13")
+
+
+def test_a_node_comes_and_goes(lab: Lab) -> None:
+    """An added node joins the cluster; a removed one leaves no object, no files and no links."""
+    lab.run("node", "add", "guest")
+    assert ready(lab, "guest") == "True"
+    lab.on("guest", "hostname | grep -x guest")
+    lab.run("node", "remove", "guest")
+    assert "guest" not in lab.kubectl("get", "nodes", "-o", "name")
+    assert not (lab.state / "nodes/guest").exists()
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "message"),
+    [
+        ("start", "node1", "runs already"),
+        ("add", "node1", "has a node node1 already"),
+        ("stop", "node9", "has no node 'node9'"),
+        ("add", "Not-A-Name", "can't be the name of a node"),
+    ],
+)
+def test_a_senseless_wish_is_refused(lab: Lab, action: str, name: str, message: str) -> None:
+    """What can't be done with a node is refused with a message, and nothing changes."""
+    before = [node["name"] for node in lab.status()["nodes"]]
+    assert message in lab.run("node", action, name, status=1).stderr
+    assert [node["name"] for node in lab.status()["nodes"]] == before
+
+
+def test_a_killed_program_is_started_again(lab: Lab) -> None:
+    """NetworkManager, killed on a node, runs again shortly after, and the status counts it."""
+    lab.on("node2", "kill -KILL $(pidof NetworkManager)")
+
+    def restarted() -> bool:
+        programs = {program["name"]: program for program in lab.node("node2")["programs"]}
+        return bool(programs["NetworkManager"]["restarts"] and programs["NetworkManager"]["running"])
+
+    eventually(restarted)
+    eventually(
+        lambda: lab.run("exec", "node2", "--", "nmcli", "general", "status", status=None).returncode == 0
+    )
+
+
+def test_logs_are_kept(lab: Lab) -> None:
+    """What NetworkManager of a node logs can be read on the host."""
+    assert "NetworkManager (version" in lab.run("logs", "node1", "--of", "NetworkManager").stdout
+
+
+def test_the_kubeconfig_can_be_exported(lab: Lab) -> None:
+    """`kubeconfig` prints a path, or a line for the shell."""
+    assert lab.run("kubeconfig").stdout.strip() == str(lab.state / "kubeconfig")
+    assert lab.run("kubeconfig", "--export").stdout.strip() == f"export KUBECONFIG={lab.state / 'kubeconfig'}"

@@ -1,0 +1,75 @@
+"""A lab from its start to whatever ends it."""
+
+import os
+import signal
+
+import pytest
+
+from tests.lab.driver import Lab, eventually, traces
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+
+def test_two_labs_and_a_sudden_death(lab: Lab, own_lab: Lab) -> None:
+    """Two labs run side by side, and of one whose supervisor is killed hard nothing is left, while the other lives."""
+    before = traces()
+    own_lab.run("up", "--nodes", "1")
+    own_lab.on("node1", "hostname | grep -x node1")
+    assert len(own_lab.processes()) > 3
+    os.kill(own_lab.supervisor(), signal.SIGKILL)
+    eventually(lambda: not own_lab.processes())
+    assert traces() == before
+    assert "no lab runs" in own_lab.run("status", status=1).stderr
+    lab.on("node1", "true")
+
+
+def test_a_lab_that_is_put_down_leaves_nothing(own_lab: Lab) -> None:
+    """After `down` there are neither processes, links, namespaces, mounts nor files of the lab."""
+    before = traces()
+    own_lab.run("up", "--nodes", "1")
+    own_lab.run("down")
+    assert not own_lab.processes()
+    assert not own_lab.state.exists()
+    assert traces() == before
+
+
+def test_a_kept_lab_comes_back(own_lab: Lab) -> None:
+    """After `down --keep`, `up` brings back nodes, their files, objects and the address of the API server."""
+    own_lab.run("up", "--nodes", "1")
+    own_lab.run("node", "add", "extra")
+    own_lab.run("node", "stop", "extra")
+    own_lab.on("node1", "echo kept > /var/lib/lanloom/mark")
+    own_lab.kubectl("create", "configmap", "mark", "--from-literal=a=b")
+    server = own_lab.status()["server"]
+    own_lab.run("down", "--keep")
+    own_lab.run("up", "--nodes", "1")
+    assert own_lab.on("node1", "cat /var/lib/lanloom/mark") == "kept\n"
+    assert own_lab.node("extra")["state"] == "stopped"
+    assert own_lab.kubectl("get", "configmap", "mark", "-o", "jsonpath={.data.a}") == "b"
+    assert own_lab.status()["server"] == server
+
+
+def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
+    """A lab whose API server dies ends as a whole, and its log says why."""
+    own_lab.run("up", "--nodes", "0")
+    server = next(
+        pid for pid in own_lab.processes() if b"\0serve\0" in open(f"/proc/{pid}/cmdline", "rb").read()
+    )
+    os.kill(server, signal.SIGKILL)
+    eventually(lambda: not own_lab.processes())
+    assert "the API server ended unexpectedly" in (own_lab.state / "log/supervisor.log").read_text()
+
+
+def test_a_failed_start_says_why(own_lab: Lab) -> None:
+    """A lab that can't start says which part failed, shows its log, and leaves no process."""
+    own_lab.state.mkdir()
+    (own_lab.state / "data.db").write_bytes(b"this is no database " * 100)
+    failed = own_lab.run("up", "--nodes", "0", status=1)
+    assert "the API server ended unexpectedly" in failed.stderr
+    assert "serve.log" in failed.stderr
+    eventually(lambda: not own_lab.processes())
+
+
+def test_nothing_to_end_is_no_error(own_lab: Lab) -> None:
+    """`down` where no lab runs says so and succeeds."""
+    assert "no lab was running" in own_lab.run("down").stdout
