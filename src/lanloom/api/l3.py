@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -63,7 +63,10 @@ class L3Entry(NamedTuple):
 
 def quote(value: object, limit: int = 60) -> str:
     """A value for a message: one line, printable, cut to `limit` characters."""
-    text = json.dumps(value, ensure_ascii=True, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=True, default=str)
+    except RecursionError:  # a document that could just be read may be nested too deeply to be written
+        text = "a deeply nested value"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -161,22 +164,24 @@ class _Pairs(list[tuple[str, object]]):
 
 
 def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
-    seen: dict[str, IPv4Interface] = {}
+    addresses: dict[str, str] = {}
+    owners: dict[IPv4Address, str] = {}
+    subnet: IPv4Network | None = None
     for key, value in pairs:
         node = parse_node_name(field, key)
-        if node in seen:
+        if node in addresses:
             raise AnnotationError(field, f"names node {quote(node)} twice")
         address = parse_cidr(f"{field}[{quote(node)}]", value)
-        for other, taken in seen.items():
-            if taken.ip == address.ip:
-                raise AnnotationError(field, f"gives {address.ip} to both {quote(other)} and {quote(node)}")
-            if taken.network != address.network:
-                raise AnnotationError(
-                    field,
-                    f"has addresses of two subnets ({taken.network} and {address.network}); all must be of one",
-                )
-        seen[node] = address
-    return {node: str(address) for node, address in seen.items()}
+        owner = owners.setdefault(address.ip, node)
+        if owner != node:
+            raise AnnotationError(field, f"gives {address.ip} to both {quote(owner)} and {quote(node)}")
+        subnet = subnet or address.network
+        if address.network != subnet:
+            raise AnnotationError(
+                field, f"has addresses of two subnets ({subnet} and {address.network}); all must be of one"
+            )
+        addresses[node] = str(address)
+    return addresses
 
 
 def network_suffix(nad: Key) -> str:
@@ -191,6 +196,11 @@ def network_suffix(nad: Key) -> str:
         return plain
     digest = hashlib.sha256(f"{nad.namespace}/{nad.name}".encode()).hexdigest()[:10]
     return f"{plain[: longest - 11]}_{digest}"
+
+
+def legacy_suffixes(nad: Key) -> tuple[str, str]:
+    """The suffixes under which the source design's own keys speak of a NAD: its map's, and all others'."""
+    return f"{nad.namespace}-{nad.name}", nad.name
 
 
 def is_l3_key(key: str) -> bool:
@@ -251,11 +261,16 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
 
 
 def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:
+    """The key of a network's map; where the suffix is a bare name, the one map that can be no other network's."""
     field = f"{names.PREFIX}ipmap-{suffix}"
     if field in annotations:
         return field
-    prefix = f"{names.PREFIX}ipmap-"
-    for key in sorted(annotations):
-        if key.startswith(prefix) and key.endswith(f"-{suffix}") and key.removeprefix(prefix) not in suffixes:
-            return key
-    return field
+    candidates = [key for key in annotations if _is_map_of(key, suffix, suffixes)]
+    return candidates[0] if len(candidates) == 1 else field
+
+
+def _is_map_of(key: str, suffix: str, suffixes: list[str]) -> bool:
+    """Whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
+    title = key.removeprefix(f"{names.PREFIX}ipmap-")
+    claims = [item for item in suffixes if title == item or title.endswith(f"-{item}")]
+    return title != key and max(claims, key=len, default="") == suffix

@@ -78,15 +78,22 @@ def _trunk(value: object) -> tuple[tuple[int, int], ...]:
     field = f"{_CONFIG}.vlanTrunk"
     if not isinstance(value, list):
         raise AnnotationError(field, "must be a list of ranges with minID and maxID, or of single ids")
+    return tuple(bounds for index, item in enumerate(value) for bounds in _bounds(f"{field}[{index}]", item))
+
+
+def _bounds(field: str, item: object) -> list[tuple[int, int]]:
+    """The ranges of one item, which may hold a range, a single id, or both (as the CNI plugin has it)."""
+    if not isinstance(item, dict):
+        raise AnnotationError(field, "must be an object with minID and maxID, or with id")
+    pairs = [("minID", "maxID")] if "minID" in item or "maxID" in item else []
+    pairs += [("id", "id")] if "id" in item or not pairs else []
     ranges = []
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise AnnotationError(f"{field}[{index}]", "must be an object with minID and maxID, or with id")
-        first = item.get("minID", item.get("id"))
-        last = item.get("maxID", first)
+    for low, high in pairs:
+        first, last = item.get(low), item.get(high)
         if type(first) is not int or type(last) is not int or not 1 <= first <= last <= VID_MAX:
             raise AnnotationError(
-                f"{field}[{index}]", f"is {quote(item)}; ids must be numbers from 1 to {VID_MAX}, minID first"
+                field,
+                f"is {quote(item)}; ids must be numbers from 1 to {VID_MAX}, minID no higher than maxID",
             )
         ranges.append((first, last))
-    return tuple(ranges)
+    return ranges
