@@ -1,0 +1,171 @@
+"""How the L3 configurations of many networks live side by side in the annotations of one ClusterNetwork."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanloom.api import names
+from lanloom.api.l3 import (
+    L3,
+    VID_MAX,
+    VID_MIN,
+    AnnotationError,
+    decode,
+    encode,
+    is_l3_key,
+    legacy_suffixes,
+    network_suffix,
+    suffix_of_key,
+)
+from lanloom.api.meta import Key
+
+LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?", fullmatch=True)
+TIGHT_LABEL = st.from_regex(r"[ab]([-ab]{0,3}[ab])?", fullmatch=True)
+NAME = st.lists(LABEL, min_size=1, max_size=4).map(".".join)
+KEYS = st.builds(Key, LABEL, NAME) | st.builds(Key, TIGHT_LABEL, TIGHT_LABEL)
+VIDS = st.integers(VID_MIN, VID_MAX)
+ADDRESSES = st.dictionaries(LABEL, st.integers(1, 254), min_size=1, max_size=5).map(
+    lambda nodes: {node: f"10.0.0.{number}/24" for number, node in enumerate(sorted(nodes), start=1)}
+)
+VALUES = st.builds(L3, vid=VIDS, mode=st.just("dhcp")) | st.builds(
+    L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES
+)
+KEY_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+NETWORK = Key("default", "nad2012")
+
+
+def annotation(**values: str) -> dict[str, str]:
+    """Annotations by the part of the key after the prefix, with underscores for dashes."""
+    return {names.PREFIX + key.replace("_", "-"): value for key, value in values.items()}
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=6))
+def test_what_is_encoded_is_decoded(networks: dict[Key, L3]) -> None:
+    """Any networks' configurations come out of the annotations as they went in, each under its own suffix."""
+    annotations: dict[str, str] = {}
+    for nad, value in networks.items():
+        annotations |= encode(nad, value)
+    entries = decode(annotations)
+    assert {suffix: entry.value for suffix, entry in entries.items()} == {
+        network_suffix(nad): value for nad, value in networks.items()
+    }
+
+
+@given(KEYS, VALUES)
+def test_keys_are_keys_of_annotations(nad: Key, value: L3) -> None:
+    """Every key is one that Kubernetes accepts, at most 63 characters after the prefix, and known as the manager's."""
+    for key in encode(nad, value):
+        assert KEY_NAME.fullmatch(key.removeprefix(names.PREFIX)), key
+        assert is_l3_key(key)
+        assert suffix_of_key(key) == network_suffix(nad)
+
+
+@given(KEYS, KEYS)
+def test_two_networks_never_share_a_suffix(left: Key, right: Key) -> None:
+    """Different NADs have different suffixes, also where dashes and lengths make names look alike."""
+    assert (network_suffix(left) == network_suffix(right)) == (left == right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (Key("a", "b-c"), Key("a-b", "c")),
+        (Key("default", "x" * 60 + "1"), Key("default", "x" * 60 + "2")),
+        (Key("default", "x" * 200), Key("default", "x" * 201)),
+    ],
+)
+def test_names_that_look_alike_when_joined(left: Key, right: Key) -> None:
+    """Where namespace and name can't be told apart, or are cut, a hash tells the networks apart."""
+    assert network_suffix(left) != network_suffix(right)
+
+
+def test_short_names_stay_readable() -> None:
+    """A namespace without a dash and a short name give `<namespace>-<name>`."""
+    assert network_suffix(NETWORK) == "default-nad2012"
+
+
+@pytest.mark.parametrize(
+    "key", [names.MTU_SOURCE, names.UPLINK_MTU, "other.io/mode-x", names.PREFIX + "modern", names.MODE]
+)
+def test_foreign_annotations_are_not_ours(key: str) -> None:
+    """Annotations that only look like L3 keys are left alone."""
+    assert not is_l3_key(key)
+
+
+LEGACY = annotation(
+    l3connectivity_nad2012="true",
+    vlan_id_nad2012="2012",
+    mode_nad2012="static",
+    ipmap_default_nad2012='{"node1": "192.168.1.10/24"}',
+)
+
+
+def test_the_design_s_own_keys_are_read() -> None:
+    """Keys with the bare name as suffix, and the namespace in the map's only, are understood."""
+    value = L3(vid=2012, mode="static", addresses={"node1": "192.168.1.10/24"})
+    assert decode(LEGACY)["nad2012"].value == value
+    assert {suffix_of_key(key) for key in LEGACY} == set(legacy_suffixes(NETWORK))
+
+
+def test_a_legacy_map_of_a_longer_name_is_not_taken() -> None:
+    """The map of `my-nad2012` is never read for `nad2012`, although its key ends like it."""
+    other = annotation(
+        l3connectivity_my_nad2012="true",
+        vlan_id_my_nad2012="2013",
+        mode_my_nad2012="static",
+        ipmap_default_my_nad2012='{"node1": "192.168.2.10/24"}',
+    )
+    entries = decode(LEGACY | other)
+    values = {suffix: entry.value for suffix, entry in entries.items()}
+    assert values["nad2012"] == L3(vid=2012, mode="static", addresses={"node1": "192.168.1.10/24"})
+    assert values["my-nad2012"] == L3(vid=2013, mode="static", addresses={"node1": "192.168.2.10/24"})
+
+
+def test_two_legacy_maps_of_one_name_are_refused() -> None:
+    """Where two namespaces have a network of one name, no map is guessed."""
+    entry = decode(LEGACY | annotation(ipmap_other_nad2012='{"node1": "192.168.9.9/24"}'))["nad2012"]
+    assert entry.value is None
+    assert "ipmap-nad2012 is missing" in str(entry.error)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(LEGACY)), st.text() | st.just("true"), min_size=1))
+def test_any_annotations_are_decoded(annotations: dict[str, str]) -> None:
+    """Whatever stands in the annotations, decoding gives a value or an error for each network that is on."""
+    for entry in decode(LEGACY | annotations).values():
+        assert (entry.value is None) != (entry.error is None)
+        assert entry.error is None or isinstance(entry.error, AnnotationError)
+
+
+@pytest.mark.parametrize(
+    ("broken", "vid", "message"),
+    [
+        ({"vlan_id_default_x": "1"}, 0, "vlan-id-default-x is"),
+        ({"mode_default_x": "auto"}, 2012, 'mode-default-x is "auto"; it must be "static" or "dhcp"'),
+        ({"mode_default_x": "static"}, 2012, "ipmap-default-x is missing"),
+        ({"l3connectivity_default_x": "yes"}, 0, 'must be "true" or "false"'),
+    ],
+)
+def test_one_broken_network_does_not_hide_the_others(broken: dict[str, str], vid: int, message: str) -> None:
+    """A configuration that can't be used comes with its error and, where it can be read, its VLAN id."""
+    good = encode(Key("default", "good"), L3(vid=5, mode="dhcp"))
+    bad = encode(Key("default", "x"), L3(vid=2012, mode="dhcp")) | annotation(**broken)
+    entries = decode(good | bad)
+    assert entries["default-good"].value == L3(vid=5, mode="dhcp")
+    assert entries["default-x"].vid == vid
+    assert message in str(entries["default-x"].error)
+
+
+def test_a_network_that_is_switched_off_is_left_out() -> None:
+    """A network whose l3connectivity is "false" has no entry."""
+    assert decode(LEGACY | annotation(l3connectivity_nad2012="false")) == {}
+
+
+def test_maps_are_written_in_one_way() -> None:
+    """Equal addresses in another order give equal annotations, so that nothing is written for it."""
+    one = L3(vid=2012, mode="static", addresses={"b": "10.0.0.2/24", "a": "10.0.0.1/24"})
+    other = L3(vid=2012, mode="static", addresses={"a": "10.0.0.1/24", "b": "10.0.0.2/24"})
+    assert encode(NETWORK, one) == encode(NETWORK, other)
+    assert json.loads(encode(NETWORK, one)[f"{names.PREFIX}ipmap-default-nad2012"]) == one.addresses
