@@ -189,7 +189,7 @@ def _owned(api: Api, dependants: int = 1, **reference: Any) -> Answer:
     return parent
 
 
-@case.needing_gc
+@case
 def in_the_background(api: Api) -> None:
     """A deletion in the background takes the owner at once and its dependants after it."""
     _owned(api, 2)
@@ -199,7 +199,7 @@ def in_the_background(api: Api) -> None:
     api.gone("configmaps/child-1")
 
 
-@case.needing_gc
+@case
 def by_default(api: Api) -> None:
     """A custom object's deletion is in the background unless said otherwise."""
     _owned(api)
@@ -207,7 +207,7 @@ def by_default(api: Api) -> None:
     api.gone("configmaps/child-0")
 
 
-@case.needing_gc
+@case
 def in_the_foreground(api: Api) -> None:
     """A deletion in the foreground marks the owner, and takes it after the dependants that block it."""
     _owned(api, blockOwnerDeletion=True)
@@ -220,7 +220,7 @@ def in_the_foreground(api: Api) -> None:
     api.gone("configmaps/child-0")
 
 
-@case.needing_gc
+@case
 def orphaning(api: Api) -> None:
     """A deletion that orphans leaves the dependants, without the owner reference."""
     _owned(api)
@@ -229,7 +229,7 @@ def orphaning(api: Api) -> None:
     api.until("configmaps/child-0", lambda answer: "ownerReferences" not in answer.metadata)
 
 
-@case.needing_gc
+@case
 def of_one_of_two_owners(api: Api) -> None:
     """A dependant stays while one of its owners lives, and loses the reference to the dead one."""
     one = api.post("widgets", widget("one"))
@@ -242,7 +242,7 @@ def of_one_of_two_owners(api: Api) -> None:
     api.gone("configmaps/child")
 
 
-@case.needing_gc
+@case
 def of_a_chain(api: Api) -> None:
     """Dependants of dependants go too."""
     parent = api.post("widgets", widget("parent"))
@@ -257,7 +257,7 @@ def of_a_chain(api: Api) -> None:
     api.gone("widgets/grandchild")
 
 
-@case.needing_gc
+@case
 def of_a_cluster_scoped_owner(api: Api) -> None:
     """A cluster-scoped object may own namespaced ones."""
     parent = api.post("gadgets", gadget(api.name))
@@ -267,7 +267,7 @@ def of_a_cluster_scoped_owner(api: Api) -> None:
     api.gone("configmaps/child")
 
 
-@case.needing_gc
+@case
 def of_an_owner_that_never_was(api: Api) -> None:
     """An object whose owner doesn't exist is collected."""
     reference = owner("example.com/v1", "Widget", "never", "00000000-0000-0000-0000-000000000009")
@@ -285,7 +285,7 @@ def of_two_controllers(api: Api) -> None:
     api.post("configmaps", config_map("child", ownerReferences=references), expect=422)
 
 
-@case.needing_gc
+@case
 def of_a_namespace(api: Api) -> None:
     """A namespace that is deleted becomes Terminating, takes no new objects, and goes with all that is in it."""
     name = f"{api.name}-x"

@@ -32,11 +32,16 @@ class Ground:
                 raise ScriptFailed("the shared CRDs were not served in time")
             time.sleep(0.05)
 
+    def namespace(self, name: str) -> Api:
+        """Make a namespace, and return a view of the server for a case in it."""
+        api = Api(self._wire, self._hooks, name)
+        with api.quietly():
+            api.post("namespaces", namespace(name, labels={"case": name}), expect=-1)
+        return api
+
     def run(self, case: Case, *, strict: bool) -> list[Json]:
         """Run a case and return its transcript. A strict run raises when the case doesn't go as it means to."""
-        api = Api(self._wire, self._hooks, slug(case.name))
-        with api.quietly():
-            api.post("namespaces", namespace(api.ns, labels={"case": api.ns}), expect=-1)
+        api = self.namespace(slug(case.name))
         api.strict = strict
         try:
             case.run(api)

@@ -18,6 +18,7 @@ _AGE = re.compile(r"\d+(ms|s|m)(\d+s)?")
 _HIDDEN = (
     (re.compile(r"127\.0\.0\.1:\d{4,5}\b"), "127.0.0.1:<port>"),
     (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <old> (<oldest>)"),
+    (re.compile(r"ResourceVersion in record \(\d+\)"), "ResourceVersion in record (<version>)"),
     (re.compile(r"\(0xc[0-9a-f]{6,}\)"), "(<address>)"),
     (re.compile(r'("resourceVersion\\?":\\?")\d+'), r"\1<version>"),
 )
@@ -52,6 +53,9 @@ class Normaliser:
         if isinstance(metadata := kept.get("metadata"), dict):
             listed = "items" in kept or "rows" in kept
             kept["metadata"] = self._metadata(metadata, listed)
+        if kept.get("kind") == "APIResourceList":
+            # Custom resources come in the order of a Go map: none.
+            kept["resources"] = sorted(kept["resources"], key=lambda each: str(each["name"]))
         if kept.get("type") == "BOOKMARK":
             kept["object"] = {**kept["object"], "metadata": {"resourceVersion": "<list version>"}}
         if "rows" in kept:
