@@ -1,1 +1,1 @@
-"""The rules of VLAN networks: pure functions from what is wanted and what is observed to what is to be done and said."""
+"""The rules of VLAN networks: pure functions from what is wanted and observed to what is to be done and said."""

@@ -12,7 +12,8 @@ from msgspec import Struct
 from lanloom.node.ports import Connection
 from lanloom.vlan.rules.desired import Interface
 
-Verb = Literal["load", "reapply", "activate"]
+Verb = Literal["load", "reapply", "activate", "restore"]
+"""`restore` is a reapply of what was applied already, because the address went away meanwhile."""
 
 
 class Action(Struct, frozen=True):
@@ -39,4 +40,11 @@ def _verb(interface: Interface, connection: Connection) -> Verb | None:
         return "activate"
     if not connection.applied:
         return "reapply" if connection.device == interface.name else "activate"
+    if connection.phase == "active" and not has_address(interface, connection):
+        return "restore"
     return None
+
+
+def has_address(interface: Interface, connection: Connection) -> bool:
+    """Whether the device has the address that it should have; with DHCP, any."""
+    return bool(connection.addresses) and interface.address in ("", *connection.addresses)

@@ -13,6 +13,7 @@ from lanloom.api.l3 import (
     AnnotationError,
     encode,
     is_l3_key,
+    legacy_suffixes,
     network_suffix,
     parse_connectivity,
     parse_mode,
@@ -83,36 +84,36 @@ def derive_annotations(
 ) -> Derived:
     """All annotations that the manager owns on a ClusterNetwork.
 
-    A NAD that can't be used (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
-    it stays. Of two NADs with one VLAN id the first by age, then by name, holds.
+    A NAD that can't be read (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
+    it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
     """
     wanted: dict[str, str] = {}
     rejected = []
     kept: set[str] = set()
     owners: dict[int, NetworkAttachmentDefinition] = {}
     for nad in sorted(nads, key=lambda item: (item.metadata.creation_timestamp or "", item.metadata.key)):
+        key = nad.metadata.key
         try:
             value = l3_of(nad)
-            if value is not None:
-                _claim(owners, value.vid, nad)
-                wanted |= encode(nad.metadata.key, value)
         except AnnotationError as error:
             rejected.append((nad, error))
-            kept.add(network_suffix(nad.metadata.key))
+            kept.update((network_suffix(key), *legacy_suffixes(key)))
+            continue
+        if value is None:
+            continue
+        owner = owners.setdefault(value.vid, nad)
+        if owner is nad:
+            wanted |= encode(key, value)
+        else:
+            rejected.append((nad, _vid_taken(value.vid, owner)))
     current = network.metadata.annotations
     wanted |= {key: value for key, value in current.items() if is_l3_key(key) and suffix_of_key(key) in kept}
     return Derived(wanted | _mtu_annotations(configs), tuple(rejected))
 
 
-def _claim(
-    owners: dict[int, NetworkAttachmentDefinition], vid: int, nad: NetworkAttachmentDefinition
-) -> None:
-    owner = owners.setdefault(vid, nad)
-    if owner is not nad:
-        problem = (
-            f"is {vid}, for which {owner.metadata.key} already has node addresses on this cluster network"
-        )
-        raise AnnotationError("spec.config.vlan", problem)
+def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:
+    problem = f"is {vid}, for which {owner.metadata.key} already has node addresses on this cluster network"
+    return AnnotationError("spec.config.vlan", problem)
 
 
 def _mtu_annotations(configs: Iterable[VlanConfig]) -> dict[str, str]:
@@ -146,7 +147,7 @@ def network_conditions(
     now: float,
 ) -> tuple[Condition, ...]:
     """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses."""
-    expected = sorted({name for config in configs for name in matched_nodes(config)})
+    expected = sorted({name for config in configs for name in matched_nodes(config) or ()})
     live = [name for name in expected if name in nodes and is_live(nodes[name])]
     reports = {item.status.node: item for item in statuses}
     conditions = network.status.conditions

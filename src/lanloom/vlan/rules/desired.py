@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -70,13 +70,13 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.msgpack.encode(self)).hexdigest()[:16]
 
 
-def matched_nodes(config: VlanConfig) -> tuple[str, ...]:
-    """The nodes that the manager wrote on a VlanConfig; none where it hasn't yet, or the annotation is broken."""
+def matched_nodes(config: VlanConfig) -> tuple[str, ...] | None:
+    """The nodes that the manager wrote on a VlanConfig; None where it hasn't yet, or the annotation is broken."""
     try:
-        value = json.loads(config.metadata.annotations.get(names.MATCHED_NODES, "[]"))
-    except ValueError:
-        return ()
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+        value = json.loads(config.metadata.annotations.get(names.MATCHED_NODES, "null"))
+    except (ValueError, RecursionError):
+        return None
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else None
 
 
 def node_networks(
@@ -85,11 +85,13 @@ def node_networks(
     cluster_networks: Iterable[ClusterNetwork],
     configs: Iterable[VlanConfig],
     nads: Iterable[NetworkAttachmentDefinition],
+    carried: Container[str] = (),
 ) -> tuple[NodeNetwork, ...]:
     """Every cluster network that `node` should carry, ordered by name.
 
     A deleted object counts as gone as soon as its deletion is asked for. Where two VlanConfigs of one cluster network
-    match the node (a webhook refuses that), the first by name holds.
+    match the node (a webhook refuses that), the first by name holds. `carried` are the cluster networks that the node
+    has now: it keeps them while nobody knows which nodes match, as after a `kubectl replace` that lost the annotation.
     """
     known = {
         item.metadata.name: item for item in cluster_networks if item.metadata.deletion_timestamp is None
@@ -97,14 +99,16 @@ def node_networks(
     by_network: dict[str, list[NetworkAttachmentDefinition]] = {}
     for nad in nads:
         by_network.setdefault(cluster_network_of(nad), []).append(nad)
-    carried: dict[str, VlanConfig] = {}
+    chosen: dict[str, VlanConfig] = {}
     for config in sorted(configs, key=lambda item: item.metadata.name):
         name = config.spec.cluster_network
-        if config.metadata.deletion_timestamp is None and name in known and node in matched_nodes(config):
-            carried.setdefault(name, config)
+        matched = matched_nodes(config)
+        covers = name in carried if matched is None else node in matched
+        if config.metadata.deletion_timestamp is None and name in known and covers:
+            chosen.setdefault(name, config)
     return tuple(
         _node_network(node, cluster, known[name], config, by_network.get(name, []))
-        for name, config in sorted(carried.items())
+        for name, config in sorted(chosen.items())
     )
 
 

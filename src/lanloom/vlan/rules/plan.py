@@ -49,12 +49,13 @@ def plan(wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[st
     """The difference between what is wanted and what the kernel and the profile directory have."""
     groups: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
+    buildable = []
     for network in wanted:
         obstacles = _obstacles(network, observed)
-        if not any(problem.keep for problem in obstacles):
-            groups[network.cluster_network] = _network_steps(
-                network, observed, {item.network for item in obstacles}
-            )
+        if not blocked(obstacles):
+            unusable = {item.network for item in obstacles}
+            groups[network.cluster_network] = _network_steps(network, observed, unusable)
+            buildable.append(network)
         if obstacles:
             problems[network.cluster_network] = obstacles
     groups[""], busy = _leftovers(wanted, observed)
@@ -62,7 +63,7 @@ def plan(wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[st
         remove_files=_files_to_remove(wanted, files),
         forget=_profiles_to_forget(wanted, observed, files),
         steps=tuple((name, steps) for name, steps in groups.items() if steps),
-        write_files=_files_to_write(wanted, files),
+        write_files=_files_to_write(buildable, files),
         problems=problems | busy,
     )
 
@@ -105,8 +106,13 @@ def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
     return None if 0 in kept else frozenset(kept)
 
 
+def blocked(obstacles: Iterable[Problem]) -> bool:
+    """Whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
+    return any(problem.keep for problem in obstacles)
+
+
 def _files_to_write(
-    wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]
+    wanted: Iterable[NodeNetwork], files: Mapping[str, bytes]
 ) -> tuple[tuple[str, bytes], ...]:
     return tuple(
         (item.file, item.content)
@@ -217,7 +223,7 @@ def _leftovers(
             name for name, link in observed.links.items() if link.master == bridge.name and name not in gone
         )
         if ports:
-            message = f"the bridge {bridge.name} is no longer wanted but still has the port {ports[0]}; stop what uses it"
+            message = f"the bridge {bridge.name} is not wanted any more but has the port {ports[0]}; stop what uses it"
             problem = Problem(vid=0, network=bridge.name, reason="BridgeInUse", message=message, keep=True)
             problems[bridge.name.removesuffix("-br")] = (problem,)
         else:

@@ -9,7 +9,9 @@ from lanloom.api.times import rfc3339
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, LinkState
 from lanloom.node.vlanids import merge, render
+from lanloom.vlan.rules.activation import has_address
 from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem
+from lanloom.vlan.rules.plan import blocked
 
 READY = "ready"
 L3_READY = "L3Ready"
@@ -50,13 +52,12 @@ def node_status(
     `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
     transition times stay where nothing changed. `now` in seconds since the epoch.
     """
-    interfaces = tuple(
-        sorted(
-            [_interface(item, connections) for item in network.interfaces]
-            + [_failed(item) for item in network.problems],
-            key=lambda item: (item.vlan_id, item.network),
-        )
-    )
+    judged = [
+        _unbuilt(item, obstacles[0]) if blocked(obstacles) else _interface(item, connections)
+        for item in network.interfaces
+    ]
+    judged += [_failed(item) for item in network.problems]
+    interfaces = tuple(sorted(judged, key=lambda item: (item.vlan_id, item.network)))
     bridge, bond = observed.links.get(network.bridge), observed.links.get(network.bond)
     ids = merge((*(bridge.self_vlans if bridge else ()), *(bond.vlans if bond else ())))
     conditions = with_finding(previous, READY, _uplink_finding(network, obstacles, observed), now)
@@ -93,7 +94,7 @@ def leftover_status(
 
 
 def look_again(status: VlStatus) -> float:
-    """Seconds after which another look at the host is due: soon while something is on its way, later after a failure."""
+    """Seconds until another look at the host is due: few while something is on its way, more after a failure."""
     unready = {condition.reason for condition in status.conditions if condition.status != "True"}
     if unready & _TRANSIENT:
         return 1.0
@@ -140,6 +141,18 @@ def _failed(problem: Problem) -> VlanInterface:
     )
 
 
+def _unbuilt(item: Interface, obstacle: Problem) -> VlanInterface:
+    return VlanInterface(
+        vlan_id=item.vid,
+        name=item.name,
+        network=item.network,
+        mode=item.mode,
+        state="Failed",
+        reason=obstacle.reason,
+        message=obstacle.message,
+    )
+
+
 def _interface(item: Interface, connections: Mapping[str, Connection] | None) -> VlanInterface:
     if connections is None:
         state, reason, message = (
@@ -175,9 +188,7 @@ def _judge(item: Interface, connection: Connection) -> tuple[str, str, str]:
             return "Failed", "ProfileRejected", message
         case "failed":
             return "Failed", *_failure(item, connection.reason)
-        case "active" if (
-            connection.applied and connection.addresses and item.address in ("", *connection.addresses)
-        ):
+        case "active" if connection.applied and has_address(item, connection):
             return "Ready", "Assigned", ""
         case "inactive":
             return "Pending", "Activating", f"NetworkManager has not brought {item.name} up yet"
