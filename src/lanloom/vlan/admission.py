@@ -1,4 +1,4 @@
-"""The webhooks' side of VLAN networks: turns admission requests into typed values and asks the"""
+"""The webhooks' side of VLAN networks: turns admission requests into typed values and asks the rules."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -20,7 +20,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.vlan.manager import BY_CLUSTER_NETWORK, VlanInformers
-from lanloom.vlan.rules.admit_networks import check_nad, derived_labels
+from lanloom.vlan.rules.admit_networks import check_nad, label_changes
 from lanloom.vlan.rules.admit_uplinks import (
     check_cluster_network,
     check_cluster_network_deletion,
@@ -55,6 +55,10 @@ class StoreWorld:
         """One cluster network."""
         return self._informers.cluster_networks.store.get(Key("", name))
 
+    def cluster_networks(self) -> Iterable[ClusterNetwork]:
+        """Every cluster network."""
+        return self._informers.cluster_networks.store.items()
+
     def configs_of(self, cluster_network: str) -> Iterable[VlanConfig]:
         """The VlanConfigs of a cluster network."""
         return self._informers.configs.store.by(BY_CLUSTER_NETWORK, cluster_network)
@@ -86,22 +90,18 @@ class VlanAdmission:
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Fills in the labels that a NAD's configuration implies; anything else passes unchanged."""
-        if request.resource.resource != NADS.plural or request.object is None:
+        if request.resource.resource != NADS.plural:
             return Verdict()
         try:
-            nad = _typed(NADS, request.object)
+            new, old = _new(NADS, request), _old(NADS, request)
         except Refused:
             return Verdict()  # the validating webhook says what is wrong
-        missing = {key: value for key, value in derived_labels(nad).items() if key not in nad.metadata.labels}
-        if not missing:
+        if new is None:
             return Verdict()
-        if nad.metadata.labels:
-            patch = tuple(
-                {"op": "add", "path": f"/metadata/labels/{_pointer(key)}", "value": value}
-                for key, value in missing.items()
-            )
-            return Verdict(patch=patch)
-        return Verdict(patch=({"op": "add", "path": "/metadata/labels", "value": missing},))
+        changes = label_changes(new, old)
+        if changes and not new.metadata.labels:
+            return Verdict(patch=({"op": "add", "path": "/metadata/labels", "value": changes},))
+        return Verdict(patch=tuple(_label_operation(key, value) for key, value in changes.items()))
 
     def validate(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses, with the reason."""
@@ -122,7 +122,7 @@ class VlanAdmission:
     def _cluster_network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
         if new is not None and old is None:
-            check_cluster_network(new)
+            check_cluster_network(new, self._world)
         elif old is not None and new is None:
             check_cluster_network_deletion(old, self._world)
         return ()
@@ -156,9 +156,11 @@ def agent_node(user: UserInfo) -> str | None:
     return None
 
 
-def _pointer(key: str) -> str:
-    """A key as part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def _label_operation(key: str, value: str | None) -> Raw:
+    """An operation of a JSON patch (RFC 6902): the label's new value, or None to remove it."""
+    pointer = key.replace("~", "~0").replace("/", "~1")
+    path = f"/metadata/labels/{pointer}"
+    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
 
 
 def _typed(resource: Resource[T], raw: Raw) -> T:

@@ -3,14 +3,20 @@
 Every refusal names the object, the field and what is allowed there.
 """
 
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Interface, IPv4Network, ip_address
 
 from lanloom.api import names
-from lanloom.api.l3 import L3, AnnotationError, parse_connectivity, parse_mode, quote
+from lanloom.api.l3 import (
+    L3,
+    AnnotationError,
+    parse_connectivity,
+    parse_mode,
+    parse_node_ip_map,
+    quote,
+)
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
-from lanloom.vlan.rules.cluster import is_witness, l3_of, matching, usable_nodes
-from lanloom.vlan.rules.desired import matched_nodes
+from lanloom.vlan.rules.cluster import l3_of, matching, usable_nodes
 from lanloom.vlan.rules.refusal import Refused, World
 
 
@@ -30,6 +36,25 @@ def derived_labels(nad: NetworkAttachmentDefinition) -> dict[str, str]:
     return labels
 
 
+def label_changes(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None
+) -> dict[str, str | None]:
+    """The labels to set (None: to remove) so that they say what the configuration says.
+
+    A label that was derived from the old configuration follows the new one. What a user wrote otherwise is left for
+    `check_nad` to judge.
+    """
+    implied = derived_labels(new)
+    before = derived_labels(old) if old is not None else {}
+    labels = new.metadata.labels
+    changes: dict[str, str | None] = {}
+    for key in sorted(implied.keys() | before.keys()):
+        present, wanted = labels.get(key), implied.get(key)
+        if present != wanted and (present is None or present == before.get(key)):
+            changes[key] = wanted
+    return changes
+
+
 def check_nad(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, world: World
 ) -> tuple[str, ...]:
@@ -41,23 +66,36 @@ def check_nad(
     verb = "create" if old is None else "update"
     title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
     try:
-        network = parse_config(new.spec.config)
-        wants_l3 = parse_connectivity(new.metadata.annotations.get(names.L3_CONNECTIVITY))
-        if names.MODE in new.metadata.annotations:
-            parse_mode(names.MODE, new.metadata.annotations[names.MODE])
-        value = l3_of(new)
-        _check_labels(new, network)
-        if old is not None:
-            _check_immutable(new, old)
-        if network is None or not (network.cluster_network or wants_l3):
-            return ()
-        if old is None or wants_l3:
-            _check_cluster_network(network.cluster_network, world, needs_node=wants_l3)
-        return _check_l3(new, old, value, network.cluster_network, world) if value else ()
-    except AnnotationError as error:
-        raise Refused(f"{title} because {error}") from None
-    except Refused as refusal:
-        raise Refused(f"{title} because {refusal}") from None
+        return _check_nad(new, old, world)
+    except (AnnotationError, Refused) as reason:
+        raise Refused(f"{title} because {reason}") from None
+
+
+def _check_nad(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, world: World
+) -> tuple[str, ...]:
+    network = parse_config(new.spec.config)
+    _check_annotations(new)
+    value = l3_of(new)
+    _check_labels(new, network)
+    if old is not None:
+        _check_immutable(new, old)
+    if network is None or not network.cluster_network:
+        return ()
+    changed = value is not None and value != _previous(old)
+    if old is None or changed:
+        _check_cluster_network(network.cluster_network, world, needs_node=changed)
+    return _check_l3(new, old, value, network.cluster_network, world) if value else ()
+
+
+def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
+    """Values that are not in use now must be right too: they would come into force with another annotation."""
+    annotations = nad.metadata.annotations
+    parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
+    if names.MODE in annotations:
+        parse_mode(names.MODE, annotations[names.MODE])
+    if annotations.get(names.NODE_IP_MAP, "").strip() not in ("", "{}"):
+        parse_node_ip_map(names.NODE_IP_MAP, annotations[names.NODE_IP_MAP])
 
 
 def _check_labels(nad: NetworkAttachmentDefinition, network: VmNetwork | None) -> None:
@@ -69,9 +107,11 @@ def _check_labels(nad: NetworkAttachmentDefinition, network: VmNetwork | None) -
                 f"its label {key} is {quote(label)} but spec.config says {quote(value)}; make them equal"
             )
     named = nad.metadata.labels.get(names.CLUSTER_NETWORK_LABEL)
-    if named is not None and names.CLUSTER_NETWORK_LABEL not in implied:
+    overlay = network is not None and network.type == "OverlayNetwork"  # has the label of what it runs over
+    if named is not None and names.CLUSTER_NETWORK_LABEL not in implied and not overlay:
         raise Refused(
-            f"its label {names.CLUSTER_NETWORK_LABEL} is {quote(named)} but spec.config names no bridge of it"
+            f"its label {names.CLUSTER_NETWORK_LABEL} is {quote(named)} but spec.config names no bridge of it; "
+            f'remove the label, or set "bridge" to {quote(names.bridge_name(named))}'
         )
 
 
@@ -139,8 +179,7 @@ def _check_map_nodes(value: L3, cluster_network: str, world: World) -> None:
     expected = {
         name
         for config in world.configs_of(cluster_network)
-        for name in (matched_nodes(config) or matching(config.spec.node_selector, nodes.values()))
-        if name in nodes and not is_witness(nodes[name])
+        for name in matching(config.spec.node_selector, nodes.values())
     }
     unknown = sorted(set(value.addresses) - expected)
     if unknown:
@@ -159,12 +198,15 @@ def _check_overlap(value: L3, world: World) -> None:
     subnet = IPv4Interface(next(iter(value.addresses.values()))).network
     for name, node in sorted(world.nodes().items()):
         for address in node.status.addresses:
-            if (
-                address.type == "InternalIP"
-                and ":" not in address.address
-                and IPv4Address(address.address) in subnet
-            ):
+            if address.type == "InternalIP" and _is_in(address.address, subnet):
                 raise Refused(
                     f"{names.NODE_IP_MAP} uses the subnet {subnet}, which holds the management address "
                     f"{address.address} of node {name}; choose another subnet"
                 )
+
+
+def _is_in(text: str, subnet: IPv4Network) -> bool:
+    try:
+        return ip_address(text) in subnet
+    except ValueError:  # not for this webhook to judge what a kubelet reports
+        return False

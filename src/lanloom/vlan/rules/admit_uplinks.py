@@ -5,10 +5,10 @@ Every refusal names the object, the field and what is allowed there.
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
-from lanloom.api.l3 import quote
+from lanloom.api.l3 import VID_MAX, quote
 from lanloom.vlan.rules.cluster import matching
 from lanloom.vlan.rules.desired import DEFAULT_MTU
-from lanloom.vlan.rules.names import node_label
+from lanloom.vlan.rules.names import interface_name, node_label, vlan_status_name
 from lanloom.vlan.rules.refusal import Refused, World
 
 BOND_MODES = (
@@ -23,14 +23,22 @@ BOND_MODES = (
 MTU_MIN, MTU_MAX = 576, 9000
 
 
-def check_cluster_network(new: ClusterNetwork) -> None:
+def check_cluster_network(new: ClusterNetwork, world: World) -> None:
     """Whether a ClusterNetwork may be created so: its name is part of the names of links."""
     name = new.metadata.name
+    title = f"can't create ClusterNetwork {quote(name)}"
     if len(name) > names.CLUSTER_NETWORK_NAME_MAX or "." in name:
         raise Refused(
-            f"can't create ClusterNetwork {quote(name)} because metadata.name must have at most "
-            f"{names.CLUSTER_NETWORK_NAME_MAX} characters and no dot: the bridge {quote(name + '-br')} is named after it"
+            f"{title} because metadata.name must have at most {names.CLUSTER_NETWORK_NAME_MAX} characters and no dot: "
+            f"the bridge {quote(names.bridge_name(name))} is named after it"
         )
+    for other in world.cluster_networks():
+        taken = other.metadata.name
+        if taken != name and interface_name(taken, VID_MAX) == interface_name(name, VID_MAX):
+            raise Refused(
+                f"{title} because its VLAN interfaces would be called like those of ClusterNetwork {taken} "
+                f"({interface_name(name, VID_MAX)}); choose another metadata.name"
+            )
 
 
 def check_cluster_network_deletion(old: ClusterNetwork, world: World) -> None:
@@ -50,6 +58,8 @@ def check_cluster_network_deletion(old: ClusterNetwork, world: World) -> None:
 def check_vlan_config(new: VlanConfig, old: VlanConfig | None, world: World) -> None:
     """Whether a VlanConfig may be created or changed so."""
     title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
+    if old is not None and old.spec == new.spec:
+        return  # the manager's own annotations must get through whatever became of the cluster since
     try:
         _check_config_target(new, old, world)
         _check_uplink(new)
@@ -103,7 +113,7 @@ def _check_config_peers(new: VlanConfig, world: World) -> None:
     mine = set(matching(new.spec.node_selector, nodes.values()))
     mtu = new.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
     for other in sorted(world.configs_of(new.spec.cluster_network), key=lambda item: item.metadata.name):
-        if other.metadata.name == new.metadata.name:
+        if other.metadata.name == new.metadata.name or other.metadata.deletion_timestamp is not None:
             continue
         shared = sorted(mine & set(matching(other.spec.node_selector, nodes.values())))
         if shared:
@@ -119,11 +129,12 @@ def _check_config_peers(new: VlanConfig, world: World) -> None:
 
 
 def check_vlan_status(status: VlanStatus, node: str) -> None:
-    """Whether the agent of `node` may write a VlanStatus: only one of its own node."""
-    if status.metadata.labels.get(names.NODE_LABEL) != node_label(node) or status.status.node not in (
-        "",
-        node,
-    ):
+    """Whether the agent of `node` may write a VlanStatus: only one of its own node, under its own name."""
+    labels = status.metadata.labels
+    name = vlan_status_name(labels.get(names.CLUSTER_NETWORK_LABEL, ""), node)
+    own = labels.get(names.NODE_LABEL) == node_label(node) and status.metadata.name == name
+    if not own or status.status.node not in ("", node):
         raise Refused(
-            f"can't write VlanStatus {status.metadata.name} because the agent of node {node} may only write its own node's"
+            f"can't write VlanStatus {status.metadata.name} because the agent of node {quote(node)} may only write "
+            "its own node's"
         )

@@ -19,6 +19,10 @@ class World(Protocol):
         """One cluster network."""
         ...
 
+    def cluster_networks(self) -> Iterable[ClusterNetwork]:
+        """Every cluster network."""
+        ...
+
     def configs_of(self, cluster_network: str) -> Iterable[VlanConfig]:
         """The VlanConfigs of a cluster network."""
         ...
