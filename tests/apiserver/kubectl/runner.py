@@ -22,7 +22,8 @@ from tests.apiserver.cases.kit.wire import Json
 PATIENCE = 30
 
 _NOISE = (
-    (re.compile(r"\b(\d+d)?(\d+h)?\d+(\.\d+)?(ms|s|m)(\d+s)?\b( ago)?"), "<age>"),
+    (re.compile(r"\b(\d+(\.\d+)?(ms|[smhdy]))+\b( ago)?"), "<age>"),
+    (re.compile(r"<age> {2,}"), "<age>  "),
     (re.compile(r"/tmp/[^\s]*?(LIVE|MERGED)-[0-9]+"), r"/tmp/\1"),
     (re.compile(r"/tmp/[^\s]*?kubectl-edit-[\w.-]+"), "/tmp/edited"),
     (re.compile(r"\t20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\S* \S+"), ""),
@@ -30,7 +31,6 @@ _NOISE = (
     (re.compile(r"https://127\.0\.0\.1:\d+"), "https://<server>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<server>"),
     (re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),
-    (re.compile(r" {2,}|\t"), "  "),
 )
 
 
@@ -93,7 +93,12 @@ class Kubectl:
         """A command that goes on until the block ends, such as `get -w`."""
         command = self._command(arguments)
         process = subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=self._environment,
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         watcher = Watcher(process)
         try:
@@ -106,10 +111,9 @@ class Kubectl:
         )
 
     def file(self, name: str, *objects: Raw) -> str:
-        """A manifest in the case's directory; its path."""
-        path = self.directory / name
-        path.write_text("---\n".join(yaml.safe_dump(each) for each in objects))
-        return str(path)
+        """A manifest in the case's directory, where kubectl runs; its name."""
+        (self.directory / name).write_text("---\n".join(yaml.safe_dump(each) for each in objects))
+        return name
 
     def _run(
         self, arguments: tuple[str, ...], stdin: Json, environment: Mapping[str, str]
@@ -173,9 +177,10 @@ def _document(arguments: tuple[str, ...], text: str) -> Json:
 
 
 def _lines(text: str) -> list[str]:
+    text = "\n".join(_without_managed_fields(text.splitlines()))
     for pattern, replacement in _NOISE:
         text = pattern.sub(replacement, text)
-    return [line.rstrip() for line in _without_managed_fields(text.splitlines())]
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def _without_managed_fields(lines: list[str]) -> Iterator[str]:

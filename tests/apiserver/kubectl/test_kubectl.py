@@ -7,10 +7,9 @@ import pytest
 
 import tests.apiserver.kubectl.scripts  # noqa: F401 - registers the cases
 from lanloom.lab.assets import debian_package, default_cache
-from tests.apiserver.cases.kit.compare import differences
+from tests.apiserver.cases.kit.both import compared
 from tests.apiserver.cases.kit.ground import Ground
 from tests.apiserver.cases.kit.intended import Differences, judge
-from tests.apiserver.cases.kit.normal import normalise
 from tests.apiserver.cases.kit.suite import KUBECTL_REGISTER
 from tests.apiserver.kubectl.runner import Desk, Program
 from tests.servers.real import RealServer
@@ -59,8 +58,10 @@ def test_same_output(
     """kubectl says and returns the same with both servers, but for what the list of differences says."""
     case = KUBECTL_REGISTER[name]
     program = programs[version]
-    real = normalise(real_desk.run(case, program, strict=version == "debian"))
-    embedded = normalise(embedded_desk.run(case, program, strict=False))
-    unlisted, stale = judge(f"kubectl-{version}/{name}", differences(real, embedded), listed)
+    found = compared(
+        lambda: real_desk.run(case, program, strict=version == "debian"),
+        lambda: embedded_desk.run(case, program, strict=False),
+    )
+    unlisted, stale = judge(f"kubectl-{version}/{name}", found, listed)
     assert not unlisted, "\n".join([case.behaviour, "Not so here:", *map(str, unlisted)])
     assert not stale, f"These listed differences no longer occur; remove them from the list: {stale}"

@@ -2,6 +2,7 @@
 
 import time
 
+from lanloom.api.crds import manifests
 from tests.apiserver.cases.kit.hooks import Hooks
 from tests.apiserver.cases.kit.objects import namespace, shared_crds
 from tests.apiserver.cases.kit.script import Api, slug
@@ -26,6 +27,9 @@ class Ground:
         api.strict = True
         for crd in shared_crds():
             api.post("customresourcedefinitions", crd)
+        for crd in manifests():
+            # The embedded server has them from its start.
+            api.post("customresourcedefinitions", crd, expect=-1)
         deadline = time.monotonic() + PATIENCE
         while any(api.get(plural, expect=-1).status != 200 for plural in ("widgets", "gadgets")):
             if time.monotonic() > deadline:

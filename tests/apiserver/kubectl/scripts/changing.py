@@ -54,7 +54,7 @@ def by_apply(k: Kubectl) -> None:
     """kubectl apply creates, configures, leaves alone, and removes fields that its manifest lost."""
     k("apply", "-f", k.file("w.yaml", widget("a", {"size": 2, "code": "abc"}, labels={"x": "1"})))
     k("apply", "-f", k.file("w.yaml", widget("a", {"size": 2, "code": "abc"}, labels={"x": "1"})))
-    k("apply", "-f", k.file("w.yaml", widget("a", {"size": 4}, labels={"y": "2"})))
+    k("apply", "-f", k.file("w.yaml", widget("a", {"size": 4}, labels={"z": "2"})))
     shown(k, "widget")
     k("apply", "-f", k.file("w.yaml", widget("a", {"size": 99})), code=1)
     k("apply", "view-last-applied", "widget", "a")
@@ -117,10 +117,12 @@ def by_apply_with_dry_run(k: Kubectl) -> None:
 def by_apply_with_prune(k: Kubectl) -> None:
     """kubectl apply --prune deletes what the manifest lost."""
     labels = {"app": "x"}
-    allowed = ("--prune", "-l", "app=x", "--prune-whitelist=core/v1/ConfigMap")
     files = k.file("all.yaml", config_map("a", labels=labels), config_map("b", labels=labels))
     k.quietly("apply", "-f", files)
-    k("apply", *allowed, "-f", k.file("all.yaml", config_map("a", labels=labels)), code=-1)
+    k.file("all.yaml", config_map("a", labels=labels))
+    # The flag has changed its name: each kubectl knows one of the two.
+    for flag in ("--prune-whitelist", "--prune-allowlist"):
+        k("apply", "--prune", "-l", "app=x", f"{flag}=core/v1/ConfigMap", "-f", files, code=-1)
     k("get", "configmaps", "-o", "name", "-l", "app=x")
 
 

@@ -187,6 +187,28 @@ def up(k: Kubectl, field: str) -> None:
     k("explain", field)
 
 
+OURS = ["clusternetworks", "vlanconfigs.spec.uplink", "vs.status.interfaces", "net-attach-def.spec", "nad"]
+
+
+@case.each(OURS)
+def up_our_kinds(k: Kubectl, field: str) -> None:
+    """kubectl explain knows the fields of Lanloom's kinds."""
+    k("explain", field, code=-1)
+
+
+@case.each(["vc", "clusternetwork", "vlanstatuses.network.harvesterhci.io", "net-attach-def"])
+def for_our_kinds(k: Kubectl, name: str) -> None:
+    """kubectl get knows Lanloom's kinds by all of their names."""
+    k("get", name, "-l", "there=none")
+
+
+@case
+def at_our_resources(k: Kubectl) -> None:
+    """kubectl api-resources lists Lanloom's kinds."""
+    k("api-resources", "--api-group=network.harvesterhci.io")
+    k("api-resources", "--api-group=k8s.cni.cncf.io", "-o", "wide")
+
+
 @case
 def up_nonsense(k: Kubectl) -> None:
     """kubectl explain says which field or kind it doesn't know."""
