@@ -64,22 +64,19 @@ class Lab:
 
     def processes(self) -> list[int]:
         """The processes on this machine that have to do with this lab's directory."""
-        return [
-            int(entry.name)
-            for entry in Path("/proc").glob("[0-9]*")
-            if str(self.state) in _command_line(entry)
-        ]
+        pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+        return [pid for pid in pids if str(self.state) in command_line(pid)]
 
     def supervisor(self) -> int:
         """The PID of the lab's supervisor."""
         needle = "\0-m\0lanloom.lab.supervisor\0"
-        found = [pid for pid in self.processes() if needle in _command_line(Path(f"/proc/{pid}"))]
-        return max(found)
+        return next(pid for pid in self.processes() if command_line(pid).startswith(sys.executable + needle))
 
 
-def _command_line(entry: Path) -> str:
+def command_line(pid: int) -> str:
+    """The words of a process, each ended by a NUL; empty if it has ended."""
     try:
-        return (entry / "cmdline").read_bytes().decode(errors="replace")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
 

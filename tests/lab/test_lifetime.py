@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.lab.driver import Lab, eventually, traces
+from tests.lab.driver import Lab, command_line, eventually, traces
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -52,9 +52,7 @@ def test_a_kept_lab_comes_back(own_lab: Lab) -> None:
 def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
     """A lab whose API server dies ends as a whole, and its log says why."""
     own_lab.run("up", "--nodes", "0")
-    server = next(
-        pid for pid in own_lab.processes() if b"\0serve\0" in open(f"/proc/{pid}/cmdline", "rb").read()
-    )
+    server = next(pid for pid in own_lab.processes() if "\0serve\0" in command_line(pid))
     os.kill(server, signal.SIGKILL)
     eventually(lambda: not own_lab.processes())
     assert "the API server ended unexpectedly" in (own_lab.state / "log/supervisor.log").read_text()

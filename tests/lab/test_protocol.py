@@ -52,7 +52,7 @@ async def test_an_answer_comes_back(tmp_path: Path) -> None:
 async def test_an_error_comes_back(tmp_path: Path) -> None:
     """An error of the other side is raised here with its class and text."""
     async with await listen(tmp_path / "s", protocol.Failed("Refused", "no such node", "Add it.")):
-        with pytest.raises(Refused, match="no such node\nAdd it."):
+        with pytest.raises(Refused, match=r"no such node\nAdd it\."):
             await inside(tmp_path / "s").ask(protocol.Survey())
 
 

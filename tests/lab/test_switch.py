@@ -1,4 +1,4 @@
-"""The switch of the lab, its DHCP servers, and NetworkManager on a node that uses them, without any of Lanloom's agents."""
+"""The switch of the lab, its DHCP servers, and NetworkManager on a node that uses them, without Lanloom."""
 
 from collections.abc import Iterator
 
@@ -61,10 +61,11 @@ def write(lab: Lab, node: str, method: str) -> None:
 
 
 def test_a_vlan_gets_a_lease(bridged: Lab) -> None:
-    """NetworkManager brings a VLAN profile up with an address of that VLAN's DHCP server, and nodes reach each other."""
+    """NetworkManager gives a VLAN link an address of that VLAN's DHCP server, and nodes reach each other."""
     for node in ("node1", "node2"):
         write(bridged, node, "auto")
-    first, second = (eventually(lambda node=node: address(bridged, node)) for node in ("node1", "node2"))
+    first = eventually(lambda: address(bridged, "node1"))
+    second = eventually(lambda: address(bridged, "node2"))
     assert first != second
     assert first.startswith("192.168.1.1")
     bridged.on("node1", f"ping -c 1 -W 5 -I probe-br.2012 {second.removesuffix('/24')}")

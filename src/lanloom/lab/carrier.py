@@ -72,15 +72,17 @@ def uml_command(kernel: UmlKernel, directories: Directories) -> list[str]:
     the host's system calls.
     """
     cage = ["unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "/bin/sh", "-c", _CONTAIN, "sh"]
+    root = ["root=/dev/root", "rootfstype=hostfs", f"rootflags={directories.tree}", "ro"]
+    wires = ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
+    modules = ["bonding.max_bonds=0", "dummy.numdummies=0"]
     machine = [
         f"mem={UML_MEMORY_MIB}M",
-        "root=/dev/root",
-        "rootfstype=hostfs",
-        f"rootflags={directories.tree}",
-        "ro",
+        f"uml_dir={directories.scratch}",
+        "umid=kernel",
+        *root,
+        *wires,
+        *modules,
     ]
-    machine += ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
-    machine += [f"uml_dir={directories.scratch}", "umid=kernel"]
     variables = directories.environment() | {"LAB_MODULES": str(kernel.modules), "LAB_ADDRESS": INNER_ADDRESS}
     environment = [f"{name}={value}" for name, value in variables.items()]
     return [

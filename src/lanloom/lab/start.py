@@ -4,10 +4,10 @@ import os
 import socket
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, structs
 
 import lanloom
@@ -56,7 +56,7 @@ def start(layout: Layout, wishes: Wishes, progress: Progress) -> Choice:
 
 def _directories(layout: Layout, tree: Path) -> Directories:
     source = Path(lanloom.__file__).parents[1]
-    site = Path(sysconfig.get_path("purelib"))
+    site = Path(msgspec.__file__).parents[1]
     for path in (tree, source, site):
         check_plain(path, "Lanloom and its cache can't be in")
     return Directories(tree, source, site, layout.state, layout.scratch)

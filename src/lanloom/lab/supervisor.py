@@ -66,6 +66,8 @@ class Supervisor:
             async with server:
                 self._report(protocol.Done())
                 await self._while_alive(self._down.wait())
+        except KubeError as error:
+            raise api_refused(error) from error
         finally:
             self._layout.socket.unlink(missing_ok=True)
             await self._stack.aclose()
@@ -164,9 +166,7 @@ class Supervisor:
         except LabError as error:
             await channel.send(as_failure(error))
         except KubeError as error:
-            await channel.send(
-                protocol.Failed("PartFailed", f"the API server refused: {error}", "See `lanloom lab status`.")
-            )
+            await channel.send(as_failure(api_refused(error)))
         await channel.close()
 
     async def _answer(self, channel: Channel) -> None:
@@ -203,6 +203,13 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._report(protocol.Progress(text))
+
+
+def api_refused(error: KubeError) -> PartFailed:
+    """The lab's error for an error of its own API server."""
+    return PartFailed(
+        f"the lab's API server refused or did not answer: {error}", "See log/serve.log in the lab's state."
+    )
 
 
 def as_failure(error: LabError) -> protocol.Failed:
