@@ -281,9 +281,10 @@ class VlanAgent:
                 )
         for name, status in statuses.items():
             await self._write(name, status)
-        for stale in self._informers.statuses.store.items():
-            if stale.status.cluster_network not in statuses:
-                await self._delete(stale)
+        current = {vlan_status_name(name, node) for name in statuses}
+        for report in self._informers.statuses.store.items():
+            if report.metadata.name not in current:
+                await self._delete(report)
         return min((look_again(status) for status in statuses.values()), default=RESYNC_SECONDS)
 
     def _previous(self, cluster_network: str) -> VlanStatus | None:

@@ -143,13 +143,18 @@ class Daemon:
         if self._settling or not self.running:
             return
         with self._quiet():
-            for uuid, active in tuple(self.activations.items()):
-                if active.profile.device not in self._kernel.links:
-                    self._lost(uuid, active)
-            for profile in tuple(self.profiles.values()):
-                if self._startable(profile):
-                    self._start(profile)
-        self._notify()
+            lost = [
+                (uuid, active)
+                for uuid, active in self.activations.items()
+                if active.profile.device not in self._kernel.links
+            ]
+            for uuid, active in lost:
+                self._lost(uuid, active)
+            startable = [profile for profile in self.profiles.values() if self._startable(profile)]
+            for profile in startable:
+                self._start(profile)
+        if lost or startable:
+            self._notify()
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
