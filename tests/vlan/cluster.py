@@ -1,0 +1,172 @@
+"""A cluster's objects as values, and what a manager makes of them: input of the rules' tests and of simulations."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.core import Node
+from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.meta import Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
+from lanloom.vlan.rules.desired import NodeNetwork, node_networks
+
+T = TypeVar("T", bound=Object)
+
+CLUSTER = "0b2f6d4e-4c0e-4b8e-9e57-7d1f1c1e3a55"
+"""The cluster's identity, which is part of the UUIDs of profiles."""
+
+_TYPES: dict[str, type[Object]] = {
+    "Node": Node,
+    "ClusterNetwork": ClusterNetwork,
+    "VlanConfig": VlanConfig,
+    "NetworkAttachmentDefinition": NetworkAttachmentDefinition,
+    "VlanStatus": VlanStatus,
+}
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """The objects that VLAN networks are made from."""
+
+    nodes: tuple[Node, ...] = ()
+    networks: tuple[ClusterNetwork, ...] = ()
+    configs: tuple[VlanConfig, ...] = ()
+    nads: tuple[NetworkAttachmentDefinition, ...] = ()
+    statuses: tuple[VlanStatus, ...] = ()
+
+    def managed(self) -> "Cluster":
+        """The cluster after a manager has looked at it: matched nodes and L3 annotations are written."""
+        configs = tuple(self._matched(config) for config in self.configs)
+        return replace(
+            self, configs=configs, networks=tuple(self._annotated(item, configs) for item in self.networks)
+        )
+
+    def on_node(self, name: str) -> tuple[NodeNetwork, ...]:
+        """What a node should carry."""
+        return node_networks(name, CLUSTER, self.networks, self.configs, self.nads)
+
+    def _matched(self, config: VlanConfig) -> VlanConfig:
+        value = matched_annotation(matching(config.spec.node_selector, self.nodes))
+        return annotated(config, {names.MATCHED_NODES: value})
+
+    def _annotated(self, network: ClusterNetwork, configs: Iterable[VlanConfig]) -> ClusterNetwork:
+        name = network.metadata.name
+        mine = [item for item in configs if item.spec.cluster_network == name]
+        nads = [item for item in self.nads if item.metadata.labels.get(names.CLUSTER_NETWORK_LABEL) == name]
+        derived = derive_annotations(network, nads, mine)
+        return annotated(network, annotation_patch(network, derived.annotations))
+
+
+def annotated(item: T, patch: Mapping[str, str | None]) -> T:
+    """An object with a merge patch applied to its annotations."""
+    merged = {**item.metadata.annotations, **patch}
+    annotations = {key: value for key, value in merged.items() if value is not None}
+    return replace(item, metadata=replace(item.metadata, annotations=annotations))
+
+
+def cluster_of(documents: Iterable[dict[str, Any]]) -> Cluster:
+    """The cluster of some manifests."""
+    items = [msgspec.convert(raw, _TYPES[raw["kind"]]) for raw in documents]
+
+    def of(type: type[Any]) -> tuple[Any, ...]:
+        return tuple(item for item in items if isinstance(item, type))
+
+    return Cluster(
+        nodes=of(Node),
+        networks=of(ClusterNetwork),
+        configs=of(VlanConfig),
+        nads=of(NetworkAttachmentDefinition),
+        statuses=of(VlanStatus),
+    )
+
+
+def node(name: str, *, address: str = "", ready: bool | None = None, **labels: str) -> dict[str, Any]:
+    """A Node; `address` is its InternalIP. The host name is a label as on every Kubernetes node."""
+    status: dict[str, Any] = {}
+    if address:
+        status["addresses"] = [{"type": "InternalIP", "address": address}]
+    if ready is not None:
+        status["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+
+
+def cluster_network(name: str, **annotations: str) -> dict[str, Any]:
+    """A ClusterNetwork."""
+    return {
+        "apiVersion": "network.harvesterhci.io/v1beta1",
+        "kind": "ClusterNetwork",
+        "metadata": {"name": name, "annotations": annotations},
+    }
+
+
+def vlan_config(
+    name: str, cluster_network: str, *, nics: Iterable[str] = ("eth1",), **spec: Any
+) -> dict[str, Any]:
+    """A VlanConfig; further fields of the spec by their names on the wire."""
+    uplink = {"nics": list(nics), **spec.pop("uplink", {})}
+    return {
+        "apiVersion": "network.harvesterhci.io/v1beta1",
+        "kind": "VlanConfig",
+        "metadata": {"name": name},
+        "spec": {"clusterNetwork": cluster_network, "uplink": uplink, **spec},
+    }
+
+
+def nad(
+    name: str,
+    cluster_network: str,
+    vid: int = 0,
+    *,
+    namespace: str = "default",
+    mode: str = "",
+    addresses: Mapping[str, str] | str | None = None,
+    config: Mapping[str, Any] | str | None = None,
+    created: str = "2026-01-01T00:00:00Z",
+) -> dict[str, Any]:
+    """A NAD with the labels that the webhook derives; a `mode` switches node addresses on.
+
+    `addresses` is the map or its text, `config` what spec.config has besides the usual, or all of its text.
+    """
+    annotations = {}
+    if mode:
+        annotations = {names.L3_CONNECTIVITY: "true", names.MODE: mode}
+    if addresses is not None:
+        text = addresses if isinstance(addresses, str) else json.dumps(addresses)
+        annotations[names.NODE_IP_MAP] = text
+    labels = {names.CLUSTER_NETWORK_LABEL: cluster_network, names.TYPE_LABEL: "L2VlanNetwork"}
+    if vid:
+        labels[names.VLAN_ID_LABEL] = str(vid)
+    return {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": labels,
+            "annotations": annotations,
+            "creationTimestamp": created,
+        },
+        "spec": {
+            "config": config if isinstance(config, str) else _config(name, cluster_network, vid, config)
+        },
+    }
+
+
+def _config(name: str, cluster_network: str, vid: int, more: Mapping[str, Any] | None) -> str:
+    base: dict[str, Any] = {
+        "cniVersion": "0.3.1",
+        "name": name,
+        "type": "bridge",
+        "bridge": names.bridge_name(cluster_network),
+        "promiscMode": True,
+        "ipam": {},
+    }
+    if vid:
+        base["vlan"] = vid
+    return json.dumps(base | dict(more or {}))
