@@ -1,5 +1,6 @@
 """Replacing objects: optimistic locking, what may not change, generations, the status subresource."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.apiserver.cases.kit.objects import Raw, config_map, gadget, lease, named, namespace, pod, widget
@@ -9,8 +10,8 @@ from tests.apiserver.cases.kit.wire import Answer
 
 case = Area(__name__)
 
-MAKERS = {"configmaps": config_map, "widgets": widget}
-CHANGE = {"configmaps": {"data": {"k": "new"}}, "widgets": {"spec": {"size": 5}}}
+MAKERS: dict[str, Callable[..., Raw]] = {"configmaps": config_map, "widgets": widget}
+CHANGE: dict[str, Raw] = {"configmaps": {"data": {"k": "new"}}, "widgets": {"spec": {"size": 5}}}
 
 
 def changed(answer: Answer, **changes: Any) -> Raw:

@@ -1,5 +1,7 @@
 """Watches: what starts them, what they say, how they end."""
 
+from typing import Any
+
 from tests.apiserver.cases.kit.objects import config_map, gadget, widget
 from tests.apiserver.cases.kit.script import Api
 from tests.apiserver.cases.kit.suite import Area
@@ -138,7 +140,11 @@ def with_bookmarks(api: Api, allowed: str) -> None:
     """A watch with bookmarks ends with one that holds a version to go on from."""
     api.post("widgets", widget("a"))
     start = api.get("widgets")
-    query = {"resourceVersion": start.rv, "allowWatchBookmarks": allowed, "timeoutSeconds": "3"}
+    query: dict[str, Any] = {
+        "resourceVersion": start.rv,
+        "allowWatchBookmarks": allowed,
+        "timeoutSeconds": "3",
+    }
     with api.watch("widgets", **query) as watch, api.quietly():
         events = watch.rest(bookmarks=True)
     api.note("bookmarks", [event for event in events if event["type"] == "BOOKMARK"][-1:])

@@ -26,8 +26,8 @@ def differences(real: list[Json], embedded: list[Json]) -> list[Difference]:
     """All differing fields of two normalised transcripts."""
     found: list[Difference] = []
     for index in range(max(len(real), len(embedded))):
-        one = real[index] if index < len(real) else ABSENT
-        other = embedded[index] if index < len(embedded) else ABSENT
+        one: Json = real[index] if index < len(real) else ABSENT
+        other: Json = embedded[index] if index < len(embedded) else ABSENT
         step = (one if one is not ABSENT else other)["step"]
         found += [Difference(where, step, *values) for where, *values in _walk(str(index), one, other)]
     return found

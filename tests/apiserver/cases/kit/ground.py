@@ -1,6 +1,7 @@
 """What every case finds on a server: the shared CRDs, and a namespace of its own."""
 
 import time
+from collections.abc import Callable
 
 from lanloom.api.crds import manifests
 from tests.apiserver.cases.kit.hooks import Hooks
@@ -8,6 +9,9 @@ from tests.apiserver.cases.kit.objects import namespace, shared_crds
 from tests.apiserver.cases.kit.script import Api, slug
 from tests.apiserver.cases.kit.suite import Case
 from tests.apiserver.cases.kit.wire import PATIENCE, Json, Wire
+
+_DESCRIBED = {"com.example.v1.Widget", "com.example.v1.Gadget", "io.harvesterhci.network.v1beta1.VlanConfig"}
+"""Definitions of custom kinds in the OpenAPI document, which the real server renews a moment later."""
 
 
 class ScriptFailed(Exception):
@@ -22,7 +26,7 @@ class Ground:
         self._hooks = hooks
 
     def prepare(self) -> None:
-        """Install the shared CRDs, and wait until they are served."""
+        """Install the shared CRDs and Lanloom's own, and wait until they are served and described."""
         api = Api(self._wire, self._hooks, "default")
         api.strict = True
         for crd in shared_crds():
@@ -30,11 +34,17 @@ class Ground:
         for crd in manifests():
             # The embedded server has them from its start.
             api.post("customresourcedefinitions", crd, expect=-1)
+        self._await(
+            lambda: all(api.get(plural, expect=-1).status == 200 for plural in ("widgets", "gadgets"))
+        )
+        self._await(lambda: api.get("/openapi/v2").body["definitions"].keys() >= _DESCRIBED)
+
+    def _await(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
-        while any(api.get(plural, expect=-1).status != 200 for plural in ("widgets", "gadgets")):
+        while not condition():
             if time.monotonic() > deadline:
-                raise ScriptFailed("the shared CRDs were not served in time")
-            time.sleep(0.05)
+                raise ScriptFailed("the shared CRDs were not served and described in time")
+            time.sleep(0.1)
 
     def namespace(self, name: str) -> Api:
         """Make a namespace, and return a view of the server for a case in it."""

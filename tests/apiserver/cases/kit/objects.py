@@ -216,7 +216,7 @@ def crd_version(name: str = "v1", schema: Raw | None = None, *, storage: bool = 
 def shared_crds() -> list[Raw]:
     """The CRDs that most cases use."""
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    rich = {"subresources": {"status": {}}, "additionalPrinterColumns": WIDGET_COLUMNS}
+    rich: Raw = {"subresources": {"status": {}}, "additionalPrinterColumns": WIDGET_COLUMNS}
     return [
         crd(
             GROUP,
