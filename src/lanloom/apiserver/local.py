@@ -60,22 +60,24 @@ class LocalClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent[T]]:
-        """Events after `resource_version`, with a bookmark in every quiet minute. Raises Gone."""
+        """Events after `resource_version`, with a bookmark in every minute. Raises Gone."""
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
             selection = Selection(namespace, labels=labels, fields=fields)
             watch = self._engine.watch(kind, selection, resource_version)
+        loop = asyncio.get_running_loop()
+        bookmark = loop.time() + _BOOKMARK_SECONDS
         while not watch.closed:
             with _kube_errors():
                 events = watch.take()
             for event in events:
                 yield WatchEvent(event.type, _decode(resource, kind, event.state))
-            try:
-                await asyncio.wait_for(watch.wait(), _BOOKMARK_SECONDS)
-            except TimeoutError:
+            if loop.time() >= bookmark:
+                bookmark = loop.time() + _BOOKMARK_SECONDS
                 meta = ObjectMeta(resource_version=str(watch.position))
                 yield WatchEvent("BOOKMARK", resource.type(metadata=meta))
+            await watch.wait(bookmark - loop.time())
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """Creates an object."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-def run_process(main: Coroutine[Any, Any, None]) -> None:
-    """Runs `main` until it ends or a signal asks for the end."""
-    asyncio.run(_until_signalled(main))
+def run_process(
+    main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> None:
+    """Runs `main` until it ends or a signal asks for the end, in asyncio's own loop or another one."""
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_until_signalled(main))
 
 
 async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:

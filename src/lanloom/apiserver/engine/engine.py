@@ -40,8 +40,10 @@ class Engine:
         rng: Random,
         webhooks: WebhookCaller | None = None,
         history: int = HISTORY,
+        tick: float = 0.0,
     ) -> None:
-        self.ledger = Ledger(storage, history)
+        """`tick` is the least time between two wakings of a resource's watches, in seconds."""
+        self.ledger = Ledger(storage, history, tick)
         self.registry = Registry(BUILTINS)
         self._admission = Admission(self.ledger, webhooks or NoWebhooks(), lambda: self._writer.new_uid())
         self._writer = Writer(self.ledger, self.registry, self._admission, now, rng)

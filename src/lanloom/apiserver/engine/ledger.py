@@ -52,9 +52,10 @@ class Shelf:
 class Ledger:
     """All objects. `version` is the newest committed resourceVersion, `compacted` the newest forgotten one."""
 
-    def __init__(self, storage: Storage, history: int = HISTORY) -> None:
+    def __init__(self, storage: Storage, history: int = HISTORY, tick: float = 0.0) -> None:
         self._storage = storage
         self._limit = history
+        self._tick = tick
         snapshot = storage.load()
         self.version = snapshot.version
         self.compacted = snapshot.compacted
@@ -77,13 +78,21 @@ class Ledger:
 
     def feed(self, resource: GroupPlural) -> Feed:
         """The recent changes of a resource."""
-        return self._feeds.setdefault(resource, Feed())
+        found = self._feeds.get(resource)
+        if found is None:
+            found = self._feeds[resource] = Feed(self._tick)
+        return found
 
     def close_feed(self, resource: GroupPlural) -> None:
         """Ends the watches of a resource that is no longer served."""
         feed = self._feeds.pop(resource, None)
         if feed is not None:
             feed.close()
+
+    def close_feeds(self) -> None:
+        """Ends all watches."""
+        for resource in tuple(self._feeds):
+            self.close_feed(resource)
 
     def resources(self) -> tuple[GroupPlural, ...]:
         """The resources of which there ever were objects."""

@@ -56,22 +56,28 @@ class Watch:
             return initial
         self._check_age()
         changes = self._feed.after(self.position)
-        self._advance(changes)
+        self._advance()
         return [event for change in changes if (event := self._event(change)) is not None]
 
-    async def wait(self) -> None:
-        """Returns when there may be events, or the resource is no longer served."""
-        if not self._initial and not self.closed and not self._feed.after(self.position):
-            await self._feed.wait()
+    def span(self) -> tuple[int, int] | None:
+        """What `take` would cover, if every watch that is at the same place would get the same; else None."""
+        if self._initial or self._selects is not None or self._namespace:
+            return None
+        return self.position, self._feed.newest
 
-    @property
-    def unselective(self) -> bool:
-        """Whether the watch sees every change of its resource."""
-        return self._selects is None and not self._namespace
+    def skip(self) -> None:
+        """Does as if the changes of `span` had been taken. Raises Expired as `take` does."""
+        self._check_age()
+        self._advance()
 
-    def _advance(self, changes: Sequence[Change]) -> None:
+    async def wait(self, seconds: float) -> None:
+        """Returns when there may be events or the resource is no longer served, or after so long."""
+        if not self._initial and not self.closed and self._feed.newest <= self.position:
+            await self._feed.wait(seconds)
+
+    def _advance(self) -> None:
         # Between two of its changes a resource stands still: the watch has seen all up to the newest version.
-        self.position = max(self.position, self._ledger.version, changes[-1].version if changes else 0)
+        self.position = max(self.position, self._ledger.version)
 
     def _check_age(self) -> None:
         if self.position < self._ledger.compacted:

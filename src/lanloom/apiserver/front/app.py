@@ -1,0 +1,92 @@
+"""The ASGI application: who asks, what for, may they; then whoever answers it."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import structlog
+
+from lanloom.api.admission import UserInfo
+from lanloom.apiserver import errors
+from lanloom.apiserver.authz import Attempt, Authorizer
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.front.bodies import Receive
+from lanloom.apiserver.front.documents import Documents
+from lanloom.apiserver.front.exchange import Exchange, Send
+from lanloom.apiserver.front.objects import Objects
+from lanloom.apiserver.front.rendering import Renderer
+from lanloom.apiserver.front.requests import Target, target_of, verb_of
+from lanloom.apiserver.front.reviews import Reviews
+from lanloom.apiserver.front.watches import Streams
+
+log = structlog.get_logger(__name__)
+
+ANONYMOUS = UserInfo(username="system:anonymous", groups=("system:unauthenticated",))
+
+FindUser = Callable[[str], UserInfo | None]
+
+
+class ApiServer:
+    """The application. `find_user` gives the user of a bearer token."""
+
+    def __init__(
+        self, engine: Engine, find_user: FindUser, *, now: Callable[[], float], rng: Random, version: str
+    ) -> None:
+        self._engine = engine
+        self._find_user = find_user
+        self._authorizer = Authorizer(engine.ledger)
+        renderer = Renderer(engine.registry, now)
+        self._objects = Objects(engine, renderer, Streams(renderer, rng))
+        self._reviews = Reviews(self._authorizer)
+        self._documents = Documents(engine.registry, version)
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serves one HTTP request."""
+        if scope["type"] != "http":
+            raise ValueError(f"this application speaks HTTP only, not {scope['type']}")
+        exchange = Exchange(scope, receive, send)
+        try:
+            await self._serve(exchange)
+        except errors.StatusError as error:
+            await exchange.refuse(error)
+        except RecursionError:
+            await exchange.refuse(errors.BadRequest("the object is nested too deeply"))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        target = target_of(exchange.path)
+        user = self._authenticate(exchange)
+        if not target.plural:
+            self._authorizer.check(user, Attempt(verb=exchange.method.lower(), path=target.path))
+            await self._documents.serve(exchange, target)
+            return
+        verb = verb_of(exchange.method, target, exchange.query)
+        self._authorizer.check(user, _attempt(target, verb))
+        kind = self._engine.registry.find(target.group, target.version, target.plural)
+        if kind is None:
+            await self._documents.nothing(exchange, target)
+        elif not kind.storage:
+            await self._reviews.serve(exchange, kind, verb, user)
+        else:
+            await self._objects.serve(exchange, kind, target, verb, user)
+
+    def _authenticate(self, exchange: Exchange) -> UserInfo:
+        """Raises Unauthorized for credentials that nobody knows."""
+        credentials = exchange.header(b"authorization")
+        if not credentials:
+            return ANONYMOUS
+        scheme, _, token = credentials.partition(" ")
+        user = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise errors.Unauthorized
+        return user
+
+
+def _attempt(target: Target, verb: str) -> Attempt:
+    return Attempt(
+        verb=verb,
+        group=target.group,
+        resource=target.plural,
+        subresource=target.subresource,
+        namespace=target.namespace,
+        name=target.name,
+    )

@@ -1,0 +1,111 @@
+"""What the server says about itself: discovery, OpenAPI, version, health.
+
+Documents are made from the served kinds and kept until those change.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from lanloom.apiserver import discovery
+from lanloom.apiserver.engine.registry import Registry
+from lanloom.apiserver.front.accept import Form, negotiate
+from lanloom.apiserver.front.exchange import Exchange
+from lanloom.apiserver.front.rendering import encode
+from lanloom.apiserver.front.requests import Target
+from lanloom.apiserver.kinds import Raw
+
+KUBERNETES_MINOR = "32"
+"""The minor version of the API that clients may suppose."""
+
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_NOT_FOUND = "404 page not found\n"
+
+
+class Documents:
+    """Answers requests for addresses that are no resources."""
+
+    def __init__(self, registry: Registry, version: str) -> None:
+        self._registry = registry
+        self._version = version
+        self._kept: dict[tuple[str, str], bytes] = {}
+        self._generation = -1
+
+    async def serve(self, exchange: Exchange, target: Target) -> None:
+        """Answers one request."""
+        path = target.path.rstrip("/") or "/"
+        if path in _HEALTH:
+            await exchange.answer_text("ok")
+            return
+        aggregated = _aggregated_version(exchange.header(b"accept"))
+        if aggregated and path in ("/api", "/apis"):
+            await self._aggregated(exchange, path, aggregated)
+            return
+        form = negotiate(exchange.header(b"accept"))
+        body = self._keep((path, form.encoding), lambda: self._document(path, target, exchange), form)
+        if body is None:
+            await self.nothing(exchange, target)
+        else:
+            await exchange.answer(body, form=form)
+
+    async def nothing(self, exchange: Exchange, target: Target) -> None:
+        """Says that there is nothing at this address."""
+        await exchange.answer_text(_NOT_FOUND, 404)
+
+    def _document(self, path: str, target: Target, exchange: Exchange) -> Raw | None:
+        kinds = self._registry.kinds()
+        match path:
+            case "/":
+                return {"paths": self._paths()}
+            case "/version":
+                return self._version_info()
+            case "/api":
+                return discovery.api_versions(exchange.header(b"host"))
+            case "/apis":
+                return discovery.group_list(kinds)
+        if target.version:
+            return discovery.resource_list(kinds, target.group, target.version)
+        return discovery.group(kinds, target.group) if target.group else None
+
+    async def _aggregated(self, exchange: Exchange, path: str, version: str) -> None:
+        made = discovery.aggregated(self._registry.kinds(), core=path == "/api", version=version)
+        content_type = discovery.AGGREGATED.format(version=version).encode()
+        await exchange.answer_raw(encode(made, Form()), (b"content-type", content_type))
+
+    def _keep(self, key: tuple[str, str], make: Callable[[], Any], form: Form) -> bytes | None:
+        if self._generation != self._registry.generation:
+            self._generation = self._registry.generation
+            self._kept.clear()
+        if key not in self._kept:
+            made = make()
+            if made is None:
+                return None
+            self._kept[key] = encode(made, form)
+        return self._kept[key]
+
+    def _paths(self) -> list[str]:
+        versions = {kind.api_version for kind in self._registry.kinds() if kind.group}
+        groups = {version.partition("/")[0] for version in versions}
+        found = {f"/apis/{each}" for each in groups | versions}
+        return sorted({"/api", "/api/v1", "/apis", "/version", *_HEALTH, *found})
+
+    def _version_info(self) -> Raw:
+        return {
+            "major": "1",
+            "minor": KUBERNETES_MINOR,
+            "gitVersion": f"v1.{KUBERNETES_MINOR}.0+lanloom-{self._version}",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "",
+            "platform": "linux/amd64",
+        }
+
+
+def _aggregated_version(accept: str) -> str:
+    for clause in accept.replace(" ", "").split(","):
+        if "as=APIGroupDiscoveryList" in clause:
+            for version in ("v2", "v2beta1"):
+                if f"v={version};" in clause + ";":
+                    return version
+    return ""

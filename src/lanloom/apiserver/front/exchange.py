@@ -1,0 +1,82 @@
+"""One HTTP request and the sending of its answer, on ASGI's terms."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from lanloom.apiserver.errors import StatusError
+from lanloom.apiserver.front.accept import JSON_FORM, Form
+from lanloom.apiserver.front.bodies import Receive
+from lanloom.apiserver.front.rendering import encode
+from lanloom.apiserver.front.requests import query_of
+
+Send = Callable[[Any], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+_JSON: Header = (b"content-type", b"application/json")
+_YAML: Header = (b"content-type", b"application/yaml")
+_TEXT: Header = (b"content-type", b"text/plain; charset=utf-8")
+_NO_CACHE: Header = (b"cache-control", b"no-cache, private")
+
+
+class Exchange:
+    """A request, with the means to answer it. Answer once."""
+
+    __slots__ = ("_headers", "_send", "method", "path", "query", "receive", "warnings")
+
+    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query = query_of(scope["query_string"])
+        self.receive = receive
+        self.warnings: list[str] = []
+        self._headers: Sequence[Header] = scope["headers"]
+        self._send = send
+
+    def header(self, name: bytes) -> str:
+        """A header's value, empty if it isn't there. `name` is in lower case."""
+        for each, value in self._headers:
+            if each == name:
+                return value.decode("latin-1")
+        return ""
+
+    async def answer(self, body: bytes, *, code: int = 200, form: Form = JSON_FORM) -> None:
+        """Sends a whole answer."""
+        await self.answer_raw(body, _JSON if form.encoding == "application/json" else _YAML, code)
+
+    async def answer_raw(self, body: bytes, content_type: Header, code: int = 200) -> None:
+        """Sends a whole answer of any media type."""
+        headers = [content_type, _NO_CACHE, (b"content-length", str(len(body)).encode()), *self._warnings()]
+        await self._send({"type": "http.response.start", "status": code, "headers": headers})
+        await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    async def answer_text(self, text: str, code: int = 200) -> None:
+        """Sends plain text."""
+        await self.answer_raw(text.encode(), _TEXT, code)
+
+    async def refuse(self, error: StatusError) -> None:
+        """Sends a Status."""
+        await self.answer(encode(error.status(), JSON_FORM), code=error.code)
+
+    async def begin_stream(self, form: Form) -> None:
+        """Begins an answer whose length nobody knows."""
+        content_type = _JSON if form.encoding == "application/json" else _YAML
+        headers = [content_type, _NO_CACHE, *self._warnings()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def stream(self, chunk: bytes) -> None:
+        """Sends a part of a streamed answer."""
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end_stream(self) -> None:
+        """Ends a streamed answer."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _warnings(self) -> list[Header]:
+        """Warnings as kubectl shows them (RFC 7234, code 299)."""
+        return [(b"warning", _warning(text)) for text in self.warnings]
+
+
+def _warning(text: str) -> bytes:
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'.encode("utf-8", "replace")

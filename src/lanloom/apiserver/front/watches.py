@@ -1,0 +1,154 @@
+"""Watch streams: events go out in chunks, as many at once as there are.
+
+Under load every watcher is woken at most once in a tick of the feed, and watchers that see the same changes alike
+share the bytes: a hundred of them cost little more than one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+
+from lanloom.apiserver.engine.stored import wire
+from lanloom.apiserver.engine.watching import Event, Watch
+from lanloom.apiserver.errors import Expired
+from lanloom.apiserver.front.accept import JSON_FORM, Form
+from lanloom.apiserver.front.exchange import Exchange
+from lanloom.apiserver.front.rendering import Renderer, encode
+from lanloom.apiserver.front.requests import integer, is_true
+from lanloom.apiserver.kinds import Raw
+from lanloom.apiserver.tables import Include
+
+_BOOKMARK_SECONDS = 60.0
+_LONGEST_SECONDS = 3600.0
+
+
+class Streams:
+    """Sends watches."""
+
+    def __init__(self, renderer: Renderer, rng: Random) -> None:
+        self._renderer = renderer
+        self._rng = rng
+        self._memos: dict[tuple[str, str, str], _Memo] = {}
+
+    async def serve(self, exchange: Exchange, watch: Watch, form: Form, include: Include) -> None:
+        """Streams a watch until its time is up, the client goes, or the resource is no longer served."""
+        seconds = integer(exchange.query, "timeoutSeconds")
+        longest = seconds if seconds > 0 else _LONGEST_SECONDS * (0.5 + self._rng.random() / 2)
+        bookmarks = is_true(exchange.query.get("allowWatchBookmarks", ""))
+        memo = self._memo(watch) if form == JSON_FORM else None
+        stream = _Stream(exchange, watch, self._framer(watch, form, include), memo, bookmarks=bookmarks)
+        await exchange.begin_stream(form)
+        pump = asyncio.ensure_future(stream.run(longest))
+        gone = asyncio.ensure_future(_disconnected(exchange))
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            pump.cancel()
+            await asyncio.gather(pump, gone, return_exceptions=True)
+        if pump.done() and not pump.cancelled():
+            await exchange.end_stream()
+
+    async def refuse(self, exchange: Exchange, error: Expired) -> None:
+        """A stream of nothing but an error: that is how clients of a watch learn that they must list again."""
+        await exchange.begin_stream(JSON_FORM)
+        await exchange.stream(frame("ERROR", encode(error.status(), JSON_FORM)))
+        await exchange.end_stream()
+
+    def _memo(self, watch: Watch) -> "_Memo":
+        kind = watch.kind
+        return self._memos.setdefault((kind.group, kind.version, kind.plural), _Memo())
+
+    def _framer(self, watch: Watch, form: Form, include: Include) -> Callable[[Event], bytes]:
+        kind, renderer = watch.kind, self._renderer
+        if not form.transform:
+            return lambda event: frame(event.type, wire(kind, event.state))
+        first = True
+
+        def transformed(event: Event) -> bytes:
+            nonlocal first
+            shown = renderer.transformed(kind, event.state, form, include, headers=first)
+            first = False
+            return frame(event.type, encode(shown, JSON_FORM))
+
+        return transformed
+
+
+class _Memo:
+    """The newest chunk that went to a watch of everything: the others at the same place send it too."""
+
+    def __init__(self) -> None:
+        self.span = (-1, -1)
+        self.chunk = b""
+
+
+class _Stream:
+    """One watch on its way to one client."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        watch: Watch,
+        framer: Callable[[Event], bytes],
+        memo: _Memo | None,
+        *,
+        bookmarks: bool,
+    ) -> None:
+        self._exchange = exchange
+        self._watch = watch
+        self._framer = framer
+        self._memo = memo
+        self._bookmarks = bookmarks
+
+    async def run(self, seconds: float) -> None:
+        """Sends events for so many seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        bookmark = loop.time() + _BOOKMARK_SECONDS
+        while not self._watch.closed and loop.time() < end:
+            try:
+                chunk = self._chunk()
+            except Expired as error:
+                await self._exchange.stream(frame("ERROR", encode(error.status(), JSON_FORM)))
+                return
+            if self._bookmarks and loop.time() >= bookmark:
+                bookmark = loop.time() + _BOOKMARK_SECONDS
+                chunk += self._bookmark()
+            if chunk:
+                await self._exchange.stream(chunk)
+            await self._watch.wait(min(end, bookmark) - loop.time())
+
+    def _chunk(self) -> bytes:
+        span = self._watch.span()
+        if self._memo is None or span is None:
+            return self._joined(self._watch.take())
+        if self._memo.span == span:
+            self._watch.skip()
+        else:
+            self._memo.chunk = self._joined(self._watch.take())
+            self._memo.span = span
+        return self._memo.chunk
+
+    def _joined(self, events: Sequence[Event]) -> bytes:
+        return b"".join(map(self._framer, events))
+
+    def _bookmark(self) -> bytes:
+        kind = self._watch.kind
+        obj: Raw = {
+            "kind": kind.kind,
+            "apiVersion": kind.api_version,
+            "metadata": {"resourceVersion": str(self._watch.position), "creationTimestamp": None},
+        }
+        return frame("BOOKMARK", msgspec.json.encode(obj))
+
+
+def frame(type_: str, obj: bytes) -> bytes:
+    """One event on the wire."""
+    return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
+
+
+async def _disconnected(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        continue

@@ -1,0 +1,88 @@
+"""`lanloom serve`: an embedded API server with the manager in it."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="serve")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="SQLite file of all objects.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Where to write the administrator's credentials.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: any free one."
+)
+@click.option(
+    "--listen", multiple=True, metavar="HOST:PORT", help="A further address. May be given many times."
+)
+@click.option(
+    "--socket-fd",
+    multiple=True,
+    type=click.IntRange(3),
+    help="A listening socket that the parent process hands over. May be given many times.",
+)
+@click.option(
+    "--tokens",
+    "--token-auth-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help='Further users: lines of token,user,uid,"group1,group2". Read again when it changes.',
+)
+@click.option(
+    "--manager/--no-manager", default=True, help="Run the manager and its webhooks too.", show_default=True
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
+def command(
+    data: Path,
+    kubeconfig: Path,
+    port: int,
+    listen: tuple[str, ...],
+    socket_fd: tuple[int, ...],
+    tokens: Path | None,
+    manager: bool,
+    log_level: str,
+) -> None:
+    """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
+
+    It serves Lanloom's kinds, those of Kubernetes that they need, and any CRD that you apply. It prints one line
+    when it is ready.
+
+    \b
+    Example:
+      lanloom serve --data lanloom.db --kubeconfig kubeconfig
+      kubectl --kubeconfig kubeconfig get clusternetworks
+    """
+    import uvloop
+
+    from lanloom.apiserver.engine.storage import StorageError
+    from lanloom.app.logs import configure_logs
+    from lanloom.app.process import run_process
+    from lanloom.app.serve import ServeSettings, print_ready, serve
+
+    configure_logs(log_level)
+    settings = ServeSettings(
+        data=data,
+        kubeconfig=kubeconfig,
+        port=port,
+        listen=listen,
+        sockets=socket_fd,
+        tokens=tokens,
+        manager=manager,
+    )
+    try:
+        run_process(serve(settings, print_ready), uvloop.new_event_loop)
+    except (StorageError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
