@@ -6,7 +6,7 @@ Documents are made from the served kinds and kept until those change.
 from collections.abc import Callable
 from typing import Any
 
-from lanloom.apiserver import discovery
+from lanloom.apiserver import discovery, openapi
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.front.accept import Form, negotiate
 from lanloom.apiserver.front.exchange import Exchange
@@ -26,7 +26,7 @@ class Documents:
 
     def __init__(self, registry: Registry, version: str) -> None:
         self._registry = registry
-        self._version = version
+        self._git_version = f"v1.{KUBERNETES_MINOR}.0+lanloom-{version}"
         self._kept: dict[tuple[str, str], bytes] = {}
         self._generation = -1
 
@@ -39,6 +39,9 @@ class Documents:
         aggregated = _aggregated_version(exchange.header(b"accept"))
         if aggregated and path in ("/api", "/apis"):
             await self._aggregated(exchange, path, aggregated)
+            return
+        if path == "/openapi/v2" and _accepts_protobuf(exchange):
+            await self._swagger_protobuf(exchange)
             return
         form = negotiate(exchange.header(b"accept"))
         body = self._keep((path, form.encoding), lambda: self._document(path, target, exchange), form)
@@ -62,6 +65,12 @@ class Documents:
                 return discovery.api_versions(exchange.header(b"host"))
             case "/apis":
                 return discovery.group_list(kinds)
+            case "/openapi/v2":
+                return openapi.swagger(kinds, self._git_version)
+            case "/openapi/v3":
+                return openapi.index(kinds)
+        if path.startswith("/openapi/v3/"):
+            return self._specification(path.removeprefix("/openapi/v3/").split("/"))
         if target.version:
             return discovery.resource_list(kinds, target.group, target.version)
         return discovery.group(kinds, target.group) if target.group else None
@@ -71,10 +80,32 @@ class Documents:
         content_type = discovery.AGGREGATED.format(version=version).encode()
         await exchange.answer_raw(encode(made, Form()), (b"content-type", content_type))
 
-    def _keep(self, key: tuple[str, str], make: Callable[[], Any], form: Form) -> bytes | None:
+    async def _swagger_protobuf(self, exchange: Exchange) -> None:
+        self._refresh()
+        key = ("/openapi/v2", openapi.PROTOBUF)
+        if key not in self._kept:
+            made = openapi.swagger(self._registry.kinds(), self._git_version)
+            self._kept[key] = openapi.encode_swagger(made)
+        await exchange.answer_raw(self._kept[key], (b"content-type", openapi.PROTOBUF.encode()))
+
+    def _specification(self, place: list[str]) -> Raw | None:
+        """One group and version: `api/v1` or `apis/GROUP/VERSION`."""
+        match place:
+            case ["api", version]:
+                group = ""
+            case ["apis", group, version]:
+                pass
+            case _:
+                return None
+        return openapi.document(self._registry.kinds(), group, version, self._git_version)
+
+    def _refresh(self) -> None:
         if self._generation != self._registry.generation:
             self._generation = self._registry.generation
             self._kept.clear()
+
+    def _keep(self, key: tuple[str, str], make: Callable[[], Any], form: Form) -> bytes | None:
+        self._refresh()
         if key not in self._kept:
             made = make()
             if made is None:
@@ -86,13 +117,15 @@ class Documents:
         versions = {kind.api_version for kind in self._registry.kinds() if kind.group}
         groups = {version.partition("/")[0] for version in versions}
         found = {f"/apis/{each}" for each in groups | versions}
-        return sorted({"/api", "/api/v1", "/apis", "/version", *_HEALTH, *found})
+        return sorted(
+            {"/api", "/api/v1", "/apis", "/openapi/v2", "/openapi/v3", "/version", *_HEALTH, *found}
+        )
 
     def _version_info(self) -> Raw:
         return {
             "major": "1",
             "minor": KUBERNETES_MINOR,
-            "gitVersion": f"v1.{KUBERNETES_MINOR}.0+lanloom-{self._version}",
+            "gitVersion": self._git_version,
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
@@ -100,6 +133,12 @@ class Documents:
             "compiler": "",
             "platform": "linux/amd64",
         }
+
+
+def _accepts_protobuf(exchange: Exchange) -> bool:
+    """Whether protobuf is among what the client accepts, and not after JSON."""
+    accept = exchange.header(b"accept")
+    return accept.startswith((openapi.PROTOBUF, openapi.PROTOBUF_ASKED))
 
 
 def _aggregated_version(accept: str) -> str:
