@@ -100,6 +100,12 @@ def _profiles_to_forget(
     return tuple(names)
 
 
+def carried_networks(observed: LinkState) -> frozenset[str]:
+    """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours."""
+    bridges = (link for link in observed.links.values() if link.ours and link.kind == "bridge")
+    return frozenset(link.name.removesuffix("-br") for link in bridges)
+
+
 def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
     """The VLAN ids of which nothing may be taken away, because what is wanted of them can't be read; None for all."""
     kept = {problem.vid for problem in network.problems if problem.keep}

@@ -1,0 +1,98 @@
+"""Brings profiles into force through NetworkManager: what is not yet is asked for, patiently, and failures are kept.
+
+What is remembered here may be lost at any moment; the worst that follows is that something is asked for once more.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import structlog
+
+from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
+from lanloom.node.ports import Connection, NetworkManager
+from lanloom.vlan.rules.activation import Action, actions
+from lanloom.vlan.rules.desired import Interface
+
+log = structlog.get_logger(__name__)
+
+PATIENCE_SECONDS = 3.0
+"""How long NetworkManager may leave a profile inactive before it is told to activate it."""
+
+RETRY_SECONDS = 30.0
+"""How long to wait between two requests to activate a profile."""
+
+
+class Activator:
+    """One host's profiles."""
+
+    def __init__(self, manager: NetworkManager) -> None:
+        self._manager = manager
+        self._due: dict[str, float] = {}
+        self._failures: dict[str, str] = {}
+
+    async def settle(self, interfaces: tuple[Interface, ...]) -> Mapping[str, Connection] | None:
+        """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away."""
+        uuids = tuple(item.uuid for item in interfaces)
+        try:
+            connections = await self._manager.connections(uuids)
+            due = [action for action in actions(interfaces, connections) if self._is_due(action)]
+            for action in due:
+                await self._ask(action)
+            if due:
+                connections = await self._manager.connections(uuids)
+        except NetworkManagerMissing:
+            return None
+        self._remember(interfaces, connections)
+        return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
+
+    def _is_due(self, action: Action) -> bool:
+        """Reapplying an edit is always due; the rest first waits a little for NetworkManager to do it by itself."""
+        if action.verb == "reapply":
+            return True
+        now = asyncio.get_running_loop().time()
+        due = self._due.setdefault(action.interface.uuid, now + PATIENCE_SECONDS)
+        if now < due:
+            return False
+        self._due[action.interface.uuid] = now + RETRY_SECONDS
+        return True
+
+    async def _ask(self, action: Action) -> None:
+        item = action.interface
+        log.info("profile-request", verb=action.verb, file=item.file)
+        try:
+            match action.verb:
+                case "load":
+                    await self._manager.load((item.file,))
+                case "activate":
+                    await self._manager.activate(item.uuid)
+                case "reapply" | "restore":
+                    await self._reapply(item)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError as error:
+            log.warning("profile-request-refused", verb=action.verb, file=item.file, error=str(error))
+
+    async def _reapply(self, item: Interface) -> None:
+        try:
+            await self._manager.reapply(item.uuid)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError:
+            await self._manager.activate(item.uuid)
+
+    def _remember(self, interfaces: Iterable[Interface], connections: Mapping[str, Connection]) -> None:
+        """NetworkManager tries again at once after a failure: the reason must outlive that, or nobody ever sees it."""
+        active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
+        in_force = active - {action.interface.uuid for action in actions(interfaces, connections)}
+        self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
+        self._failures = {
+            key: reason for key, reason in self._failures.items() if key in connections.keys() - active
+        }
+        self._failures |= {key: item.reason for key, item in connections.items() if item.phase == "failed"}
+
+    def _with_failure(self, connection: Connection) -> Connection:
+        reason = self._failures.get(connection.uuid)
+        if reason is None or connection.phase not in ("activating", "inactive"):
+            return connection
+        return msgspec.structs.replace(connection, phase="failed", reason=reason)

@@ -1,0 +1,89 @@
+"""Writes a node's VlanStatuses: only what changed, and only the node's own."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from lanloom.api import names
+from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
+from lanloom.api.meta import Condition, Key
+from lanloom.kube.errors import AlreadyExists, NotFound
+from lanloom.kube.informer import Informer
+from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.ports import Client
+from lanloom.vlan.rules.names import node_label, vlan_status_name
+
+
+class Reporter:
+    """The reports of `node`. `informer` follows them; where its watch is behind, the server's last answers count."""
+
+    def __init__(self, client: Client, node: str, informer: Informer[VlanStatus]) -> None:
+        self._client = client
+        self._node = node
+        self._informer = informer
+        self._answers: dict[str, VlanStatus] = {}
+
+    def conditions(self, cluster_network: str) -> tuple[Condition, ...]:
+        """The conditions reported last of a cluster network."""
+        previous = self._previous(self._name(cluster_network))
+        return previous.status.conditions if previous is not None else ()
+
+    async def publish(self, statuses: Mapping[str, VlStatus]) -> None:
+        """Makes these, by cluster network, all that the node reports."""
+        for cluster_network, status in statuses.items():
+            await self._write(cluster_network, status)
+        current = {self._name(cluster_network) for cluster_network in statuses}
+        for report in self._informer.store.items():
+            if report.metadata.name not in current:
+                await self._delete(report)
+
+    def forget(self, report: VlanStatus) -> None:
+        """The report was deleted."""
+        self._answers.pop(report.metadata.name, None)
+
+    def _name(self, cluster_network: str) -> str:
+        return vlan_status_name(cluster_network, self._node)
+
+    def _previous(self, name: str) -> VlanStatus | None:
+        stored = self._informer.store.get(Key("", name))
+        answer = self._answers.get(name)
+        if stored is None or (answer is not None and _version(answer) > _version(stored)):
+            return answer
+        return stored
+
+    async def _write(self, cluster_network: str, status: VlStatus) -> None:
+        name = self._name(cluster_network)
+        previous = self._previous(name)
+        if previous is not None and previous.status == status:
+            return
+        if previous is None:
+            previous = await self._create(name, cluster_network)
+        try:
+            await self._patch(previous, status)
+        except NotFound:  # deleted, and the watch has not brought that yet
+            await self._patch(await self._create(name, cluster_network), status)
+
+    async def _patch(self, previous: VlanStatus, status: VlStatus) -> None:
+        name = previous.metadata.name
+        patch = merge_diff(msgspec.to_builtins(previous.status), msgspec.to_builtins(status))
+        self._answers[name] = await self._client.patch(
+            VLAN_STATUSES, name, {"status": patch}, subresource="status"
+        )
+
+    async def _create(self, name: str, cluster_network: str) -> VlanStatus:
+        labels = {names.NODE_LABEL: node_label(self._node), names.CLUSTER_NETWORK_LABEL: cluster_network}
+        try:
+            return await self._client.create(VLAN_STATUSES, {"metadata": {"name": name, "labels": labels}})
+        except AlreadyExists:
+            return await self._client.get(VLAN_STATUSES, name)
+
+    async def _delete(self, report: VlanStatus) -> None:
+        self.forget(report)
+        try:
+            await self._client.delete(VLAN_STATUSES, report.metadata.name, uid=report.metadata.uid)
+        except NotFound:
+            return
+
+
+def _version(report: VlanStatus) -> int:
+    return int(report.metadata.resource_version or 0)
