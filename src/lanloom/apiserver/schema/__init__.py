@@ -6,11 +6,13 @@ schema doesn't know, fills in defaults and validates, in that order. Every step 
 that it is given.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.schema.defaults import compile_defaults, drop_nulls
+from lanloom.apiserver.schema.embedded import embedded_errors
 from lanloom.apiserver.schema.listtypes import list_errors
 from lanloom.apiserver.schema.pruning import prune
 from lanloom.apiserver.schema.structural import check_structural
@@ -24,6 +26,7 @@ class CompiledSchema:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
+        self._text = json.dumps(schema)
         self._validate = compile_validation(schema)
         self._fill_in = compile_defaults(schema)
 
@@ -43,4 +46,8 @@ class CompiledSchema:
         """The rules that the object breaks, in the order of the schema."""
         found: list[FieldError] = []
         self._validate(obj, "", found)
-        return [*found, *list_errors(obj, self._schema, "")]
+        if "x-kubernetes-embedded-resource" in self._text:
+            found += embedded_errors(obj, self._schema, "")
+        if "x-kubernetes-list-type" in self._text:
+            found += list_errors(obj, self._schema, "")
+        return found

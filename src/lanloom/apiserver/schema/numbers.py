@@ -23,11 +23,11 @@ def check_number(schema: Schema) -> Check:
             return
         if factor and not (value / factor).is_integer():
             shown = _as(value, factor)
-            found.append(invalid(path, shown, f"{path} in body should be a multiple of {_go_number(shown)}"))
+            found.append(invalid(path, value, f"{path} in body should be a multiple of {_go_number(shown)}"))
         for bound, exclusive, is_maximum in bounds:
             if _exceeds(value, bound, exclusive, is_maximum):
                 shown = _as(value, bound)
-                found.append(invalid(path, shown, f"{path} in body {_wording(shown, exclusive, is_maximum)}"))
+                found.append(invalid(path, value, f"{path} in body {_wording(shown, exclusive, is_maximum)}"))
 
     return check
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from lanloom.apiserver.schema.embedded import META_FIELDS
+
 Schema = Mapping[str, Any]
 
 _TYPE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
@@ -19,6 +21,8 @@ def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
 def _prune(value: Any, schema: Schema, path: str, removed: list[str]) -> None:
     if isinstance(value, dict):
         is_resource = bool(schema.get("x-kubernetes-embedded-resource"))
+        if is_resource and isinstance(value.get("metadata"), dict):
+            _prune_metadata(value["metadata"], f"{path}.metadata", removed)
         _prune_object(value, schema, path, removed, is_resource=is_resource)
     elif isinstance(value, list):
         items = schema.get("items", _NOTHING)
@@ -45,3 +49,9 @@ def _prune_object(
         elif not keep_unknown:
             del value[key]
             removed.append(below)
+
+
+def _prune_metadata(metadata: dict[str, Any], path: str, removed: list[str]) -> None:
+    for key in metadata.keys() - META_FIELDS:
+        del metadata[key]
+        removed.append(f"{path}.{key}")

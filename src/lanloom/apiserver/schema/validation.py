@@ -153,7 +153,7 @@ def _text(schema: Schema) -> Check:
 
     def check(value: Any, path: str, found: list[FieldError]) -> None:
         if isinstance(value, str) and (what := problem(value)):
-            found.append(invalid(path, "", f"{path} in body {what}"))
+            found.append(invalid(path, value, f"{path} in body {what}"))
 
     return check
 
@@ -186,11 +186,11 @@ def _array(schema: Schema) -> Check:
         if not isinstance(value, list):
             return
         for index, each in enumerate(value):
-            item(each, f"{path}.{index}", found)
+            item(each, f"{path}[{index}]", found)
         if fewest is not None and len(value) < fewest:
-            found.append(invalid(path, "", f"{path} in body should have at least {fewest} items"))
+            found.append(invalid(path, len(value), f"{path} in body should have at least {fewest} items"))
         if most is not None and len(value) > most:
-            found.append(invalid(path, "", f"{path} in body should have at most {most} items"))
+            found.append(invalid(path, len(value), f"{path} in body should have at most {most} items"))
         if unique and len({json.dumps(each, sort_keys=True) for each in value}) < len(value):
             found.append(invalid(path, "", f"{path} in body shouldn't contain duplicates"))
 
