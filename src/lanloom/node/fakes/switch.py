@@ -52,7 +52,9 @@ class FakeSwitch:
         self._planted.setdefault(vid, set()).add(address)
 
     def in_use(self, vid: int, address: str, *, besides: Station) -> bool:
-        """Whether a station other than `besides` answers for `address` on this VLAN."""
+        """Whether a station other than `besides`, or a DHCP server, answers for `address` on this VLAN."""
+        if vid in self._dhcp and address == str(next(self._dhcp[vid].hosts())):
+            return True
         others = (station for station in self._stations if station is not besides)
         return address in self._planted.get(vid, ()) or any(
             address in other.addresses_on(vid) for other in others

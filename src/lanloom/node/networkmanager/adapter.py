@@ -7,13 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.networkmanager.bus import DBUS, NM, Bus, open_bus
+from lanloom.node.networkmanager.bus import DBUS, NM, OBJECTS, ROOT, SETTINGS, Bus, open_bus
 from lanloom.node.networkmanager.memory import Failures
 from lanloom.node.networkmanager.objects import Objects, Profile, connection
 from lanloom.node.ports import Connection
 
-ROOT = "/org/freedesktop/NetworkManager"
-SETTINGS = f"{ROOT}/Settings"
 SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
 UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax and that it has mode 0600"
 
@@ -63,7 +61,7 @@ class DBusNetworkManager:
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
         """As the port says: one call for all objects, two for each profile."""
         bus = await self._connected()
-        objects = Objects(await bus.call("/org/freedesktop", f"{DBUS}.ObjectManager", "GetManagedObjects"))
+        objects = Objects(await bus.call(OBJECTS, f"{DBUS}.ObjectManager", "GetManagedObjects"))
         profiles = await asyncio.gather(*(self._profile(bus, uuid, objects) for uuid in uuids))
         known = [profile for profile in profiles if profile is not None]
         self._failures.note_names(
@@ -92,7 +90,7 @@ class DBusNetworkManager:
     async def reapply(self, uuid: str) -> None:
         """As the port says."""
         bus = await self._connected()
-        objects = Objects(await bus.call("/org/freedesktop", f"{DBUS}.ObjectManager", "GetManagedObjects"))
+        objects = Objects(await bus.call(OBJECTS, f"{DBUS}.ObjectManager", "GetManagedObjects"))
         device = objects.device_of(uuid)
         if not device:
             raise NetworkManagerError(

@@ -17,6 +17,12 @@ from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 
 NM = "org.freedesktop.NetworkManager"
 DBUS = "org.freedesktop.DBus"
+ROOT = "/org/freedesktop/NetworkManager"
+SETTINGS = f"{ROOT}/Settings"
+OBJECTS = "/org/freedesktop"
+FIXED_OBJECTS = frozenset({ROOT, SETTINGS, OBJECTS})
+"""What is always there, except while NetworkManager starts and has its name on the bus already."""
+
 PATIENCE = 25.0
 """Seconds until an unanswered call is an error; the default of other D-Bus clients."""
 
@@ -24,6 +30,7 @@ Heard = Callable[[str, str, list[Any]], None]
 """Gets path, member and body of a signal."""
 
 _GONE = frozenset({f"{DBUS}.Error.ServiceUnknown", f"{DBUS}.Error.NameHasNoOwner", f"{DBUS}.Error.NoReply"})
+_UNKNOWN = frozenset({f"{DBUS}.Error.UnknownMethod", f"{DBUS}.Error.UnknownObject"})
 _MATCHES = (
     f"type='signal',sender='{NM}'",
     f"type='signal',sender='{DBUS}',member='NameOwnerChanged',arg0='{NM}'",
@@ -71,7 +78,7 @@ class Bus:
             ) from error
         except (OSError, EOFError, DBusFastError) as error:
             raise NetworkManagerMissing(f"the D-Bus connection broke: {error}; is dbus running?") from error
-        return _value(reply, member)
+        return _value(reply, path, member)
 
     async def property(self, path: str, interface: str, name: str) -> Any:
         """A property."""
@@ -92,7 +99,7 @@ class Bus:
             self._heard(message.path or "", message.member or "", unpack_variants(message.body))
 
 
-def _value(reply: Message | None, member: str) -> Any:
+def _value(reply: Message | None, path: str, member: str) -> Any:
     if reply is None or reply.message_type is not MessageType.ERROR:
         return unpack_variants(reply.body[0]) if reply is not None and reply.body else None
     text = str(reply.body[0]) if reply.body else str(reply.error_name)
@@ -100,6 +107,8 @@ def _value(reply: Message | None, member: str) -> Any:
         raise NetworkManagerMissing(
             f"NetworkManager is not running ({text}); start it with `systemctl start NetworkManager`"
         )
+    if reply.error_name in _UNKNOWN and path in FIXED_OBJECTS:
+        raise NetworkManagerMissing("NetworkManager is still starting; try again in a second")
     raise NetworkManagerError(f"NetworkManager refused {member}: {text}")
 
 

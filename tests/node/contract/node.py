@@ -1,0 +1,126 @@
+"""A node on which the contract is tested: its ports, and what operators and accidents do to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from lanloom.node.fakes import FakeHost
+from lanloom.node.ports import Connection, Host, Link
+from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, SetMaster
+from lanloom.node.vlanids import vlan_ids
+from tests.node.contract.profile import uuid
+
+DHCP_VLAN = 2012
+"""The VLAN of the switch on which 192.168.12.1 is in use, by a server that gives out 192.168.12.0/24."""
+
+PATIENCE = 60.0
+"""Seconds, real or virtual, until a condition that does not become true is a failure."""
+
+
+class Node(Protocol):
+    """A node with the NICs eth1 and eth2, of which eth1 is plugged into the switch, and nothing on it."""
+
+    host: Host
+
+    def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Puts a file into the profile directory."""
+
+    def remove_file(self, name: str) -> None:
+        """Removes a file from the profile directory."""
+
+    def plant_bridge(self, name: str) -> None:
+        """Makes a bridge without Lanloom's mark, with the port eth2, up."""
+
+    def plant_vlan(self, parent: str, vid: int) -> None:
+        """Makes a VLAN link `PARENT.VID` by hand."""
+
+    def delete_link(self, name: str) -> None:
+        """Deletes a link by hand."""
+
+    def flush(self, device: str) -> None:
+        """Removes the addresses of a device by hand."""
+
+    async def stop_network_manager(self) -> None:
+        """Ends NetworkManager."""
+
+    async def start_network_manager(self) -> None:
+        """Starts NetworkManager."""
+
+
+class FakeNode:
+    """A node in memory."""
+
+    def __init__(self, fake: FakeHost) -> None:
+        self._fake = fake
+        self.host = fake.host
+
+    def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        self._fake.plant_file(name, content, mode)
+
+    def remove_file(self, name: str) -> None:
+        self._fake.remove_file(name)
+
+    def plant_bridge(self, name: str) -> None:
+        bridge = Link(name=name, index=0, kind="bridge", up=True, vlan_filtering=True, self_vlans=((1, 1),))
+        self._fake.plant_link(bridge)
+        self._fake.kernel.change("eth2", master=name, vlans=((1, 1),))
+
+    def plant_vlan(self, parent: str, vid: int) -> None:
+        link = Link(name=f"{parent}.{vid}", index=0, kind="vlan", up=True, parent=parent, vlan_id=vid)
+        self._fake.plant_link(link)
+
+    def delete_link(self, name: str) -> None:
+        self._fake.delete_link(name)
+
+    def flush(self, device: str) -> None:
+        self._fake.flush(device)
+
+    async def stop_network_manager(self) -> None:
+        self._fake.daemon.stop()
+
+    async def start_network_manager(self) -> None:
+        self._fake.daemon.start()
+
+
+def uplink(*vids: int) -> tuple[LinkStep, ...]:
+    """The steps to a bridge c-br on a bond c-bo of eth1, both with these VLAN ids."""
+    steps: tuple[LinkStep, ...] = (
+        EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=1500),
+        SetMaster(link="eth1", master="c-bo"),
+        EnsureBridge(name="c-br", mtu=1500),
+        SetMaster(link="c-bo", master="c-br"),
+    )
+    if not vids:
+        return steps
+    ids = vlan_ids(vids)
+    return (*steps, AddVlans(link="c-bo", ids=ids), AddVlans(link="c-br", ids=ids, self_=True))
+
+
+async def connection(node: Node, number: int = 1) -> Connection:
+    """What NetworkManager knows of the test's profile."""
+    return (await node.host.network_manager.connections((uuid(number),)))[uuid(number)]
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until the condition is true."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not await condition():
+        assert asyncio.get_running_loop().time() < deadline, "the condition did not become true"
+        await asyncio.sleep(0.1)
+
+
+async def until_phase(node: Node, phase: str, number: int = 1) -> Connection:
+    """The connection, when it has come to this phase."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while (found := await connection(node, number)).phase != phase:
+        assert asyncio.get_running_loop().time() < deadline, f"it did not become {phase}: {found}"
+        await asyncio.sleep(0.1)
+    return found
+
+
+async def stays(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) -> None:
+    """Fails if the condition is false at any look within `seconds`: what must not happen by itself did happen."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < deadline:
+        assert await condition(), "it changed by itself"
+        await asyncio.sleep(0.1)

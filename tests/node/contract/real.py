@@ -1,0 +1,238 @@
+"""A real node on the kernel that the tests run on: a network namespace with NetworkManager, on a switch with DHCP.
+
+Only for use inside `tests.kernel`, where root may do all this and everything goes away with the kernel's namespaces.
+"""
+
+import asyncio
+import os
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from lanloom.node.errors import NetworkManagerMissing
+from lanloom.node.namespaces import Entering, namespace
+from lanloom.node.netlink import NetlinkLinks
+from lanloom.node.networkmanager import DBusNetworkManager
+from lanloom.node.ports import Host
+from lanloom.node.profiles import ProfileDirectory
+from tests.node.contract.bed import Scenario
+
+CONFIGURATION = """\
+[main]
+plugins=keyfile
+dns=none
+rc-manager=unmanaged
+no-auto-default=*
+[keyfile]
+unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:lo
+"""
+
+# A read-only /sys tells NetworkManager that there is no udev to wait for; else it never manages a link that it finds.
+PREPARE = """\
+mount --make-rprivate /
+mount -t tmpfs t /etc/NetworkManager
+mount -t tmpfs t /run
+mount -t tmpfs t /var/lib/NetworkManager
+umount -l /sys
+mount -t sysfs -o ro s /sys
+mkdir -p /run/dbus
+mkdir -m 700 /etc/NetworkManager/system-connections
+printf '%s' "$CONFIGURATION" >/etc/NetworkManager/NetworkManager.conf
+dbus-daemon --system --fork --nopidfile
+echo ready
+exec sleep infinity
+"""
+
+SWITCH = """\
+link add switch up type bridge vlan_filtering 1
+link add port up master switch type veth peer name eth1 netns node
+link add link switch name dhcp type vlan id 2012
+address add 192.168.12.1/24 dev dhcp
+link set dhcp up
+"""
+SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
+NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type dummy\n"
+KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "bonding_masters"})
+
+
+def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:
+    """Runs `ip ARGUMENTS` in a namespace."""
+    subprocess.run([program, "-n", where, *arguments.split()], check=True)
+
+
+def batch(program: str, where: str, text: str) -> None:
+    """Runs lines of `ip` or `bridge` in a namespace."""
+    subprocess.run([program, "-n", where, "-batch", "-"], input=text, text=True, check=True)
+
+
+class Machine:
+    """The switch and the node, with their programs; made once, cleaned between tests."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._network_manager: subprocess.Popen[bytes] | None = None
+        self.log = Path("/tmp/networkmanager.log")
+
+    def __enter__(self) -> "Machine":
+        with ExitStack() as stack:
+            stack.enter_context(namespace("switch"))
+            stack.enter_context(namespace("node"))
+            batch("ip", "switch", SWITCH)
+            batch("bridge", "switch", SWITCH_VLANS)
+            batch("ip", "node", NODE)
+            stack.enter_context(self._program(self._dnsmasq()))
+            self._holder = stack.enter_context(self._program(self._node_root()))
+            assert self._holder.stdout is not None
+            assert self._holder.stdout.readline() == b"ready\n"
+            stack.callback(self.stop_network_manager)
+            self.start_network_manager()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @staticmethod
+    def _program(process: subprocess.Popen[bytes]) -> "_Ending":
+        return _Ending(process)
+
+    def _dnsmasq(self) -> subprocess.Popen[bytes]:
+        words = "dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --no-ping"
+        words += " --log-facility=/dev/null"
+        words += " --bind-interfaces --dhcp-authoritative --interface=dhcp --pid-file= --dhcp-leasefile=/tmp/leases"
+        words += " --dhcp-range=192.168.12.100,192.168.12.200,1h"
+        return subprocess.Popen(["ip", "netns", "exec", "switch", *words.split()])
+
+    def _node_root(self) -> subprocess.Popen[bytes]:
+        words = ["ip", "netns", "exec", "node", "unshare", "--mount", "/bin/sh", "-euc", PREPARE]
+        environment = {**os.environ, "CONFIGURATION": CONFIGURATION}
+        return subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
+
+    def inside(self, path: str) -> Path:
+        """A path of the node's own file system."""
+        return Path(f"/proc/{self._holder.pid}/root{path}")
+
+    @property
+    def bus(self) -> str:
+        """The address of the node's D-Bus."""
+        return f"unix:path={self.inside('/run/dbus/system_bus_socket')}"
+
+    def start_network_manager(self) -> None:
+        """Starts it; it answers a little later."""
+        enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net"]
+        with self.log.open("ab") as log:
+            words = [*enter, "NetworkManager", "--debug"]
+            self._network_manager = subprocess.Popen(words, stdout=log, stderr=log)
+
+    def stop_network_manager(self) -> None:
+        """Ends it if it runs."""
+        if self._network_manager is not None:
+            self._network_manager.terminate()
+            self._network_manager.wait()
+            self._network_manager = None
+
+    @property
+    def network_manager_runs(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._network_manager is not None
+
+
+class _Ending:
+    """Ends a program when its context ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def __enter__(self) -> subprocess.Popen[bytes]:
+        return self._process
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+class RealNode:
+    """The node for one test."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._directory = machine.inside("/etc/NetworkManager/system-connections")
+        self.network_manager = DBusNetworkManager(machine.bus)
+        links = NetlinkLinks(Entering(Path("/run/netns/node")))
+        self.host = Host("node", links, ProfileDirectory(self._directory), self.network_manager)
+
+    async def prepare(self) -> None:
+        """Begins with nothing: no profile, no link but the NICs."""
+        if not self._machine.network_manager_runs:
+            self._machine.start_network_manager()
+        await self._answers()
+        names = tuple(path.name for path in self._directory.iterdir())
+        for name in names:
+            self.remove_file(name)
+        await self.network_manager.load(names)
+        state = await self.host.links.dump()
+        for link in sorted(state.links.values(), key=lambda link: link.kind != "vlan"):
+            if link.name not in KEPT_LINKS and link.name in (await self.host.links.dump()).links:
+                self.delete_link(link.name)
+        ip("link set eth1 up mtu 1500")
+        ip("link set eth2 nomaster")
+
+    async def _answers(self) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                await self.network_manager.version()
+                return
+            except NetworkManagerMissing as error:
+                assert time.monotonic() < deadline, f"{error}\n{self._machine.log.read_text()}"
+                await asyncio.sleep(0.1)
+
+    def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        path = self._directory / name
+        path.write_bytes(content)
+        path.chmod(mode)
+
+    def remove_file(self, name: str) -> None:
+        (self._directory / name).unlink()
+
+    def plant_bridge(self, name: str) -> None:
+        batch(
+            "ip", "node", f"link add {name} up type bridge vlan_filtering 1\nlink set eth2 master {name} up\n"
+        )
+
+    def plant_vlan(self, parent: str, vid: int) -> None:
+        batch("ip", "node", f"link add link {parent} name {parent}.{vid} up type vlan id {vid}\n")
+
+    def delete_link(self, name: str) -> None:
+        ip(f"link delete {name}")
+
+    def flush(self, device: str) -> None:
+        ip(f"address flush dev {device}")
+
+    async def stop_network_manager(self) -> None:
+        self._machine.stop_network_manager()
+
+    async def start_network_manager(self) -> None:
+        self._machine.start_network_manager()
+        await self._answers()
+
+
+class RealBed:
+    """The node of a machine, in real time."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def run(self, scenario: Scenario) -> None:
+        """Runs a scenario to its end."""
+
+        async def main() -> None:
+            node = RealNode(self._machine)
+            async with node.network_manager:
+                await node.prepare()
+                await scenario(node)
+
+        asyncio.run(main())

@@ -1,0 +1,230 @@
+"""The contract of the port Links."""
+
+import pytest
+
+from lanloom.node.errors import LinkError, LinkMissing, NotOurs
+from lanloom.node.ports import Link
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from tests.node.contract.bed import on_node
+from tests.node.contract.node import Node, uplink
+
+
+async def links(node: Node) -> dict[str, Link]:
+    """The links of the node."""
+    return dict((await node.host.links.dump()).links)
+
+
+@on_node
+async def test_bridge(node: Node) -> None:
+    """A bridge is made VLAN-filtering, up, with Lanloom's mark, and carries id 1 as the kernel gives it."""
+    await node.host.links.apply((EnsureBridge(name="c-br", mtu=1400),))
+    bridge = (await links(node))["c-br"]
+    assert (bridge.kind, bridge.up, bridge.ours, bridge.mtu) == ("bridge", True, True, 1400)
+    assert (bridge.vlan_filtering, bridge.self_vlans) == (True, ((1, 1),))
+
+
+@on_node
+async def test_bond(node: Node) -> None:
+    """A bond is made with its mode and miimon, up, with Lanloom's mark."""
+    await node.host.links.apply((EnsureBond(name="c-bo", mode="802.3ad", miimon=50, mtu=1500),))
+    bond = (await links(node))["c-bo"]
+    assert (bond.kind, bond.up, bond.ours) == ("bond", True, True)
+    assert (bond.bond_mode, bond.bond_miimon) == ("802.3ad", 50)
+
+
+@on_node
+async def test_uplink(node: Node) -> None:
+    """A NIC becomes the slave of a bond, and the bond the port of a bridge with the default id."""
+    await node.host.links.apply(uplink())
+    found = await links(node)
+    assert (found["eth1"].master, found["c-bo"].master) == ("c-bo", "c-br")
+    assert found["c-bo"].vlans == ((1, 1),)
+    assert found["eth1"].up
+
+
+@on_node
+async def test_steps_are_idempotent(node: Node) -> None:
+    """Applying the same steps again changes nothing and is no error."""
+    await node.host.links.apply(uplink(2012))
+    before = await links(node)
+    await node.host.links.apply(uplink(2012))
+    after = await links(node)
+    assert [(link.name, link.index, link.master, link.vlans, link.self_vlans) for link in after.values()] == [
+        (link.name, link.index, link.master, link.vlans, link.self_vlans) for link in before.values()
+    ]
+
+
+@on_node
+async def test_vlan_ranges(node: Node) -> None:
+    """Two hundred ids on port and bridge are seen as one range beside the others."""
+    ids = tuple(range(2000, 2200))
+    await node.host.links.apply(uplink(7, *ids))
+    found = await links(node)
+    expected = ((1, 1), (7, 7), (2000, 2199))
+    assert (found["c-bo"].vlans, found["c-br"].self_vlans) == (expected, expected)
+
+
+@on_node
+async def test_vlan_removal(node: Node) -> None:
+    """Removing ids leaves the others; ids that are not there, and a port that is not there, are no error."""
+    removal: tuple[LinkStep, ...] = (
+        RemoveVlans(link="c-bo", ids=((2010, 2012), (3000, 3005))),
+        RemoveVlans(link="nothing", ids=((2012, 2012),)),
+    )
+    await node.host.links.apply((*uplink(2012, 2013), *removal))
+    found = await links(node)
+    assert (found["c-bo"].vlans, found["c-br"].self_vlans) == (((1, 1), (2013, 2013)), ((1, 1), (2012, 2013)))
+
+
+@pytest.mark.parametrize("ids", [((1, 5),), ((4090, 4095),), ((0, 0),)])
+@on_node
+async def test_reserved_ids(node: Node, ids: tuple[tuple[int, int], ...]) -> None:
+    """Id 1 is the bridge's own, and ids outside 1 to 4094 do not exist: steps with them are refused."""
+    await node.host.links.apply(uplink())
+    for step in (AddVlans(link="c-bo", ids=ids), RemoveVlans(link="c-bo", ids=ids)):
+        with pytest.raises(LinkError, match="2 to 4094"):
+            await node.host.links.apply((step,))
+    assert (await links(node))["c-bo"].vlans == ((1, 1),)
+
+
+@on_node
+async def test_unowned_links(node: Node) -> None:
+    """A link without the mark is not deleted, not taken over, gets no ports, no ids and loses none."""
+    node.plant_bridge("x-br")
+    await node.host.links.apply((EnsureBridge(name="c-br", mtu=1500),))
+    before = await links(node)
+    steps: tuple[LinkStep, ...] = (
+        DeleteLink(name="x-br"),
+        DeleteLink(name="eth1"),
+        EnsureBridge(name="x-br", mtu=1500),
+        EnsureBond(name="eth1", mode="active-backup", mtu=1500),
+        SetMaster(link="eth1", master="x-br"),
+        SetMaster(link="eth2", master="c-br"),
+        SetMaster(link="eth2", master=""),
+        SetMtu(link="x-br", mtu=1400),
+        SetUp(link="x-br"),
+        AddVlans(link="eth2", ids=((9, 9),)),
+        RemoveVlans(link="x-br", ids=((9, 9),), self_=True),
+    )
+    for step in steps:
+        with pytest.raises(NotOurs, match="Lanloom did not make"):
+            await node.host.links.apply((step,))
+    assert await links(node) == before
+
+
+@on_node
+async def test_management_bridge(node: Node) -> None:
+    """The installer's bridge mgmt-br and its port carry VLAN ids for Lanloom, although it did not make them."""
+    node.plant_bridge("mgmt-br")
+    ids = ((2014, 2014),)
+    await node.host.links.apply(
+        (AddVlans(link="mgmt-br", ids=ids, self_=True), AddVlans(link="eth2", ids=ids))
+    )
+    found = await links(node)
+    assert (found["mgmt-br"].self_vlans, found["eth2"].vlans) == (((1, 1), *ids), ((1, 1), *ids))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        SetMaster(link="eth7", master=""),
+        SetMaster(link="eth1", master="none-br"),
+        SetMtu(link="eth7", mtu=1500),
+        SetUp(link="eth7"),
+        AddVlans(link="eth7", ids=((2, 2),)),
+    ],
+)
+@on_node
+async def test_missing_link(node: Node, step: LinkStep) -> None:
+    """A step on a link that is not there names the link and says what to check."""
+    with pytest.raises(LinkMissing, match=r"no link (eth7|none-br) on this host; check"):
+        await node.host.links.apply((step,))
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (EnsureBridge(name="sixteen-chars-br", mtu=1500), "at most 15 characters"),
+        (
+            EnsureBond(name="c-bo", mode="fastest", mtu=1500),
+            "'fastest' is not a mode of a bond; it is one of",
+        ),
+        (AddVlans(link="eth1", ids=((2, 2),)), "not a port of a bridge"),
+        (AddVlans(link="eth1", ids=((2, 2),), self_=True), "not a bridge"),
+    ],
+)
+@on_node
+async def test_impossible_step(node: Node, step: LinkStep, message: str) -> None:
+    """A step that can't be says why."""
+    with pytest.raises(LinkError, match=message):
+        await node.host.links.apply((step,))
+
+
+@on_node
+async def test_bond_mode(node: Node) -> None:
+    """A bond's mode changes in place: it keeps its NIC, its bridge and its VLAN ids."""
+    await node.host.links.apply(uplink(2012))
+    index = (await links(node))["c-bo"].index
+    await node.host.links.apply((EnsureBond(name="c-bo", mode="balance-xor", miimon=200, mtu=1500),))
+    found = await links(node)
+    bond = found["c-bo"]
+    assert (bond.index, bond.bond_mode, bond.bond_miimon, bond.up) == (index, "balance-xor", 200, True)
+    assert (bond.master, bond.vlans, found["eth1"].master) == ("c-br", ((1, 1), (2012, 2012)), "c-bo")
+
+
+@on_node
+async def test_mtu_of_slaves(node: Node) -> None:
+    """A bond's MTU becomes that of its NICs, whichever comes first."""
+    await node.host.links.apply(
+        (
+            EnsureBond(name="c-bo", mode="active-backup", mtu=1400),
+            SetMaster(link="eth1", master="c-bo"),
+        )
+    )
+    assert (await links(node))["eth1"].mtu == 1400
+    await node.host.links.apply((SetMtu(link="c-bo", mtu=1300),))
+    assert (await links(node))["eth1"].mtu == 1300
+
+
+@on_node
+async def test_deletion(node: Node) -> None:
+    """A deleted bridge and bond release what was under them; deleting them again is no error."""
+    deletion: tuple[LinkStep, ...] = (DeleteLink(name="c-br"), DeleteLink(name="c-bo"))
+    await node.host.links.apply((*uplink(2012), *deletion))
+    await node.host.links.apply(deletion)
+    found = await links(node)
+    assert set(found) & {"c-br", "c-bo"} == set()
+    assert (found["eth1"].master, found["eth1"].up) == ("", False)
+
+
+@on_node
+async def test_release(node: Node) -> None:
+    """An empty master releases a port, which loses its ids, and a NIC that has none may be released again."""
+    await node.host.links.apply((*uplink(2012), SetMaster(link="c-bo", master="")))
+    await node.host.links.apply((SetMaster(link="c-bo", master=""),))
+    bond = (await links(node))["c-bo"]
+    assert (bond.master, bond.vlans) == ("", ())
+
+
+@on_node
+async def test_first_failure_ends(node: Node) -> None:
+    """The first step that fails raises, what came before it stays and the rest is not tried."""
+    with pytest.raises(LinkMissing):
+        await node.host.links.apply(
+            (
+                EnsureBridge(name="a-br", mtu=1500),
+                SetUp(link="missing"),
+                EnsureBridge(name="b-br", mtu=1500),
+            )
+        )
+    assert {"a-br", "b-br"} & set(await links(node)) == {"a-br"}

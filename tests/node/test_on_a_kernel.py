@@ -1,0 +1,17 @@
+"""The contract on a real kernel and a real NetworkManager, and what only they can show."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kernel import run_inside
+
+
+@pytest.mark.lab
+def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """The adapters keep the contract on a real kernel with a real NetworkManager."""
+    cases = run_inside(tmp_path, "tests/node/contract", "tests/node/kernel")
+    assert len(cases) > 50
+    for case in cases:
+        with subtests.test(case.name):
+            case.check()
