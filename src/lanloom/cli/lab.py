@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lanloom.cli.labdemo import command as demo
+
 if TYPE_CHECKING:
     from lanloom.lab.layout import Layout
 
@@ -206,6 +208,9 @@ _node_command("stop", "Power a node off, as if its plug were pulled; its files s
 _node_command("start", "Power a stopped node on.")
 _node_command("reboot", "Power a node off and on.")
 _node_command("remove", "Remove a node, its files and its Node object.")
+
+
+command.add_command(demo)
 
 
 async def _show(layout: "Layout", *, as_json: bool = False) -> bool:

@@ -82,7 +82,30 @@ async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
                 return exit_status
             case protocol.Failed():
                 raise as_error(message)
-    raise PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
+    raise gone(node)
+
+
+async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
+    """Runs a program on a node without input; its exit status, and what it printed. Raises LabError."""
+    channel = await connect(layout)
+    await channel.send(protocol.Exec(node, command))
+    await channel.send(protocol.Input(b""))
+    printed = b""
+    while message := await channel.receive():
+        match message:
+            case protocol.Output(_, data):
+                printed += data
+            case protocol.Exited(exit_status):
+                await channel.close()
+                return exit_status, printed.decode(errors="replace")
+            case protocol.Failed():
+                raise as_error(message)
+    raise gone(node)
+
+
+def gone(node: str) -> PartFailed:
+    """The error for a node that ended while a program ran on it."""
+    return PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
 
 
 def _send_input(channel: Channel, loop: asyncio.AbstractEventLoop) -> None:

@@ -9,7 +9,8 @@
     ├── NotRunning      no lab runs in this state directory
     ├── AlreadyRunning  one does
     ├── Refused         the lab can't do that with this node
-    └── PartFailed      a part of the lab died or did not start
+    ├── PartFailed      a part of the lab died or did not start
+    └── DemoFailed      the demo did not see what it should have
 
 A message says what is wrong and ends with what to do.
 """
@@ -53,3 +54,7 @@ class Refused(LabError):
 
 class PartFailed(LabError):
     """A part of the lab died or did not start; the message holds the end of its log."""
+
+
+class DemoFailed(LabError):
+    """The demo did not see what it should have; the message says what, and what the cluster says about it."""

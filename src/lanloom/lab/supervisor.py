@@ -109,7 +109,9 @@ class Supervisor:
             "--kubeconfig",
             layout.kubeconfig,
         ]
-        words += ["--tokens", layout.tokens, "--socket-fd", self._settings.api_fd]
+        # The same port in both network namespaces: one kubeconfig serves the host and the supervisor.
+        words += ["--socket-fd", self._settings.api_fd, "--port", self._settings.record.port]
+        words += ["--tokens", layout.tokens]
         words += ["--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
         log = layout.logs / "serve.log"
         return await Part.start("the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd])

@@ -1,0 +1,85 @@
+"""How `lanloom lab demo` starts, looks and ends."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lanloom.app.overview import Row
+    from lanloom.lab.kernel import KernelWish
+    from lanloom.lab.layout import Layout
+
+WIDTH = 100
+"""Columns of the picture."""
+
+
+@click.command(name="demo")
+@click.option("--keep", is_flag=True, help="Leave the lab running at the end.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a picture of the table.",
+)
+@click.option(
+    "--kernel", type=click.Choice(["auto", "host", "uml"]), default="auto", help="As for `lanloom lab up`."
+)
+@click.pass_obj
+def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish") -> None:
+    """Show a VLAN network come up on three nodes, change, and go; exit status 1 if anything is not as it should be.
+
+    Starts a lab, creates two cluster networks and a VLAN network on each (DHCP and static), shows the addresses, pings
+    between nodes, changes DHCP to static, deletes everything and looks whether it is gone. Under two minutes.
+    """
+    from lanloom.cli.waiting import waiting
+    from lanloom.lab import client
+    from lanloom.lab.demo import run_demo
+    from lanloom.lab.start import Wishes, start
+
+    show = _Tables(svg)
+    with waiting("demo") as progress:
+        start(layout, Wishes(3, kernel), progress)
+        try:
+            asyncio.run(run_demo(layout, progress, show))
+        finally:
+            if not keep:
+                progress("ending the lab")
+                asyncio.run(client.down(layout, keep=False))
+    click.echo("The demo is done; everything was as it should be.")
+    if keep:
+        click.echo(_how_to_go_on(layout))
+
+
+class _Tables:
+    """Prints tables, and writes the first of them as a picture."""
+
+    def __init__(self, svg: Path | None) -> None:
+        self._svg = svg
+
+    def __call__(self, title: str, rows: tuple["Row", ...]) -> None:
+        from rich.console import Console
+
+        from lanloom.app.overview import table
+
+        Console(file=sys.stdout, highlight=False).print("", table(rows, title), "")
+        if self._svg is None:
+            return
+        with Path("/dev/null").open("w") as nowhere:
+            picture = Console(record=True, width=WIDTH, file=nowhere, highlight=False)
+            picture.print(table(rows))
+            picture.save_svg(str(self._svg), title=f"lanloom status: {title}")
+        self._svg = None
+
+
+def _how_to_go_on(layout: "Layout") -> str:
+    return f"""
+The lab is still running. For example:
+
+  export KUBECONFIG={layout.kubeconfig}
+  kubectl apply -f examples/cluster-1.yaml -f examples/vlan2012-dhcp.yaml
+  lanloom status
+  lanloom lab exec node1 -- ip -brief address
+  lanloom lab down"""
