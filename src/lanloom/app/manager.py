@@ -28,8 +28,9 @@ from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
-from lanloom.vlan.admission import MUTATED, VALIDATED, StoreWorld, VlanAdmission
+from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
 from lanloom.vlan.manager import VlanManager, vlan_informers
+from lanloom.vlan.worlds import StoreWorld
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +87,7 @@ class Manager:
             group.create_task(self._lead_in_turn(server))
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
-        app = webhook_app([VlanAdmission(StoreWorld(self._vlan))], self._synced.is_set)
+        app = webhook_app([VlanAdmission(self._client, StoreWorld(self._vlan))], self._synced.is_set)
         bundle = await self._bundle()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self._secrets.on_change(lambda _old, new: server.use(_bundle_of(new)) if new is not None else None)

@@ -8,7 +8,7 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ from lanloom.kube.memory import memory_file
 log = structlog.get_logger(__name__)
 
 API_VERSION = "admission.k8s.io/v1"
-Decide = Callable[[AdmissionRequest], Verdict]
+Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
 
 
 class Admission(Protocol):
@@ -38,7 +38,7 @@ class Admission(Protocol):
         """Defaults as a JSON patch."""
         ...
 
-    def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses."""
         ...
 
@@ -52,10 +52,10 @@ class _Review(Struct, frozen=True, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-def answer(body: bytes, decide: Decide) -> bytes:
+async def answer(body: bytes, decide: Decide) -> bytes:
     """The response to an AdmissionReview. Raises msgspec.DecodeError for a body that is none."""
     request = _DECODER.decode(body).request
-    verdict = decide(request)
+    verdict = await decide(request)
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
     if not verdict.allowed:
         response["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.message}
@@ -70,7 +70,7 @@ def answer(body: bytes, decide: Decide) -> bytes:
 def mutate_all(admissions: Sequence[Admission]) -> Decide:
     """The defaults of every feature, one after the other."""
 
-    def decide(request: AdmissionRequest) -> Verdict:
+    async def decide(request: AdmissionRequest) -> Verdict:
         return Verdict(
             patch=tuple(item for admission in admissions for item in admission.mutate(request).patch)
         )
@@ -81,8 +81,8 @@ def mutate_all(admissions: Sequence[Admission]) -> Decide:
 def validate_all(admissions: Sequence[Admission]) -> Decide:
     """The first refusal, else everybody's warnings."""
 
-    def decide(request: AdmissionRequest) -> Verdict:
-        verdicts = [admission.validate(request) for admission in admissions]
+    async def decide(request: AdmissionRequest) -> Verdict:
+        verdicts = [await admission.validate(request) for admission in admissions]
         refusal = next((verdict for verdict in verdicts if not verdict.allowed), None)
         return refusal or Verdict(warnings=tuple(text for verdict in verdicts for text in verdict.warnings))
 
@@ -97,7 +97,7 @@ def webhook_app(admissions: Sequence[Admission], ready: Callable[[], bool]) -> S
             if not ready():
                 return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
             try:
-                return Response(answer(await request.body(), decide), media_type="application/json")
+                return Response(await answer(await request.body(), decide), media_type="application/json")
             except msgspec.DecodeError as error:
                 return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
 

@@ -1,25 +1,22 @@
 """The webhooks' side of VLAN networks: turns admission requests into typed values and asks the rules."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
 from lanloom.api import names
 from lanloom.api.admission import AdmissionRequest, Raw, UserInfo, Verdict
-from lanloom.api.core import Node
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     VLAN_CONFIGS,
     VLAN_STATUSES,
-    ClusterNetwork,
-    VlanConfig,
-    VlanStatus,
 )
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
-from lanloom.vlan.manager import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.kube.ports import Client
 from lanloom.vlan.rules.admit_networks import check_nad, label_changes
 from lanloom.vlan.rules.admit_uplinks import (
     check_cluster_network,
@@ -28,6 +25,7 @@ from lanloom.vlan.rules.admit_uplinks import (
     check_vlan_status,
 )
 from lanloom.vlan.rules.refusal import Refused, World
+from lanloom.vlan.worlds import fresh_world
 
 T = TypeVar("T", bound=Object)
 
@@ -45,48 +43,15 @@ VALIDATED = (
 """The resources and operations that `validate` wants to see; statuses include their subresource."""
 
 
-class StoreWorld:
-    """The cluster as the manager's informers see it (see `rules.refusal.World`)."""
-
-    def __init__(self, informers: VlanInformers) -> None:
-        self._informers = informers
-
-    def cluster_network(self, name: str) -> ClusterNetwork | None:
-        """One cluster network."""
-        return self._informers.cluster_networks.store.get(Key("", name))
-
-    def cluster_networks(self) -> Iterable[ClusterNetwork]:
-        """Every cluster network."""
-        return self._informers.cluster_networks.store.items()
-
-    def configs_of(self, cluster_network: str) -> Iterable[VlanConfig]:
-        """The VlanConfigs of a cluster network."""
-        return self._informers.configs.store.by(BY_CLUSTER_NETWORK, cluster_network)
-
-    def nads_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network."""
-        return self._informers.nads.store.by(BY_CLUSTER_NETWORK, cluster_network)
-
-    def statuses_of(self, cluster_network: str) -> Iterable[VlanStatus]:
-        """What the agents report of a cluster network."""
-        return self._informers.statuses.store.by(BY_CLUSTER_NETWORK, cluster_network)
-
-    def nodes(self) -> Mapping[str, Node]:
-        """Every node by name."""
-        return {item.metadata.name: item for item in self._informers.nodes.store.items()}
+Rule = Callable[[AdmissionRequest, World], tuple[str, ...]]
 
 
 class VlanAdmission:
     """Answers admission requests about the kinds of VLAN networks."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, client: Client, world: World) -> None:
+        self._client = client
         self._world = world
-        self._validators: dict[str, Callable[[AdmissionRequest], tuple[str, ...]]] = {
-            NADS.plural: self._nad,
-            CLUSTER_NETWORKS.plural: self._cluster_network,
-            VLAN_CONFIGS.plural: self._vlan_config,
-            VLAN_STATUSES.plural: self._vlan_status,
-        }
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Fills in the labels that a NAD's configuration implies; anything else passes unchanged."""
@@ -103,44 +68,82 @@ class VlanAdmission:
             return Verdict(patch=({"op": "add", "path": "/metadata/labels", "value": changes},))
         return Verdict(patch=tuple(_label_operation(key, value) for key, value in changes.items()))
 
-    def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses, with the reason."""
-        validator = self._validators.get(request.resource.resource)
-        if validator is None:
-            return Verdict()
-        try:
-            return Verdict(warnings=validator(request))
-        except Refused as refusal:
-            return Verdict(allowed=False, message=str(refusal))
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind."""
+        verdict = judge(request, self._world)
+        if verdict.allowed:
+            return verdict
+        fresh = await fresh_world(self._client, _concerned(request), self._world.nodes())
+        return judge(request, fresh)
 
-    def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
-        new = _new(NADS, request)
-        if new is None or new.metadata.deletion_timestamp is not None:
-            return ()
-        return check_nad(new, _old(NADS, request), self._world)
 
-    def _cluster_network(self, request: AdmissionRequest) -> tuple[str, ...]:
-        new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
-        if new is not None and old is None:
-            check_cluster_network(new, self._world)
-        elif old is not None and new is None:
-            check_cluster_network_deletion(old, self._world)
+def judge(request: AdmissionRequest, world: World) -> Verdict:
+    """What the rules say of a request in that state of the cluster."""
+    rule = _RULES.get(request.resource.resource)
+    if rule is None:
+        return Verdict()
+    try:
+        return Verdict(warnings=rule(request, world))
+    except Refused as refusal:
+        return Verdict(allowed=False, message=str(refusal))
+
+
+def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
+    new = _new(NADS, request)
+    if new is None or new.metadata.deletion_timestamp is not None:
         return ()
+    return check_nad(new, _old(NADS, request), world)
 
-    def _vlan_config(self, request: AdmissionRequest) -> tuple[str, ...]:
-        new = _new(VLAN_CONFIGS, request)
-        if new is not None and new.metadata.deletion_timestamp is None:
-            check_vlan_config(new, _old(VLAN_CONFIGS, request), self._world)
-        return ()
 
-    def _vlan_status(self, request: AdmissionRequest) -> tuple[str, ...]:
-        node = agent_node(request.user_info)
-        if node is None:
-            return ()
-        for status in (_new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)):
-            if status is not None:
-                check_vlan_status(status, node)
+def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]:
+    new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
+    if new is not None and old is None:
+        check_cluster_network(new, world)
+    elif old is not None and new is None:
+        check_cluster_network_deletion(old, world)
+    return ()
+
+
+def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
+    new = _new(VLAN_CONFIGS, request)
+    if new is not None and new.metadata.deletion_timestamp is None:
+        check_vlan_config(new, _old(VLAN_CONFIGS, request), world)
+    return ()
+
+
+def _vlan_status(request: AdmissionRequest, _world: World) -> tuple[str, ...]:
+    node = agent_node(request.user_info)
+    if node is None:
         return ()
+    for status in (_new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)):
+        if status is not None:
+            check_vlan_status(status, node)
+    return ()
+
+
+_RULES: dict[str, Rule] = {
+    NADS.plural: _nad,
+    CLUSTER_NETWORKS.plural: _cluster_network,
+    VLAN_CONFIGS.plural: _vlan_config,
+    VLAN_STATUSES.plural: _vlan_status,
+}
+
+
+def _concerned(request: AdmissionRequest) -> str:
+    """The cluster network that a request is about; empty for none, or an object that can't be read."""
+    try:
+        match request.resource.resource:
+            case CLUSTER_NETWORKS.plural:
+                return request.name
+            case VLAN_CONFIGS.plural:
+                config = _new(VLAN_CONFIGS, request) or _old(VLAN_CONFIGS, request)
+                return config.spec.cluster_network if config else ""
+            case NADS.plural:
+                nad = _new(NADS, request) or _old(NADS, request)
+                return cluster_network_of(nad) if nad else ""
+    except Refused:
+        pass
+    return ""
 
 
 def agent_node(user: UserInfo) -> str | None:

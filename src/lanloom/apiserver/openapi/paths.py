@@ -10,11 +10,8 @@ from lanloom.apiserver.kinds import Raw, ServedKind
 from lanloom.apiserver.openapi.schemas import GVK, V2, Flavour, common, definition_name, gvk, reference
 
 _JSON = "application/json"
-_PATCHES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+_STRATEGIC = "application/strategic-merge-patch+json"
 _LIST_QUERY = {
     "allowWatchBookmarks": ("boolean", "Whether a watch has bookmarks."),
     "continue": ("string", "Where the page starts."),
@@ -49,6 +46,11 @@ _ITEM = {
     "delete": ("delete", "delete", "delete"),
 }
 _STATUS = {verb: _ITEM[verb] for verb in ("get", "update", "patch")}
+
+
+def _patch_types(kind: ServedKind) -> tuple[str, ...]:
+    """What `kubectl apply` may send: it chooses the strategic patch wherever it is offered."""
+    return (*_PATCHES, _STRATEGIC) if kind.builtin else _PATCHES
 
 
 def paths_of(kinds: Iterable[ServedKind], flavour: Flavour) -> dict[str, Raw]:
@@ -109,7 +111,7 @@ def _operation(kind: ServedKind, verb: str, action: str, name: str, flavour: Fla
     answer = reference(_answer(kind, verb), flavour)
     if flavour is V2:
         made["produces"] = [_JSON]
-        made["consumes"] = list(_PATCHES) if verb == "patch" else ["*/*"]
+        made["consumes"] = list(_patch_types(kind)) if verb == "patch" else ["*/*"]
         body = _body(kind, verb, flavour)
         parameters += (
             [{"name": "body", "in": "body", "required": verb != "delete", "schema": body}] if body else []
@@ -117,7 +119,7 @@ def _operation(kind: ServedKind, verb: str, action: str, name: str, flavour: Fla
         made["responses"] = {"200": {"description": "OK", "schema": answer}}
     else:
         if body := _body(kind, verb, flavour):
-            types = _PATCHES if verb == "patch" else ("*/*",)
+            types = _patch_types(kind) if verb == "patch" else ("*/*",)
             made["requestBody"] = {"content": {each: {"schema": body} for each in types}}
         made["responses"] = {"200": {"description": "OK", "content": {_JSON: {"schema": answer}}}}
     return made | ({"parameters": parameters} if parameters else {})
