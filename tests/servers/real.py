@@ -94,7 +94,7 @@ class RealServer:
         certificate.cert_chain_pems[0].write_to_path(str(self._directory / "server.crt"))
         certificate.private_key_pem.write_to_path(str(self._directory / "server.key"))
         (self._directory / "tokens.csv").write_text(
-            f'{self.token},admin,admin,"system:masters"\n{self.user_token},alice,alice,"testers"\n'
+            f'{self.token},kubernetes-admin,,"system:masters"\n{self.user_token},alice,alice,"testers"\n'
         )
 
     def _write_kubeconfig(self) -> None:

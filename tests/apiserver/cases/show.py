@@ -1,6 +1,7 @@
-"""Show what a server answers to cases: `python -m tests.apiserver.cases.show [--embedded] PATTERN…`.
+"""Show what servers answer to cases: `python -m tests.apiserver.cases.show [real|embedded|differences] PATTERN…`.
 
-For whoever works on the embedded server and wants to see what the real one does, without a test in between.
+For whoever works on the embedded server and wants to see what the real one does, or where the two differ without
+being allowed to, without a test in between.
 """
 
 import argparse
@@ -13,43 +14,70 @@ from pathlib import Path
 
 import tests.apiserver.cases.areas  # noqa: F401 - registers the cases
 from lanloom.lab.assets import default_cache
+from tests.apiserver.cases.kit.both import compared
 from tests.apiserver.cases.kit.embedded import embedded_server, endpoint
 from tests.apiserver.cases.kit.ground import Ground, ScriptFailed
 from tests.apiserver.cases.kit.hooks import hook_server
+from tests.apiserver.cases.kit.intended import Differences, judge, load
 from tests.apiserver.cases.kit.normal import normalise
-from tests.apiserver.cases.kit.suite import REGISTER
+from tests.apiserver.cases.kit.suite import REGISTER, Case
 from tests.apiserver.cases.kit.wire import Wire
 from tests.servers.build import binaries
 from tests.servers.real import RealServer
 
 
 def main() -> None:
-    """Run the cases that match, print their normalised transcripts."""
+    """Run the cases that match, and print their normalised transcripts or their differences."""
     arguments = _parser().parse_args()
     cases = [case for case in REGISTER.values() if any(fnmatchcase(case.name, p) for p in arguments.pattern)]
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        kubeconfig = _server(stack, scratch, arguments.embedded)
-        ground = Ground(Wire(endpoint(kubeconfig)), stack.enter_context(hook_server(scratch)))
-        ground.prepare()
+        grounds = {
+            name: _ground(stack, name)
+            for name in ("real", "embedded")
+            if arguments.what in (name, "differences")
+        }
         for case in cases:
-            print(f"## {case.name}: {case.behaviour}")
             try:
-                print(json.dumps(normalise(ground.run(case, strict=not arguments.embedded)), indent=1))
+                text = (
+                    _differences(case, grounds, load())
+                    if arguments.what == "differences"
+                    else _transcript(case, grounds[arguments.what], strict=arguments.what == "real")
+                )
             except (AssertionError, ScriptFailed) as error:
-                print(f"The case does not go as it means to: {error}")
+                text = f"The case does not go as it means to: {error}"
+            if text:
+                print(f"## {case.name}: {case.behaviour}\n{text}", flush=True)
 
 
-def _server(stack: ExitStack, scratch: Path, embedded: bool) -> Path:
-    if embedded:
-        return stack.enter_context(embedded_server(scratch))
-    directory = binaries(default_cache(), lambda line: print(line, file=sys.stderr))
-    return stack.enter_context(RealServer(directory, ("garbagecollector", "namespace"))).kubeconfig
+def _transcript(case: Case, ground: Ground, *, strict: bool) -> str:
+    return json.dumps(normalise(ground.run(case, strict=strict)), indent=1)
+
+
+def _differences(case: Case, grounds: dict[str, Ground], listed: Differences) -> str:
+    found = compared(
+        lambda: grounds["real"].run(case, strict=True), lambda: grounds["embedded"].run(case, strict=False)
+    )
+    unlisted, stale = judge(case.name, found, listed)
+    return "\n".join([*map(str, unlisted), *(f"listed, but did not occur: {pattern}" for pattern in stale)])
+
+
+def _ground(stack: ExitStack, name: str) -> Ground:
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    if name == "embedded":
+        kubeconfig = stack.enter_context(embedded_server(scratch))
+    else:
+        directory = binaries(default_cache(), lambda line: print(line, file=sys.stderr))
+        kubeconfig = stack.enter_context(RealServer(directory, ("garbagecollector", "namespace"))).kubeconfig
+    wire = Wire(endpoint(kubeconfig))
+    stack.callback(wire.close)
+    ground = Ground(wire, stack.enter_context(hook_server(scratch)))
+    ground.prepare()
+    return ground
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Show what a server answers to cases.")
-    parser.add_argument("--embedded", action="store_true", help="ask the embedded server, not the real one")
+    parser = argparse.ArgumentParser(description="Show what servers answer to cases.")
+    parser.add_argument("what", choices=["real", "embedded", "differences"], help="what to show")
     parser.add_argument("pattern", nargs="+", help="names of cases, with * and ?")
     return parser
 

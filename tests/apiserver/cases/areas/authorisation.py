@@ -19,7 +19,9 @@ def with_a_bad_token(api: Api, token: str) -> None:
     api.get("/apis", user=token, expect=-1)
     api.get("/nonsense", user=token, expect=-1)
     api.get("/healthz", user=token, expect=-1)
-    api.get("/version", user=token, expect=-1)
+    with api.quietly():
+        version = api.get("/version", user=token, expect=-1)
+    api.note("may know the version", version.status)
 
 
 REQUESTS = {

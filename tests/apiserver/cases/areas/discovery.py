@@ -103,14 +103,21 @@ UNKNOWN = {
     "group-version": "/apis/nonsense.example.com/v1",
     "resource-of-group": "/apis/nonsense.example.com/v1/things",
     "core-version": "/api/v9",
-    "path": "/nonsense",
     "subresource": "/apis/example.com/v1/namespaces/default/widgets/a/nonsense",
     "builtin-subresource": "/api/v1/namespaces/default/configmaps/a/status",
     "namespaced-at-cluster-scope": "/apis/example.com/v1/widgets/a",
     "cluster-scoped-in-namespace": "/apis/example.com/v1/namespaces/default/gadgets",
-    "trailing-slash": "/apis/example.com/v1/widgets/",
-    "double-slash": "/apis/example.com//v1/widgets",
+    "trailing-slash": "/apis/example.com/v1/namespaces/nowhere/widgets/",
+    "double-slash": "/apis/example.com//v1/namespaces/nowhere/widgets",
 }
+
+
+@case
+def of_no_path_at_all(api: Api) -> None:
+    """A path outside of the API is not found."""
+    with api.quietly():
+        answer = api.get("/nonsense", expect=404)
+    api.note("status", answer.status)
 
 
 @case.each(UNKNOWN)

@@ -29,7 +29,9 @@ def of_custom_objects(api: Api) -> None:
         "status": {"conditions": [{"type": "other", "status": "x"}, {"type": "ready", "status": "True"}]}
     }
     api.patch("widgets/a/status", ready)
-    api.get("widgets", accept=TABLE)
+    table = api.get("widgets", accept=TABLE)
+    size = next(each for each in table.body["columnDefinitions"] if each["name"] == "Size")
+    api.note("what it says of its own column", size["description"])
     api.get("widgets/a", accept=TABLE)
 
 

@@ -22,7 +22,7 @@ def embedded_server(directory: Path) -> Iterator[Path]:
     tokens = directory / "tokens.csv"
     tokens.write_text(f'{ALICE},alice,alice,"testers"\n')
     command = [sys.executable, "-m", "lanloom.cli", "serve", "--data", str(directory / "data.sqlite")]
-    command += ["--kubeconfig", str(kubeconfig), "--token-auth-file", str(tokens)]
+    command += ["--kubeconfig", str(kubeconfig), "--token-auth-file", str(tokens), "--no-manager"]
     with (directory / "serve.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:

@@ -58,6 +58,8 @@ class Normaliser:
             kept["resources"] = sorted(kept["resources"], key=lambda each: str(each["name"]))
         if kept.get("type") == "BOOKMARK":
             kept["object"] = {**kept["object"], "metadata": {"resourceVersion": "<list version>"}}
+        if isinstance(columns := kept.get("columnDefinitions"), list):
+            kept["columnDefinitions"] = [{**each, "description": ""} for each in columns]
         if "rows" in kept:
             kept["rows"] = [_without_ages(row) for row in kept["rows"] or []]
         return {name: self._value(each) for name, each in kept.items()}
