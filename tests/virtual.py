@@ -23,7 +23,7 @@ START = 1_767_225_600.0
 
 
 class DeadlockError(AssertionError):
-    """Every task waits for another one: nothing is ready, no timer is set. The message says where each waits."""
+    """Every task waits for another one: nothing is ready, no timer is set. The message says where."""
 
 
 class _Task(asyncio.Task[T]):
