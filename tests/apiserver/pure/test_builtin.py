@@ -54,6 +54,30 @@ def test_own_crds_are_good(crd: dict[str, Any]) -> None:
     assert validate_builtin(kind, crd, None) == []
 
 
+def test_rules_that_nobody_enforces_are_dropped_and_told() -> None:
+    """Keys of a schema that the server doesn't act upon, CEL rules among them, go at every depth."""
+    rule = {"x-kubernetes-validations": [{"rule": "true"}]}
+    schema = {
+        "type": "object",
+        **rule,
+        "properties": {"a": {"type": "array", "items": {"type": "object", **rule}}},
+        "allOf": [dict(rule)],
+    }
+    crd = {"metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
+    path = "spec.versions[0].schema.openAPIV3Schema"
+    removed = prune_builtin(KINDS["customresourcedefinitions.apiextensions.k8s.io"], crd)
+    assert removed == [
+        f"{path}.x-kubernetes-validations",
+        f"{path}.allOf[0].x-kubernetes-validations",
+        f"{path}.properties[a].items.x-kubernetes-validations",
+    ]
+    assert schema == {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "object"}}},
+        "allOf": [{}],
+    }
+
+
 @pytest.mark.parametrize("kind", BUILTINS, ids=lambda kind: kind.resource)
 def test_names_are_complete(kind: ServedKind) -> None:
     """Every built-in kind has a schema that describes the whole object and each of its fields."""

@@ -7,8 +7,9 @@ that runs, a deployment that makes pods) is not this server's business.
 
 from functools import cache
 
-from lanloom.apiserver.builtin import cluster, core, pods
+from lanloom.apiserver.builtin import cluster, core, pods, reviews
 from lanloom.apiserver.builtin.defaults import fill_in
+from lanloom.apiserver.builtin.definitions import prune_schemas
 from lanloom.apiserver.builtin.rules import broken_rules
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.kinds import GroupPlural, Raw, ServedKind
@@ -16,8 +17,9 @@ from lanloom.apiserver.schema import CompiledSchema
 
 __all__ = ["BUILTINS", "default_builtin", "prune_builtin", "validate_builtin"]
 
-BUILTINS: tuple[ServedKind, ...] = (*core.KINDS, *pods.KINDS, *cluster.KINDS)
+BUILTINS: tuple[ServedKind, ...] = (*core.KINDS, *pods.KINDS, *cluster.KINDS, *reviews.KINDS)
 
+_CRDS = GroupPlural("apiextensions.k8s.io", "customresourcedefinitions")
 _SCHEMAS = {kind.key: kind.schema for kind in BUILTINS if kind.schema is not None}
 
 
@@ -28,7 +30,8 @@ def _compiled(key: GroupPlural) -> CompiledSchema:
 
 def prune_builtin(kind: ServedKind, obj: Raw) -> list[str]:
     """Removes unknown fields from an object in place and returns their paths."""
-    return _compiled(kind.key).prune(obj)
+    removed = _compiled(kind.key).prune(obj)
+    return removed + prune_schemas(obj) if kind.key == _CRDS else removed
 
 
 def default_builtin(kind: ServedKind, obj: Raw) -> None:

@@ -1,4 +1,4 @@
-"""Kinds by which the cluster itself is run: leases, rights, custom resources, admission webhooks, access reviews."""
+"""Kinds by which the cluster itself is run: leases, rights, custom resources, admission webhooks."""
 
 from lanloom.apiserver.builtin.shapes import (
     LABEL_SELECTOR,
@@ -7,7 +7,6 @@ from lanloom.apiserver.builtin.shapes import (
     flag,
     keyed,
     kind,
-    mapping,
     record,
     small,
     text,
@@ -143,14 +142,13 @@ _COLUMN = record(
         "priority": small("Above 0: with -o wide only."),
         "jsonPath": text("Where its value is."),
     },
-    required=("name", "type", "jsonPath"),
 )
 _CRD_VERSION = record(
     "A version of the resource.",
     {
         "name": text("Its name, as v1."),
-        "served": flag("Whether it is served."),
-        "storage": flag("Whether objects are stored in it."),
+        "served": flag("Whether it is served.", default=False),
+        "storage": flag("Whether objects are stored in it.", default=False),
         "deprecated": flag("Whether users should leave it."),
         "deprecationWarning": text("What users of it are told."),
         "schema": record("Its schema.", {"openAPIV3Schema": anything("An OpenAPI v3 schema.")}),
@@ -160,7 +158,6 @@ _CRD_VERSION = record(
         "additionalPrinterColumns": values("Columns of `kubectl get`.", _COLUMN),
         "selectableFields": values("Fields to select by.", anything()),
     },
-    required=("name", "served", "storage"),
 )
 _CRD = kind(
     "A resource that somebody adds to the API.",
@@ -169,7 +166,7 @@ _CRD = kind(
             "The resource.",
             {
                 "group": text("Its group."),
-                "names": record("Its names.", _NAMES, required=("plural", "kind")),
+                "names": record("Its names.", _NAMES),
                 "scope": text("Cluster or Namespaced."),
                 "versions": values("Its versions.", _CRD_VERSION),
                 "conversion": record(
@@ -180,7 +177,7 @@ _CRD = kind(
                 ),
                 "preserveUnknownFields": flag("No longer used; must be false."),
             },
-            required=("group", "names", "scope", "versions"),
+            default={},
         ),
         "status": record(
             "State of the resource.",
@@ -191,71 +188,31 @@ _CRD = kind(
             },
         ),
     },
-    required=("spec",),
-)
-
-_ATTRIBUTES = record(
-    "An action on a resource.",
-    {name: text() for name in ("namespace", "verb", "group", "version", "resource", "subresource", "name")}
-    | {"fieldSelector": anything(), "labelSelector": anything()},
-)
-_REVIEW_SPEC: dict[str, Raw] = {
-    "resourceAttributes": _ATTRIBUTES,
-    "nonResourceAttributes": record("An action on a path.", {"path": text(), "verb": text()}),
-}
-_REVIEW_STATUS = record(
-    "The answer.",
-    {
-        "allowed": flag("Whether the action is allowed."),
-        "denied": flag("Whether it is forbidden for sure."),
-        "reason": text("Why."),
-        "evaluationError": text("What went wrong."),
-    },
-)
-
-
-def _review(description: str, **more: Raw) -> Raw:
-    spec = record("The question.", _REVIEW_SPEC | more)
-    return kind(description, {"spec": spec, "status": _REVIEW_STATUS}, required=("spec",))
-
-
-_SELF_REVIEW = _review("Asks whether one may do something oneself.")
-_SUBJECT_REVIEW = _review(
-    "Asks whether somebody may do something.",
-    user=text("The user."),
-    groups=values("The user's groups."),
-    uid=text("The user's UID."),
-    extra=mapping("More about the user.", values()),
 )
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
-_AUTHORIZATION = "authorization.k8s.io"
+_EXTENSIONS = ("api-extensions",)
 
 
-def _served(group: str, name: str, plural: str, schema: Raw, *, namespaced: bool = False) -> ServedKind:
+def _served(
+    group: str,
+    name: str,
+    plural: str,
+    schema: Raw,
+    *,
+    namespaced: bool = False,
+    categories: tuple[str, ...] = (),
+) -> ServedKind:
     return ServedKind(
         group=group,
+        categories=categories,
         version="v1",
         kind=name,
         plural=plural,
         namespaced=namespaced,
         schema=schema,
         builtin=True,
-    )
-
-
-def _answered(name: str, plural: str, schema: Raw) -> ServedKind:
-    return ServedKind(
-        group=_AUTHORIZATION,
-        version="v1",
-        kind=name,
-        plural=plural,
-        namespaced=False,
-        verbs=("create",),
-        schema=schema,
-        builtin=True,
-        storage=False,
     )
 
 
@@ -276,12 +233,14 @@ KINDS = (
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
         _webhooks("Webhooks that may change objects.", reinvocationPolicy=_REINVOCATION),
+        categories=_EXTENSIONS,
     ),
     _served(
         _ADMISSION,
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         _webhooks("Webhooks that may refuse objects."),
+        categories=_EXTENSIONS,
     ),
     ServedKind(
         group="apiextensions.k8s.io",
@@ -290,11 +249,9 @@ KINDS = (
         plural="customresourcedefinitions",
         namespaced=False,
         short_names=("crd", "crds"),
-        categories=("api-extensions",),
+        categories=_EXTENSIONS,
         has_status=True,
         schema=_CRD,
         builtin=True,
     ),
-    _answered("SelfSubjectAccessReview", "selfsubjectaccessreviews", _SELF_REVIEW),
-    _answered("SubjectAccessReview", "subjectaccessreviews", _SUBJECT_REVIEW),
 )

@@ -16,7 +16,7 @@ from lanloom.apiserver.builtin.shapes import (
     value_set,
     values,
 )
-from lanloom.apiserver.kinds import ServedKind
+from lanloom.apiserver.kinds import ALL_VERBS, Raw, ServedKind, Verb
 
 _TAINT = record(
     "A mark that keeps pods away that don't tolerate it.",
@@ -32,7 +32,7 @@ _TAINT = record(
 _NODE_INFO = record(
     "Versions of the node's programs.",
     {
-        name: text()
+        name: text(default="")
         for name in (
             "architecture",
             "bootID",
@@ -46,6 +46,7 @@ _NODE_INFO = record(
             "systemUUID",
         )
     },
+    default={},
 )
 
 _NAMESPACE = kind(
@@ -179,22 +180,36 @@ _SERVICE_ACCOUNT = kind(
 )
 
 
-def _served(name: str, plural: str, schema: dict[str, object], *short: str, **more: bool) -> ServedKind:
+_NAMESPACE_VERBS: tuple[Verb, ...] = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+
+
+def _served(
+    name: str,
+    plural: str,
+    schema: Raw,
+    *short: str,
+    namespaced: bool = True,
+    has_status: bool = False,
+    verbs: tuple[Verb, ...] = ALL_VERBS,
+) -> ServedKind:
     return ServedKind(
         group="",
         version="v1",
         kind=name,
         plural=plural,
-        namespaced=more.get("namespaced", True),
+        namespaced=namespaced,
         short_names=short,
-        has_status=more.get("has_status", False),
+        has_status=has_status,
+        verbs=verbs,
         schema=schema,
         builtin=True,
     )
 
 
 KINDS = (
-    _served("Namespace", "namespaces", _NAMESPACE, "ns", namespaced=False, has_status=True),
+    _served(
+        "Namespace", "namespaces", _NAMESPACE, "ns", namespaced=False, has_status=True, verbs=_NAMESPACE_VERBS
+    ),
     _served("Node", "nodes", _NODE, "no", namespaced=False, has_status=True),
     _served("Event", "events", _EVENT, "ev"),
     _served("Secret", "secrets", _SECRET),

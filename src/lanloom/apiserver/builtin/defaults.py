@@ -11,6 +11,8 @@ _ROLLING: dict[str, Raw] = {
     "deployments": {"maxSurge": "25%", "maxUnavailable": "25%"},
     "daemonsets": {"maxSurge": 0, "maxUnavailable": 1},
 }
+_LEFT_OUT_WHEN_EMPTY = ("data", "binaryData", "imagePullSecrets", "secrets", "subjects", "webhooks")
+_EVENT_TIMES = ("eventTime", "firstTimestamp", "lastTimestamp")
 _STRATEGIES = {"deployments": "strategy", "daemonsets": "updateStrategy"}
 
 
@@ -18,6 +20,9 @@ def fill_in(resource: GroupPlural, obj: Raw) -> None:
     """Fills in these defaults in place, as far as the object has the right form."""
     if (default := _DEFAULTS.get(resource)) is not None:
         default(obj)
+    for name in _LEFT_OUT_WHEN_EMPTY:
+        if obj.get(name) in ({}, []):
+            del obj[name]
 
 
 def _secret(obj: Raw) -> None:
@@ -31,6 +36,12 @@ def _secret(obj: Raw) -> None:
     }
     if moved:
         obj["data"] = (data if isinstance(data, dict) else {}) | moved
+
+
+def _event(obj: Raw) -> None:
+    """Times that nobody gave are shown as null."""
+    for name in _EVENT_TIMES:
+        obj.setdefault(name, None)
 
 
 def _role_binding(obj: Raw) -> None:
@@ -95,6 +106,7 @@ def _objects(value: Any) -> list[Raw]:
 
 
 _DEFAULTS: dict[GroupPlural, Callable[[Raw], None]] = {
+    GroupPlural("", "events"): _event,
     GroupPlural("", "secrets"): _secret,
     GroupPlural("", "pods"): _pod,
     GroupPlural("apps", "deployments"): _workload("deployments"),

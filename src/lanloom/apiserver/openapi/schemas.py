@@ -25,7 +25,7 @@ class Flavour(Struct, frozen=True):
     unknown: frozenset[str] = frozenset()
 
 
-V2 = Flavour("#/definitions/", frozenset({"nullable", "anyOf", "oneOf", "allOf", "not"}))
+V2 = Flavour("#/definitions/", frozenset({"default", "nullable", "anyOf", "oneOf", "allOf", "not"}))
 V3 = Flavour("#/components/schemas/")
 
 _LIST_META = record(

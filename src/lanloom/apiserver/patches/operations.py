@@ -1,5 +1,6 @@
 """JSON patches (RFC 6902): a list of operations that all apply, or none."""
 
+import copy
 from typing import Any
 
 from jsonpatch import JsonPatch, JsonPatchException
@@ -17,17 +18,25 @@ def json_patch(current: dict[str, Any], operations: Any) -> dict[str, Any]:
         raise BadRequest("a JSON patch must be a list of operations, each an object")
     if len(operations) > _MOST_OPERATIONS:
         raise EntityTooLarge(
-            f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}"
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{_MOST_OPERATIONS}, got {len(operations)}"
         )
-    try:
-        result = JsonPatch(operations).apply(current)
-    except (JsonPatchException, JsonPointerException, TypeError, KeyError, ValueError) as error:
-        raise _refused(str(error)) from error
+    result: Any = copy.deepcopy(current)
+    for number, operation in enumerate(operations, 1):
+        result = _applied(result, operation, number)
     if not isinstance(result, dict):
         raise _refused("the patch makes something else than an object")
     return result
 
 
+def _applied(document: Any, operation: dict[str, Any], number: int) -> Any:
+    try:
+        return JsonPatch([operation]).apply(document, in_place=True)
+    except (JsonPatchException, JsonPointerException, TypeError, KeyError, ValueError) as error:
+        what = f"{operation.get('op', 'without op')} {operation.get('path', 'without path')}"
+        raise _refused(f"operation {number} of the patch ({what}) can't be applied to the object") from error
+
+
 def _refused(why: str) -> Invalid:
-    """The message is Kubernetes' own; the reason stands in the causes."""
+    """The message is Kubernetes' own; the reason stands in the causes, which kubectl shows."""
     return Invalid(_REFUSED, details={"causes": [{"reason": "UnexpectedServerResponse", "message": why}]})

@@ -18,6 +18,13 @@ def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
     return removed
 
 
+def prune_value(value: Any, schema: Schema) -> list[str]:
+    """Removes unknown fields from any value in place and returns their paths."""
+    removed: list[str] = []
+    _prune(value, schema, "", removed)
+    return removed
+
+
 def _prune(value: Any, schema: Schema, path: str, removed: list[str]) -> None:
     if isinstance(value, dict):
         is_resource = bool(schema.get("x-kubernetes-embedded-resource"))

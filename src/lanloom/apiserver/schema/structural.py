@@ -5,12 +5,14 @@ may only narrow what is there already. See "Specifying a structural schema" in K
 of custom resources.
 """
 
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from lanloom.apiserver.fields import FieldError, forbidden, invalid, not_supported, required
 from lanloom.apiserver.schema.formats import compile_pattern
+from lanloom.apiserver.schema.pruning import prune_value
 from lanloom.apiserver.schema.validation import compile_validation
 
 Schema = Mapping[str, Any]
@@ -37,6 +39,7 @@ _NESTED_FORBIDDEN = {
     "x-kubernetes-list-type": "must be undefined to be structural",
     "x-kubernetes-map-type": "must be undefined to be structural",
 }
+_UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _COMBINATIONS = ("anyOf", "allOf", "oneOf")
 
 
@@ -49,6 +52,10 @@ def check_structural(schema: Schema, path: str) -> list[FieldError]:
 
 
 def _check(schema: Schema, path: str, level: Level) -> Iterator[FieldError]:
+    unsupported = [key for key in _UNSUPPORTED if key in schema]
+    if unsupported:
+        yield from (forbidden(f"{path}.{key}", f"{key} is not supported") for key in unsupported)
+        return
     yield from _check_type(schema, path, level)
     yield from _check_extensions(schema, path)
     yield from _check_list(schema, path)
@@ -184,10 +191,17 @@ def _is_plain_metadata(schema: Schema) -> bool:
 
 def _check_default(schema: Schema, path: str) -> Iterator[FieldError]:
     """A default must itself be valid, or the server would store what it refuses from users."""
-    if schema.get("default") is not None:
-        broken: list[FieldError] = []
-        compile_validation(schema)(schema["default"], f"{path}.default", broken)
-        yield from broken
+    default = schema.get("default")
+    if default is None:
+        return
+    where = f"{path}.default"
+    if prune_value(copy.deepcopy(default), schema):
+        yield invalid(where, default, "must not have unknown fields")
+    broken: list[FieldError] = []
+    compile_validation(schema)(default, "", broken)
+    for error in broken:
+        below = f".{error.field}" if error.field else ""
+        yield FieldError(error.type, f"{where}{below}", error.value, error.detail)
 
 
 def _check_values(schema: Schema, path: str) -> Iterator[FieldError]:

@@ -178,7 +178,7 @@ _EVENTS = Layout(
         TableColumn("Source", description="Who reports.", priority=1),
         TableColumn("Message", description="What happened."),
         TableColumn("First Seen", description="Time since it happened first.", priority=1),
-        TableColumn("Count", "integer", "How often it happened.", priority=1),
+        TableColumn("Count", description="How often it happened.", priority=1),
         TableColumn("Name", description="Name of the event.", format="name", priority=1),
     ),
     _event_cells,
@@ -196,7 +196,7 @@ _DAEMON_SETS = _wide(
     _pod_templates,
 )
 _DEPLOYMENTS = _wide(
-    (TableColumn("Ready"), TableColumn("Up-to-date", "integer"), TableColumn("Available", "integer")),
+    (TableColumn("Ready"), TableColumn("Up-to-date"), TableColumn("Available")),
     _deployment,
     ("Containers", "Images", "Selector"),
     _pod_templates,
@@ -216,15 +216,15 @@ LAYOUTS: dict[GroupPlural, Layout] = {
         lambda obj: [obj.get("status", {}).get("phase", "")],
     ),
     GroupPlural("", "secrets"): _layout(
-        (TableColumn("Type"), TableColumn("Data", "integer")),
+        (TableColumn("Type"), TableColumn("Data")),
         lambda obj: [obj.get("type", ""), len(obj.get("data") or ())],
     ),
     GroupPlural("", "configmaps"): _layout(
-        (TableColumn("Data", "integer"),),
+        (TableColumn("Data"),),
         lambda obj: [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())],
     ),
     GroupPlural("", "serviceaccounts"): _layout(
-        (TableColumn("Secrets", "integer"),), lambda obj: [len(obj.get("secrets") or ())]
+        (TableColumn("Secrets"),), lambda obj: [len(obj.get("secrets") or ())]
     ),
     GroupPlural("apps", "daemonsets"): _DAEMON_SETS,
     GroupPlural("apps", "deployments"): _DEPLOYMENTS,

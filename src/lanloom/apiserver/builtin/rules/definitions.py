@@ -14,21 +14,29 @@ _SCOPES = ("Cluster", "Namespaced")
 def check_crd(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
     """The name, the names, the versions and their schemas, and what can't be changed."""
     spec = obj["spec"]
-    name, plural, group = obj["metadata"].get("name", ""), spec["names"]["plural"], spec["group"]
-    if name != f"{plural}.{group}":
+    names, versions = spec.get("names", {}), spec.get("versions") or []
+    name, plural, group = obj["metadata"].get("name", ""), names.get("plural", ""), spec.get("group", "")
+    if old is None and name != f"{plural}.{group}":
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     yield from _check_group(group)
-    if spec["scope"] not in _SCOPES:
-        yield not_supported("spec.scope", spec["scope"], _SCOPES)
-    yield from _check_names(spec["names"])
-    yield from _check_versions(spec["versions"])
-    yield from _check_schemas(spec["versions"])
+    yield from _check_scope(spec.get("scope", ""))
+    yield from _check_versions(versions)
+    yield from _check_names(names)
+    yield from _check_schemas(versions)
     yield from _check_conversion(spec.get("conversion", {}))
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield invalid("spec.preserveUnknownFields", True, text)
     if old is not None:
         yield from _check_update(spec, old["spec"])
+        yield from _check_stored(versions, obj.get("status", {}).get("storedVersions") or [])
+
+
+def _check_scope(scope: str) -> Iterator[FieldError]:
+    if not scope:
+        yield required("spec.scope")
+    elif scope not in _SCOPES:
+        yield not_supported("spec.scope", scope, _SCOPES)
 
 
 def _check_group(group: str) -> Iterator[FieldError]:
@@ -51,7 +59,7 @@ def _check_names(names: Raw) -> Iterator[FieldError]:
         elif errors := dns_1035_label(given.lower()):
             text = f"may have mixed case, but should otherwise match: {','.join(errors)}"
             yield invalid(f"{path}.{key}", given, text)
-    if names.get("kind") == names.get("listKind"):
+    if names.get("kind") and names["kind"] == names.get("listKind"):
         yield invalid(f"{path}.listKind", names.get("listKind", ""), "kind and listKind may not be the same")
     for key in ("shortNames", "categories"):
         for index, each in enumerate(names.get(key) or ()):
@@ -66,30 +74,44 @@ def _check_label(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _check_versions(versions: list[Raw]) -> Iterator[FieldError]:
+    names = [version.get("name", "") for version in versions]
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
-        if errors := dns_1035_label(version["name"]):
-            yield invalid(f"{path}.name", version["name"], ",".join(errors))
+        if errors := dns_1035_label(names[index]):
+            yield invalid(f"{path}.name", names[index], ",".join(errors))
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             yield invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
-        for place, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            yield from _check_column(column, f"{path}.additionalPrinterColumns[{place}]")
-    names = [version["name"] for version in versions]
+    yield from _check_columns(versions)
     if len(set(names)) < len(names):
         yield invalid("spec.versions", names, "must contain unique version names")
-    if sum(version["storage"] for version in versions) != 1:
+    if sum(bool(version.get("storage")) for version in versions) != 1:
         yield invalid("spec.versions", names, "must have exactly one version marked as storage version")
 
 
+def _check_columns(versions: list[Raw]) -> Iterator[FieldError]:
+    """Where all versions have the same columns, Kubernetes reports their errors once, as of `spec`."""
+    columns = [version.get("additionalPrinterColumns") or [] for version in versions]
+    same = all(each == columns[0] for each in columns)
+    for index, shown in enumerate(columns[:1] if same else columns):
+        prefix = "spec" if same else f"spec.versions[{index}]"
+        for place, column in enumerate(shown):
+            yield from _check_column(column, f"{prefix}.additionalPrinterColumns[{place}]")
+
+
 def _check_column(column: Raw, path: str) -> Iterator[FieldError]:
-    if not column["name"]:
+    allowed = f"must be one of {','.join(_COLUMN_TYPES)}"
+    kind, place = column.get("type", ""), column.get("jsonPath", "")
+    if not column.get("name"):
         yield required(f"{path}.name")
-    if column["type"] not in _COLUMN_TYPES:
-        yield invalid(f"{path}.type", column["type"], f"must be one of {','.join(_COLUMN_TYPES)}")
-    if not column["jsonPath"].startswith("."):
-        text = "must be a simple json path starting with ."
-        yield invalid(f"{path}.JSONPath", column["jsonPath"], text)
+    if not kind:
+        yield required(f"{path}.type", allowed)
+    elif kind not in _COLUMN_TYPES:
+        yield invalid(f"{path}.type", kind, allowed)
+    if not place:
+        yield required(f"{path}.JSONPath")
+    elif not place.startswith("."):
+        yield invalid(f"{path}.JSONPath", place, "must be a simple json path starting with .")
 
 
 def _check_schemas(versions: list[Raw]) -> Iterator[FieldError]:
@@ -117,8 +139,17 @@ def _check_conversion(conversion: Raw) -> Iterator[FieldError]:
 
 def _check_update(spec: Raw, old: Raw) -> Iterator[FieldError]:
     for name in ("scope", "group"):
-        if spec[name] != old[name]:
-            yield invalid(f"spec.{name}", spec[name], "field is immutable")
+        if spec.get(name) != old.get(name):
+            yield invalid(f"spec.{name}", spec.get(name, ""), "field is immutable")
+    names, old_names = spec.get("names", {}), old.get("names", {})
     for name in ("kind", "plural"):
-        if spec["names"][name] != old["names"][name]:
-            yield invalid(f"spec.names.{name}", spec["names"][name], "field is immutable")
+        if names.get(name) != old_names.get(name):
+            yield invalid(f"spec.names.{name}", names.get(name, ""), "field is immutable")
+
+
+def _check_stored(versions: list[Raw], stored: list[str]) -> Iterator[FieldError]:
+    """A version in which objects may be stored can't go."""
+    names = {version.get("name") for version in versions}
+    for index, name in enumerate(stored):
+        if name not in names:
+            yield invalid(f"status.storedVersions[{index}]", name, "must appear in spec.versions")
