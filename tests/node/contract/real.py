@@ -7,7 +7,7 @@ import asyncio
 import os
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from lanloom.node.errors import NetworkManagerMissing
@@ -53,7 +53,7 @@ link set dhcp up
 """
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
 NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type dummy\n"
-KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "bonding_masters"})
+KEPT_LINKS = frozenset({"lo", "eth1", "eth2"})
 
 
 def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:
@@ -173,10 +173,10 @@ class RealNode:
         for name in names:
             self.remove_file(name)
         await self.network_manager.load(names)
-        state = await self.host.links.dump()
-        for link in sorted(state.links.values(), key=lambda link: link.kind != "vlan"):
-            if link.name not in KEPT_LINKS and link.name in (await self.host.links.dump()).links:
-                self.delete_link(link.name)
+        while surplus := set((await self.host.links.dump()).links) - KEPT_LINKS:
+            # NetworkManager removes its own devices at the same time, and VLAN links go with their parents.
+            with suppress(subprocess.CalledProcessError):
+                ip(f"link delete {surplus.pop()}")
         ip("link set eth1 up mtu 1500")
         ip("link set eth2 nomaster")
 

@@ -1,6 +1,6 @@
 """A VLAN profile as NetworkManager reads it from a keyfile, and what makes it ignore one."""
 
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Address
 
 from msgspec import Struct
 
@@ -8,6 +8,8 @@ from lanloom.api.names import LINK_NAME_MAX
 from lanloom.node.errors import ProfileError
 from lanloom.node.fakes.profiles import ProfileFile
 from lanloom.node.keyfile import Keyfile, parse
+
+DEFAULT_PREFIX = 24
 
 DHCP_TIMEOUT = 45.0
 """Seconds that NetworkManager waits for a DHCP lease unless the profile says otherwise."""
@@ -44,7 +46,6 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
     vlan_id = int(vlan["id"])
     device = connection.get("interface-name") or cut_name(vlan["parent"], vlan_id)
     method = ipv4["method"]
-    address = ipv4.get("address1", "").partition(",")[0]
     if (
         connection["type"] != "vlan"
         or not 0 <= vlan_id <= 4094
@@ -62,10 +63,23 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         vlan_id=vlan_id,
         method=method,
         autoconnect=connection.get("autoconnect", "true") == "true",
-        address=str(IPv4Interface(address)) if method == "manual" else "",
+        address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
     )
+
+
+def cidr(value: str) -> str:
+    """The address of a value of `address1`, to which NetworkManager gives the prefix length 24 where it has no valid one.
+
+    Raises ValueError for what is not an IPv4 address, optionally followed by a comma and a gateway.
+    """
+    address, _, gateway = value.partition(",")
+    host, _, length = address.partition("/")
+    if gateway:
+        IPv4Address(gateway)
+    valid = length.isdigit() and int(length) <= 32
+    return f"{IPv4Address(host)}/{int(length) if valid else DEFAULT_PREFIX}"
 
 
 def cut_name(parent: str, vlan_id: int) -> str:

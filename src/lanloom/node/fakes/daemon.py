@@ -3,44 +3,27 @@
 What it does was observed on the real one; the contract tests hold both to it. Times are seconds of the loop's clock.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
 from lanloom.node.errors import NetworkManagerError
+from lanloom.node.fakes.addressing import Activation, Addressing, Timers
 from lanloom.node.fakes.connection import VlanProfile, read_profile
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.profiles import FakeDirectory
-from lanloom.node.fakes.switch import FakeSwitch, bare
-from lanloom.node.ports import Lease, Link
-
-DHCP_DELAY = 3.0
-"""From the start of an activation to the first possible DHCP lease, and between two tries to get one."""
-
-SETUP = 0.1
-"""From an activation to a static address, duplicate detection aside, and from a failure to the next try."""
+from lanloom.node.fakes.switch import FakeSwitch
+from lanloom.node.ports import Link
 
 TRIES = 4
 """So often in a row is a failing profile activated by itself."""
 
+PAUSE = 0.1
+"""Seconds between two such attempts."""
+
 BLOCKED = 300.0
-"""For so long is a profile that failed TRIES times left alone."""
+"""For so many seconds is a profile that failed TRIES times left alone."""
 
 UNAVAILABLE = "ip-config-unavailable"
-
-
-@dataclass
-class Activation:
-    """A profile on its device. `profile` is the content that was applied; `created` says who made the device."""
-
-    profile: VlanProfile
-    created: bool
-    phase: Literal["activating", "active"] = "activating"
-    lease: Lease | None = None
-    deadline: float = 0
-    timer: asyncio.TimerHandle | None = None
 
 
 class Daemon:
@@ -56,11 +39,10 @@ class Daemon:
         self.listeners: set[Callable[[], None]] = set()
         self._kernel = kernel
         self._directory = directory
-        self._switch = switch
-        self._now = now
         self._tries: dict[str, int] = {}
         self._blocked: set[str] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers = Timers()
+        self._addressing = Addressing(kernel, switch, self._timers, now, self._succeed, self._fail)
         self._settling = False
         kernel.watchers.append(self.settle)
 
@@ -102,7 +84,7 @@ class Daemon:
         profile = self._known(uuid)
         active = self.activations.get(uuid)
         if active is None:
-            raise NetworkManagerError(f"can't reapply {profile.id}: it has no active device")
+            raise NetworkManagerError(f"can't reapply {profile.id}: it has no active device; activate it")
         applied = active.profile
         if (applied.vlan_id, applied.parent, applied.device) != (
             profile.vlan_id,
@@ -120,9 +102,7 @@ class Daemon:
     def stop(self) -> None:
         """Ends the process; devices and addresses stay as they are."""
         self.running = False
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         self._notify()
 
     def start(self, *, after_reboot: bool = False) -> None:
@@ -150,10 +130,13 @@ class Daemon:
             ]
             for uuid, active in lost:
                 self._lost(uuid, active)
-            startable = [profile for profile in self.profiles.values() if self._startable(profile)]
-            for profile in startable:
-                self._start(profile)
-        if lost or startable:
+            wanting = [profile for profile in self.profiles.values() if self._wants_device(profile)]
+            for profile in wanting:
+                if profile.uuid in self.activations:
+                    self._add_device(profile)  # its VLAN id was edited: the old device stays, too
+                else:
+                    self._start(profile)
+        if lost or wanting:
             self._notify()
 
     @contextmanager
@@ -192,7 +175,7 @@ class Daemon:
         active = self.activations.pop(uuid, None)
         if active is None:
             return
-        self._cancel(active)
+        self._addressing.cancel(active)
         with self._quiet():
             if active.created:
                 self._kernel.delete(active.profile.device)
@@ -200,16 +183,15 @@ class Daemon:
                 self._kernel.change(active.profile.device, addresses=())
 
     def _lost(self, uuid: str, active: Activation) -> None:
-        self._cancel(active)
+        self._addressing.cancel(active)
         del self.activations[uuid]
         if active.profile.parent in self._kernel.links:
             self._blocked.add(uuid)
 
-    def _startable(self, profile: VlanProfile) -> bool:
+    def _wants_device(self, profile: VlanProfile) -> bool:
         parent = self._kernel.links.get(profile.parent)
         return (
             profile.autoconnect
-            and profile.uuid not in self.activations
             and profile.uuid not in self._blocked
             and parent is not None
             and parent.up
@@ -219,7 +201,7 @@ class Daemon:
     def _start(self, profile: VlanProfile) -> None:
         before = self.activations.get(profile.uuid)
         if before is not None:
-            self._cancel(before)
+            self._addressing.cancel(before)
         created = profile.device not in self._kernel.links
         with self._quiet():
             if created:
@@ -250,51 +232,8 @@ class Daemon:
             self._configure(active)
 
     def _configure(self, active: Activation) -> None:
-        self._cancel(active)
-        active.lease = None
-        if active.profile.method == "manual":
-            self._later(active, SETUP + active.profile.dad_timeout, self._set_static)
-        else:
-            active.deadline = asyncio.get_running_loop().time() + active.profile.dhcp_timeout
-            self._later(active, DHCP_DELAY, self._ask)
+        self._addressing.configure(active)
         self._notify()
-
-    def _set_static(self, active: Activation) -> None:
-        profile = active.profile
-        reachable = self._kernel.carries(profile.parent, profile.vlan_id)
-        duplicate = reachable and self._switch.in_use(
-            profile.vlan_id, bare(profile.address), besides=self._kernel
-        )
-        if profile.dad_timeout and duplicate:
-            self._fail(active)
-        else:
-            self._succeed(active, profile.address)
-
-    def _ask(self, active: Activation) -> None:
-        profile, loop = active.profile, asyncio.get_running_loop()
-        reachable = self._kernel.carries(profile.parent, profile.vlan_id)
-        offer = (
-            self._switch.offer(profile.vlan_id, self._kernel.links[profile.device].mac) if reachable else None
-        )
-        if offer is not None:
-            seconds = self._switch.lease_seconds
-            active.lease = Lease(server=offer.server, expiry=int(self._now() + seconds))
-            active.deadline = loop.time() + seconds
-            self._succeed(active, offer.address)
-            self._later(active, seconds / 2, self._ask)
-        elif loop.time() >= active.deadline:
-            self._expire(active)
-        else:
-            delay = min(DHCP_DELAY, active.deadline - loop.time())
-            self._later(active, delay, self._ask)
-
-    def _expire(self, active: Activation) -> None:
-        if active.lease is None:
-            self._fail(active)
-            return
-        with self._quiet():
-            self._kernel.change(active.profile.device, addresses=())
-        self._configure(active)
 
     def _succeed(self, active: Activation, address: str) -> None:
         active.phase = "active"
@@ -310,7 +249,7 @@ class Daemon:
         self._tries[uuid] = self._tries.get(uuid, 0) + 1
         self._deactivate(uuid)
         self._blocked.add(uuid)
-        self._timer(SETUP if self._tries[uuid] < TRIES else BLOCKED, lambda: self._unblock(uuid))
+        self._timers.after(PAUSE if self._tries[uuid] < TRIES else BLOCKED, lambda: self._unblock(uuid))
         self._notify()
 
     def _unblock(self, uuid: str) -> None:
@@ -318,23 +257,6 @@ class Daemon:
             del self._tries[uuid]
         self._blocked.discard(uuid)
         self.settle()
-
-    def _later(self, active: Activation, delay: float, then: Callable[[Activation], None]) -> None:
-        active.timer = self._timer(delay, lambda: then(active))
-
-    def _timer(self, delay: float, then: Callable[[], None]) -> asyncio.TimerHandle:
-        def fire() -> None:
-            self._timers.discard(handle)
-            then()
-
-        handle = asyncio.get_running_loop().call_later(delay, fire)
-        self._timers.add(handle)
-        return handle
-
-    def _cancel(self, active: Activation) -> None:
-        if active.timer is not None:
-            active.timer.cancel()
-            self._timers.discard(active.timer)
 
     def _notify(self) -> None:
         for listener in tuple(self.listeners):

@@ -85,16 +85,9 @@ class FakeKernel:
 
     def delete(self, name: str) -> None:
         """Deletes a link if it is there: ports and slaves are released, VLAN links above it go too."""
-        if name not in self.links:
-            return
-        kind = self.links[name].kind
-        for other in tuple(self.links.values()):
-            if other.parent == name:
-                self.delete(other.name)
-            elif other.master == name:
-                self.change(other.name, master="", vlans=(), up=other.up and kind != "bond")
-        del self.links[name]
-        self._changed()
+        if name in self.links:
+            self._remove(name)
+            self._changed()
 
     def apply(self, step: LinkStep) -> None:
         """Applies a step; raises as `lanloom.node.guards` says."""
@@ -131,6 +124,15 @@ class FakeKernel:
         return frozenset(
             bare(address) for link in subs if self.carries(link.parent, vid) for address in link.addresses
         )
+
+    def _remove(self, name: str) -> None:
+        kind = self.links.pop(name).kind
+        for other in tuple(self.links.values()):
+            if other.parent == name:
+                self._remove(other.name)
+            elif other.master == name:
+                up = other.up and kind != "bond"
+                self.links[other.name] = replace(other, master="", vlans=(), up=up)
 
     def _ensure(self, name: str, kind: str, mtu: int, **options: object) -> None:
         if name not in self.links:
