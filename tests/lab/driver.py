@@ -24,7 +24,7 @@ class Lab:
     def run(self, *words: str, given: str | None = None, status: int | None = 0) -> Completed:
         """Runs `lanloom lab …` and checks its exit status, unless `status` is None."""
         done = subprocess.run(
-            [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words],
+            self._command(*words),
             input=given,
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
@@ -36,6 +36,14 @@ class Lab:
             f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         )
         return done
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Begins `lanloom lab …` without waiting for its end."""
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(self._command(*words), stdin=quiet, stdout=quiet, stderr=quiet)
+
+    def _command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words]
 
     def on(self, node: str, script: str, *, status: int | None = 0) -> str:
         """What a shell script prints on a node."""
@@ -50,8 +58,8 @@ class Lab:
         """One node of the status."""
         return next(node for node in self.status()["nodes"] if node["name"] == name)
 
-    def kubectl(self, *words: str) -> str:
-        """What kubectl on the host prints."""
+    def kubectl(self, *words: str, fails: bool = False) -> str:
+        """What kubectl on the host prints; with `fails` it must fail, and this is its complaint."""
         program = shutil.which("kubectl")
         if program is None:
             pytest.skip("this machine has no kubectl")
@@ -59,8 +67,8 @@ class Lab:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
         )
-        assert done.returncode == 0, f"kubectl {words}: {done.stderr}"
-        return done.stdout
+        assert (done.returncode != 0) == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
+        return done.stderr if fails else done.stdout
 
     def processes(self) -> list[int]:
         """The processes on this machine that have to do with this lab's directory."""

@@ -39,13 +39,16 @@ def test_a_kept_lab_comes_back(own_lab: Lab) -> None:
     own_lab.run("node", "add", "extra")
     own_lab.run("node", "stop", "extra")
     own_lab.on("node1", "echo kept > /var/lib/lanloom/mark")
-    own_lab.kubectl("create", "configmap", "mark", "--from-literal=a=b")
+    own_lab.kubectl("annotate", "node", "extra", "example.org/mark=b")
     server = own_lab.status()["server"]
     own_lab.run("down", "--keep")
     own_lab.run("up", "--nodes", "1")
     assert own_lab.on("node1", "cat /var/lib/lanloom/mark") == "kept\n"
     assert own_lab.node("extra")["state"] == "stopped"
-    assert own_lab.kubectl("get", "configmap", "mark", "-o", "jsonpath={.data.a}") == "b"
+    mark = own_lab.kubectl(
+        "get", "node", "extra", "-o", r"jsonpath={.metadata.annotations.example\.org/mark}"
+    )
+    assert mark == "b"
     assert own_lab.status()["server"] == server
 
 
@@ -56,6 +59,15 @@ def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
     os.kill(server, signal.SIGKILL)
     eventually(lambda: not own_lab.processes())
     assert "the API server ended unexpectedly" in (own_lab.state / "log/supervisor.log").read_text()
+
+
+def test_an_interrupted_start_leaves_nothing(own_lab: Lab) -> None:
+    """Ctrl-C while a lab starts ends all of it."""
+    starting = own_lab.start("up", "--nodes", "1")
+    eventually(lambda: any("\0serve\0" in command_line(pid) for pid in own_lab.processes()))
+    starting.send_signal(signal.SIGINT)
+    assert starting.wait(30) != 0
+    eventually(lambda: not own_lab.processes())
 
 
 def test_a_failed_start_says_why(own_lab: Lab) -> None:

@@ -25,10 +25,12 @@ def _print_table(report: LabStatus) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    console.print(f"kernel      {KERNELS[report.kernel]} ({report.reason})")
-    console.print(f"API server  {report.server}")
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_row("kernel", f"{KERNELS[report.kernel]} ({report.reason})")
+    facts.add_row("API server", report.server)
     for network in report.dhcp:
-        console.print(f"DHCP        VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
+        facts.add_row("DHCP", f"VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
+    console.print(facts)
     table = Table(
         "NODE", "ADDRESS", "STATE", "NETWORKMANAGER", "AGENT", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )

@@ -198,9 +198,11 @@ class Supervisor:
 
     async def _stop_parts(self) -> None:
         # The kernel is asked from inside: its cage passes no signal on.
-        if len(self._parts) == 2:
-            with suppress(OSError):
+        for kernel in self._parts[1:]:
+            try:
                 await self._inside.tell(protocol.Down())
+            except OSError:
+                await kernel.kill()
         await asyncio.gather(*(part.stop() for part in self._parts))
 
     def _say(self, text: str) -> None:

@@ -9,7 +9,6 @@ from lanloom.lab.errors import DemoFailed
 from lanloom.lab.layout import Layout
 from lanloom.lab.polling import until_done
 
-
 SOON = 15.0
 PAUSE = 0.3
 
