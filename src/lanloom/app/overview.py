@@ -117,14 +117,20 @@ def _node_troubles(report: VlanStatus) -> list[Trouble]:
 
 
 def table(rows: Iterable[Row], title: str = "") -> "Table":
-    """The rows as a table for a terminal of 80 columns or more."""
+    """The rows as a table that fits a terminal of 80 columns."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
-    result = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
-    for name in ("Node", "Bridge", "VLAN ids", "Interface", "Address", "Assigned", "State"):
-        result.add_column(name, overflow="fold", no_wrap=name != "State")
+    result = Table(
+        title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name in ("Node", "Bridge", "VLAN ids", "Interface", "Address", "Assigned"):
+        result.add_column(name, overflow="fold")
     for row in rows:
-        colour = "green" if row.state == "Ready" else "yellow"
-        state = f"[{colour}]{row.state}[/]"
-        result.add_row(row.node, row.bridge, row.vlan_ids, row.interface, row.address, row.assigned, state)
+        assigned = (
+            row.assigned if row.state == "Ready" else " ".join(filter(None, (row.assigned, f"({row.state})")))
+        )
+        style = "green" if row.state == "Ready" else "yellow"
+        result.add_row(row.node, row.bridge, row.vlan_ids, row.interface, row.address, Text(assigned, style))
     return result
