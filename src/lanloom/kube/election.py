@@ -1,10 +1,14 @@
 """One leader among several replicas, by a Lease (coordination.k8s.io), as Kubernetes' own components elect theirs.
 
-Clocks of different machines are never compared: a replica measures on its own clock how long the record has not
-changed. A leader that can't renew stops leading before the others' patience ends.
+Clocks of different machines are never compared: a replica measures on its own clock how long the record has
+not changed. A leader that can't renew stops leading `lease - renew` seconds before the others' patience ends:
+so long may what it leads take to end. Times of a leader count from before a request was sent, those of the
+others from after the answer came, and every write carries the resourceVersion that was read, so that a
+request that arrives late (its sender gave up long ago) can't take the lease from a later leader.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -20,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class Elector:
-    """A candidate. `lease`, `renew` and `retry` are seconds: `renew` must be smaller than `lease`."""
+    """A candidate; `identity` must be its own. `lease`, `renew` and `retry` are seconds, each smaller than the last."""
 
     def __init__(
         self,
@@ -35,6 +39,10 @@ class Elector:
         renew: float = 10.0,
         retry: float = 2.0,
     ) -> None:
+        if not lease > renew > retry > 0:
+            raise ValueError(
+                f"an election needs lease > renew > retry > 0, not {lease:g}, {renew:g}, {retry:g}"
+            )
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -48,7 +56,11 @@ class Elector:
         self._seen_at = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Runs `lead` whenever this replica is the leader, until cancelled. `lead` is cancelled when that is over."""
+        """Runs `lead` whenever this replica is the leader, until cancelled or until `lead` raises.
+
+        `lead` is cancelled when leadership is lost, and must then end within `lease - renew` seconds. The
+        lease is released once it has ended.
+        """
         while True:
             acquired = await self._acquire()
             log.info("became leader", lease=self._name, identity=self._identity)
@@ -56,13 +68,12 @@ class Elector:
                 await self._hold(lead, acquired)
             finally:
                 log.info("no longer leader", lease=self._name, identity=self._identity)
-                await asyncio.shield(self._release())
 
     async def _acquire(self) -> float:
         """Waits for the lease; the loop time from before the request that got it."""
         while True:
             started = asyncio.get_running_loop().time()
-            if await self._try(self._retry * 2):
+            if await self._try(min(self._retry * 2, self._renew)):
                 return started
             await asyncio.sleep(self._retry * (1 + self._rng.random()))
 
@@ -75,6 +86,8 @@ class Elector:
             renewing.cancel()
             leading.cancel()
             results = await asyncio.gather(leading, renewing, return_exceptions=True)
+            # Not reached if cancelled again meanwhile: who may still be leading must not release.
+            await asyncio.shield(self._release())
         error = results[0]
         if isinstance(error, Exception):
             raise error
@@ -83,15 +96,13 @@ class Elector:
         """Renews; returns when `renew` seconds have passed since the last renewal that is known to hold."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._retry)
+            await asyncio.sleep(min(self._retry, renewed + self._renew - loop.time()))
             started = loop.time()
             left = renewed + self._renew - started
             if left <= 0:
                 return
             if await self._try(left):
                 renewed = started
-            elif loop.time() >= renewed + self._renew:
-                return
 
     async def _try(self, seconds: float) -> bool:
         """One attempt to get or renew the lease, of at most `seconds`; False whenever that is not certain."""
@@ -136,7 +147,7 @@ class Elector:
     def _spec(self) -> dict[str, Any]:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._lease),
+            "leaseDurationSeconds": math.ceil(self._lease),
             "renewTime": rfc3339_micro(self._now()),
         }
 
