@@ -1,6 +1,7 @@
 """Where the API server is and who we are there: kubeconfig files and a pod's service account.
 
-Parsing is pure (`parse`, `merge`); reading files is apart (`load`).
+A kubeconfig is decoded into Structs of the fields that we use, so that a wrong type is told with its place in
+the file.
 """
 
 import base64
@@ -8,16 +9,19 @@ import binascii
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Generic, TypeVar
 
+import msgspec
 import yaml
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from lanloom.kube.errors import ConfigError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-Raw = dict[str, Any]
+B = TypeVar("B")
+
+Name = Annotated[str, Meta(min_length=1)]
 
 
 class ClusterConfig(Struct, frozen=True, kw_only=True):
@@ -34,75 +38,174 @@ class ClusterConfig(Struct, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
-def merge(documents: Iterable[tuple[str, Raw]]) -> Raw:
+class Cluster(Struct, frozen=True, rename="kebab"):
+    """`clusters[].cluster` of a kubeconfig."""
+
+    server: str = ""
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class User(Struct, frozen=True, rename="kebab"):
+    """`users[].user` of a kubeconfig; `exec`, `auth_provider` and `username` are known only to be refused."""
+
+    token: str = ""
+    token_file: str = msgspec.field(name="tokenFile", default="")
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    exec: object = None
+    auth_provider: object = None
+    username: str = ""
+
+
+class Context(Struct, frozen=True):
+    """`contexts[].context` of a kubeconfig."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class NamedCluster(Struct, frozen=True):
+    """An entry of `clusters`."""
+
+    name: Name
+    cluster: Cluster = Cluster()
+
+
+class NamedUser(Struct, frozen=True):
+    """An entry of `users`."""
+
+    name: Name
+    user: User = User()
+
+
+class NamedContext(Struct, frozen=True):
+    """An entry of `contexts`."""
+
+    name: Name
+    context: Context = Context()
+
+
+class Kubeconfig(Struct, frozen=True, rename="kebab"):
+    """One file."""
+
+    current_context: str | None = None
+    clusters: tuple[NamedCluster, ...] | None = None
+    users: tuple[NamedUser, ...] | None = None
+    contexts: tuple[NamedContext, ...] | None = None
+
+
+class _Entry(Struct, Generic[B], frozen=True):
+    """Something that a file defines; relative names in it count from that file."""
+
+    file: str
+    body: B
+
+
+class _Merged(Struct, frozen=True):
     """Several kubeconfigs as one: of two entries with one name, the first file's holds, as kubectl does it."""
-    merged: Raw = {"clusters": {}, "users": {}, "contexts": {}}
-    for origin, document in documents:
-        merged.setdefault("current-context", document.get("current-context") or None)
-        merged["current-context"] = merged["current-context"] or document.get("current-context")
-        for kind in ("clusters", "users", "contexts"):
-            for entry in document.get(kind) or ():
-                if not isinstance(entry, dict) or "name" not in entry:
-                    raise ConfigError(f"{origin}: {kind} holds an entry without a name")
-                body = entry.get(kind[:-1]) or {}
-                merged[kind].setdefault(entry["name"], (origin, body))
+
+    current: str
+    clusters: dict[str, _Entry[Cluster]] = {}
+    users: dict[str, _Entry[User]] = {}
+    contexts: dict[str, _Entry[Context]] = {}
+
+
+def parse(documents: Iterable[tuple[str, object]]) -> ClusterConfig:
+    """The configuration of the current context. Raises ConfigError, which names file and field.
+
+    `documents` are pairs of a file's name and its content as YAML reads it.
+    """
+    merged = _merge([(file, _kubeconfig(file, content)) for file, content in documents])
+    if merged.current not in merged.contexts:
+        known = ", ".join(sorted(merged.contexts)) or "none"
+        raise ConfigError(
+            f"the kubeconfig has no context {merged.current!r} (there are: {known}); set current-context"
+        )
+    context = merged.contexts[merged.current]
+    cluster = _named(merged.clusters, "cluster", context.body.cluster, context.file)
+    user = _Entry(context.file, User())
+    if context.body.user:
+        user = _named(merged.users, "user", context.body.user, context.file)
+    _refuse_unsupported(cluster, context.body.cluster, user, context.body.user)
+    return ClusterConfig(
+        server=cluster.body.server.rstrip("/"),
+        ca=_data(cluster, "certificate-authority"),
+        insecure=cluster.body.insecure_skip_tls_verify,
+        server_name=cluster.body.tls_server_name,
+        token=user.body.token,
+        token_file=str(Path(user.file).parent / user.body.token_file) if user.body.token_file else "",
+        client_certificate=_data(user, "client-certificate"),
+        client_key=_data(user, "client-key"),
+        namespace=context.body.namespace or "default",
+    )
+
+
+def _kubeconfig(file: str, content: object) -> Kubeconfig:
+    try:
+        return msgspec.convert(content, Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{file} is not a kubeconfig: {error}") from None
+
+
+def _merge(files: Iterable[tuple[str, Kubeconfig]]) -> _Merged:
+    files = list(files)
+    merged = _Merged(next((content.current_context for _, content in files if content.current_context), ""))
+    for file, content in files:
+        for cluster in content.clusters or ():
+            merged.clusters.setdefault(cluster.name, _Entry(file, cluster.cluster))
+        for user in content.users or ():
+            merged.users.setdefault(user.name, _Entry(file, user.user))
+        for context in content.contexts or ():
+            merged.contexts.setdefault(context.name, _Entry(file, context.context))
     return merged
 
 
-def parse(documents: Iterable[tuple[str, Raw]], context: str = "") -> ClusterConfig:
-    """The configuration of a context (the current one if empty). Raises ConfigError, which names file and field.
+def _named(entries: Mapping[str, _Entry[B]], kind: str, name: str, file: str) -> _Entry[B]:
+    if name not in entries:
+        raise ConfigError(f"{file}: the context names {kind} {name!r}, which is not there")
+    return entries[name]
 
-    `documents` are pairs of a file's name and its content. Relative file names count from the file that holds them.
-    """
-    merged = merge(documents)
-    name = context or merged.get("current-context") or ""
-    if name not in merged["contexts"]:
-        known = ", ".join(sorted(merged["contexts"])) or "none"
-        raise ConfigError(f"the kubeconfig has no context {name!r} (there are: {known}); set current-context")
-    origin, chosen = merged["contexts"][name]
-    cluster_origin, cluster = _entry(merged, "clusters", chosen.get("cluster"), origin)
-    user_origin, user = (
-        _entry(merged, "users", chosen.get("user"), origin) if chosen.get("user") else (origin, {})
-    )
-    if not cluster.get("server"):
-        raise ConfigError(f"{cluster_origin}: cluster {chosen['cluster']!r} has no server")
-    for field in ("exec", "auth-provider"):
-        if field in user:
+
+def _refuse_unsupported(
+    cluster: _Entry[Cluster], cluster_name: str, user: _Entry[User], user_name: str
+) -> None:
+    if not cluster.body.server.startswith(("https://", "http://")):
+        raise ConfigError(
+            f"{cluster.file}: server of cluster {cluster_name!r} must be an https:// address,"
+            f" not {cluster.body.server!r}"
+        )
+    if cluster.body.proxy_url:
+        raise ConfigError(
+            f"{cluster.file}: cluster {cluster_name!r} uses proxy-url, which Lanloom can't;"
+            " name a server that can be reached directly"
+        )
+    used = {"exec": user.body.exec, "auth-provider": user.body.auth_provider, "username": user.body.username}
+    for field, value in used.items():
+        if value:
             raise ConfigError(
-                f"{user_origin}: user {chosen['user']!r} uses {field}, which Lanloom can't; give it a token"
+                f"{user.file}: user {user_name!r} uses {field}, which Lanloom can't;"
+                " give it a token or a client certificate"
             )
-    token_file = user.get("tokenFile", "")
-    return ClusterConfig(
-        server=cluster["server"].rstrip("/"),
-        ca=_data(cluster, "certificate-authority", cluster_origin),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        server_name=cluster.get("tls-server-name", ""),
-        token=user.get("token", ""),
-        token_file=str(Path(user_origin).parent / token_file) if token_file else "",
-        client_certificate=_data(user, "client-certificate", user_origin),
-        client_key=_data(user, "client-key", user_origin),
-        namespace=chosen.get("namespace", "default"),
-    )
 
 
-def _entry(merged: Raw, kind: str, name: object, origin: str) -> tuple[str, Raw]:
-    found = merged[kind].get(name)
-    if found is None:
-        raise ConfigError(f"{origin}: the context names {kind[:-1]} {name!r}, which is not there")
-    entry: tuple[str, Raw] = found
-    return entry
-
-
-def _data(entry: Mapping[str, Any], field: str, origin: str) -> bytes:
+def _data(entry: _Entry[Cluster] | _Entry[User], field: str) -> bytes:
     """`FIELD-data` in base64, else the content of the file that `FIELD` names."""
-    inline = entry.get(f"{field}-data")
+    attribute = field.replace("-", "_")
+    inline: str | None = getattr(entry.body, f"{attribute}_data")
     if inline:
         try:
             return base64.b64decode(inline, validate=True)
         except (binascii.Error, ValueError):
-            raise ConfigError(f"{origin}: {field}-data is not base64") from None
-    name = entry.get(field)
-    return _read(Path(origin).parent / name, f"{origin}: {field}") if name else b""
+            raise ConfigError(f"{entry.file}: {field}-data is not base64") from None
+    name: str | None = getattr(entry.body, attribute)
+    return _read(Path(entry.file).parent / name, f"{entry.file}: {field}") if name else b""
 
 
 def load(path: str | None = None, *, environment: Mapping[str, str] = os.environ) -> ClusterConfig:
@@ -135,18 +238,12 @@ def in_cluster(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT
     )
 
 
-def _document(path: str) -> Raw:
+def _document(path: str) -> object:
+    text = _read(Path(path), "the kubeconfig")
     try:
-        document = yaml.load(
-            _read(Path(path), "the kubeconfig"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        )
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise ConfigError(
-            f"{path} is not a kubeconfig: it must be a mapping with clusters, users and contexts"
-        )
-    return document
 
 
 def _read(path: Path, what: str) -> bytes:
