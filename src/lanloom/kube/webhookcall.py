@@ -35,6 +35,7 @@ class HttpsPoster:
                 ssl=self._context(ca_bundle),
                 server_hostname=server_name,
                 timeout=aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,  # a webhook must not send the API server's requests anywhere else
             ) as response:
                 answer = await response.read()
                 if response.status != 200:
