@@ -1,6 +1,7 @@
 """What a resource is: the names under which an API server serves a kind, and the type that holds it."""
 
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -48,10 +49,10 @@ class Resource(Struct, Generic[T], frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path below the server's root. An empty namespace means all namespaces (or cluster scope)."""
-        parts = ["/apis", self.group] if self.group else ["/api"]
+        """The URL path below the server's root, quoted. An empty namespace means all namespaces (or cluster scope)."""
+        parts = ["apis", self.group] if self.group else ["api"]
         parts.append(self.version)
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]
         parts += [part for part in (self.plural, name, subresource) if part]
-        return "/".join(parts)
+        return "/" + "/".join(quote(part, safe="") for part in parts)

@@ -1,11 +1,6 @@
-"""The client for an API server over HTTP: aiohttp for the wire, msgspec for the objects.
-
-Objects are decoded straight into Structs that hold only the fields that Lanloom uses; that is what makes a list of
-10,000 objects cost a fraction of a second and a few KiB each.
-"""
+"""The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,13 +9,15 @@ from typing import Any, Literal, Self, TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct
+from yarl import URL
 
-from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
+from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ConfigError, TransportError, from_status
 from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.kube.tls import client_context
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -35,45 +32,36 @@ REQUEST_SECONDS = 30.0
 WATCH_SECONDS = 600
 """How long one watch may last before the server ends it and it is resumed."""
 
+TOKEN_SECONDS = 60.0
+"""How old the content of a token file may be: Kubernetes replaces the file before the token expires."""
+
 _LONGEST_LINE = 16 * 1024 * 1024
-_TOKEN_SECONDS = 60.0
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
 
-class _ListMeta(Struct, frozen=True, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
-    resource_version: str = ""
-    continue_: str = ""
-
-
-class _Codec:
-    """The decoders of one type, made once."""
-
-    def __init__(self, type_: Any) -> None:
-        page = msgspec.defstruct(
-            "Page", [("metadata", _ListMeta), ("items", list[type_] | None, None)], frozen=True
-        )
-        event = msgspec.defstruct("Event", [("type", str), ("object", msgspec.Raw)], frozen=True)
-        self.one = msgspec.json.Decoder(type_)
-        self.page: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
-        self.event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(event)
-
-
-class _Bookmark(Struct, frozen=True):
-    metadata: ObjectMeta
-
-
 class HttpClient:
-    """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager."""
+    """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
-    def __init__(self, config: ClusterConfig, *, idle: float = IDLE_SECONDS, page: int = PAGE) -> None:
+    `idle` and `token_age` are in seconds, see IDLE_SECONDS and TOKEN_SECONDS; `page` in objects.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        idle: float = IDLE_SECONDS,
+        page: int = PAGE,
+        token_age: float = TOKEN_SECONDS,
+    ) -> None:
         self._config = config
         self._idle = idle
         self._page = page
+        self._token_age = token_age
         self._session: aiohttp.ClientSession | None = None
-        self._ssl = _ssl_context(config) if config.server.startswith("https:") else False
-        self._codecs: dict[type, _Codec] = {}
+        self._ssl = client_context(config) if config.server.startswith("https:") else False
+        self._codecs: dict[Resource[Any], Codec[Any]] = {}
         self._token = config.token
         self._token_due = 0.0
 
@@ -102,21 +90,22 @@ class HttpClient:
     ) -> Raw:
         """One request with a JSON answer, for callers that need no types."""
         answer = await self._bytes(method, path, body, query=query, content_type=content_type)
-        return msgspec.json.decode(answer, type=dict[str, Any])
+        return mapping(answer, f"an answer to {method} {path}")
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
-        return self._decode(resource, await self._bytes("GET", resource.path(namespace, name)))
+        return self._codec(resource).object(await self._bytes("GET", resource.path(namespace, name)))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         """As the port says."""
         query = _selectors(labels, fields) | {"limit": str(self._page)}
-        decoder = self._codec(resource).page
+        codec = self._codec(resource)
         items: list[T] = []
         while True:
-            page = decoder.decode(await self._bytes("GET", resource.path(namespace), query=query))
+            body = await self._bytes("GET", resource.path(namespace), query=query)
+            page = codec.page(body)
             items.extend(page.items or ())
             if not page.metadata.continue_:
                 return Listing(tuple(items), page.metadata.resource_version)
@@ -138,18 +127,19 @@ class HttpClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
+        codec = self._codec(resource)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=self._idle)
         async with self._send(
             "GET", resource.path(namespace), None, query=query, timeout=timeout
         ) as response:
             async for line in _lines(response):
-                yield self._event(resource, line)
+                yield codec.event(line)
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """As the port says."""
         raw = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
         raw = dict(raw) | {"apiVersion": resource.api_version, "kind": resource.kind}
-        return self._decode(resource, await self._bytes("POST", resource.path(namespace), raw))
+        return self._codec(resource).object(await self._bytes("POST", resource.path(namespace), raw))
 
     async def patch(
         self,
@@ -162,7 +152,7 @@ class HttpClient:
     ) -> T:
         """As the port says."""
         path = resource.path(namespace, name, subresource)
-        return self._decode(resource, await self._bytes("PATCH", path, patch, content_type=MERGE_PATCH))
+        return self._codec(resource).object(await self._bytes("PATCH", path, patch, content_type=MERGE_PATCH))
 
     async def delete(
         self,
@@ -179,31 +169,11 @@ class HttpClient:
             options["preconditions"] = {"uid": uid}
         await self._bytes("DELETE", resource.path(namespace, name), options)
 
-    def _codec(self, resource: Resource[T]) -> _Codec:
-        codec = self._codecs.get(resource.type)
+    def _codec(self, resource: Resource[T]) -> Codec[T]:
+        codec = self._codecs.get(resource)
         if codec is None:
-            codec = self._codecs[resource.type] = _Codec(resource.type)
+            codec = self._codecs[resource] = Codec(resource)
         return codec
-
-    def _decode(self, resource: Resource[T], body: bytes) -> T:
-        try:
-            item: T = self._codec(resource).one.decode(body)
-        except msgspec.DecodeError as error:
-            raise TransportError(f"the server's {resource.kind} can't be read: {error}") from None
-        return item
-
-    def _event(self, resource: Resource[T], line: bytes) -> WatchEvent[T]:
-        try:
-            event = self._codec(resource).event.decode(line)
-            if event.type == "ERROR":
-                status = msgspec.json.decode(event.object, type=dict[str, Any])
-                raise from_status(int(status.get("code", 500)), status)
-            if event.type == "BOOKMARK":
-                meta = msgspec.json.decode(event.object, type=_Bookmark).metadata
-                return WatchEvent("BOOKMARK", resource.type(metadata=meta))
-        except msgspec.DecodeError as error:
-            raise TransportError(f"the watch of {resource.plural} can't be read: {error}") from None
-        return WatchEvent(event.type, self._decode(resource, event.object))
 
     async def _bytes(
         self,
@@ -238,13 +208,21 @@ class HttpClient:
         data = None
         if body is not None:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
-        url = self._config.server + path
+        url = URL(self._config.server + path, encoded=True)
         try:
             async with self._opened().request(
-                method, url, params=query, data=data, headers=headers, timeout=timeout, ssl=self._ssl
+                method,
+                url,
+                params=query,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                ssl=self._ssl,
+                allow_redirects=False,
             ) as response:
-                if response.status >= 400:
-                    raise from_status(response.status, _status(await response.read(), response))
+                if response.status >= 300:
+                    status = refusal(await response.read(), response.status, response.reason or "")
+                    raise from_status(response.status, status)
                 yield response
         except TimeoutError:
             raise TransportError(f"{method} {url}: no answer in time") from None
@@ -258,7 +236,7 @@ class HttpClient:
         return self._session
 
     async def _bearer(self) -> str:
-        """The token; one from a file is read again every minute, because Kubernetes replaces it."""
+        """The token; one from a file is read again when it is older than `token_age`."""
         now = asyncio.get_running_loop().time()
         if self._config.token_file and now >= self._token_due:
             try:
@@ -267,23 +245,13 @@ class HttpClient:
                 raise ConfigError(
                     f"can't read the token file {self._config.token_file}: {error.strerror}"
                 ) from None
-            self._token, self._token_due = text.strip(), now + _TOKEN_SECONDS
+            self._token, self._token_due = text.strip(), now + self._token_age
         return self._token
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     chosen = {"labelSelector": labels, "fieldSelector": fields}
     return {name: value for name, value in chosen.items() if value}
-
-
-def _status(body: bytes, response: aiohttp.ClientResponse) -> Raw:
-    """The Status object of a refusal; a proxy's own page becomes one."""
-    try:
-        status = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError:
-        text = body[:200].decode(errors="replace").strip()
-        return {"reason": response.reason or "", "message": text or f"{response.status} {response.reason}"}
-    return status
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -300,30 +268,3 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         for line in lines:
             if line:
                 yield bytes(line)
-
-
-def _ssl_context(config: ClusterConfig) -> ssl.SSLContext:
-    """TLS as the configuration asks. Raises ConfigError for certificates that can't be used."""
-    try:
-        context = ssl.create_default_context(cadata=config.ca.decode("ascii") if config.ca else None)
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"certificate-authority of {config.server} is not a PEM certificate: {error}"
-        ) from None
-    if config.insecure:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if config.client_certificate:
-        _load_client_certificate(context, config)
-    return context
-
-
-def _load_client_certificate(context: ssl.SSLContext, config: ClusterConfig) -> None:
-    from lanloom.kube.memory import memory_file
-
-    try:
-        with memory_file(config.client_certificate + b"\n" + config.client_key) as path:
-            context.load_cert_chain(path)
-    except ssl.SSLError as error:
-        raise ConfigError(
-            f"client-certificate or client-key of {config.server} can't be used: {error}"
-        ) from None

@@ -1,0 +1,410 @@
+"""The client on the wire: what it sends, and what it makes of every kind of answer."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiohttp import web
+
+from lanloom.api.core import NODES
+from lanloom.kube.config import ClusterConfig
+from lanloom.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    TransportError,
+    Unauthorized,
+)
+from lanloom.kube.http import HttpClient
+from lanloom.kube.ports import WatchEvent
+from tests.kube.server import Server, always, answer, serving, status_object, streaming
+from tests.kube.things import THINGS, Thing, thing
+
+RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}
+PATH = "/apis/example.org/v1/namespaces/default/things"
+
+
+def _line(type: str, item: Any) -> bytes:
+    return json.dumps({"type": type, "object": item}).encode() + b"\n"
+
+
+async def _watch(client: HttpClient, version: str = "5") -> list[WatchEvent[Thing]]:
+    async with aclosing(client.watch(THINGS, "default", resource_version=version)) as events:  # type: ignore[type-var]
+        return [event async for event in events]
+
+
+async def test_get_decodes_the_fields_that_are_used() -> None:
+    """An object comes as its Struct; fields that the Struct lacks are left out."""
+    async with (
+        serving(always(RED | {"other": [1]})) as server,
+        HttpClient(server.config(token="secret")) as client,
+    ):
+        assert await client.get(THINGS, "a", "default") == thing("a", 7, "red")
+    [request] = server.seen
+    assert (request.method, request.path) == ("GET", f"{PATH}/a")
+    assert request.headers["Authorization"] == "Bearer secret"
+
+
+async def test_names_stay_one_segment_of_the_path() -> None:
+    """A name with slashes, dots or a query can't reach another resource."""
+    async with serving(always({}, 404)) as server, HttpClient(server.config()) as client:
+        for name in ("a/b", "../../../../api/v1/nodes", "..", "a?watch=true", "a#b"):
+            with pytest.raises(NotFound):
+                await client.get(THINGS, name, "default")
+    assert all(
+        request.path.startswith(f"{PATH}/") and request.path.count("/") == 7 for request in server.seen
+    )
+    assert not any(request.query for request in server.seen)
+
+
+def _pages(*contents: list[str]) -> Any:
+    """A handler for a list in pages; the continue token is the number of the next page."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        number = int(request.query.get("continue", "0"))
+        metadata = {"resourceVersion": "9"} | (
+            {"continue": str(number + 1), "remainingItemCount": 1} if number + 1 < len(contents) else {}
+        )
+        items = [{"metadata": {"namespace": "default", "name": name}} for name in contents[number]]
+        return answer({"metadata": metadata, "items": items})
+
+    return handle
+
+
+async def test_list_reads_every_page() -> None:
+    """A list is read page by page with the server's token until there is none, under the same selectors."""
+    async with (
+        serving(_pages(["a", "b"], ["c", "d"], ["e"])) as server,
+        HttpClient(server.config(), page=2) as client,
+    ):
+        listing = await client.list(
+            THINGS, "default", labels="colour in (red,blue)", fields="metadata.name!=x"
+        )
+    assert [item.metadata.name for item in listing.items] == ["a", "b", "c", "d", "e"]
+    assert listing.resource_version == "9"
+    assert [request.query.get("continue") for request in server.seen] == [None, "1", "2"]
+    for request in server.seen:
+        assert request.query["limit"] == "2"
+        assert request.query["labelSelector"] == "colour in (red,blue)"
+        assert request.query["fieldSelector"] == "metadata.name!=x"
+
+
+async def test_empty_list() -> None:
+    """A list without items, or with null instead of them, is empty."""
+    for body in (
+        {"metadata": {"resourceVersion": "3"}},
+        {"metadata": {"resourceVersion": "3"}, "items": None},
+    ):
+        async with serving(always(body)) as server, HttpClient(server.config()) as client:
+            listing = await client.list(NODES)
+        assert (listing.items, listing.resource_version) == ((), "3")
+
+
+async def test_token_that_expires_between_pages() -> None:
+    """A page that the server has compacted away is Gone, and no half of a list is returned."""
+    first = _pages(["a"], ["b"])
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if "continue" in request.query:
+            return answer(status_object(410, "Expired", "The provided continue parameter is too old"), 410)
+        return await first(request)  # type: ignore[no-any-return]
+
+    async with serving(handle) as server, HttpClient(server.config(), page=1) as client:
+        with pytest.raises(Gone, match="too old"):
+            await client.list(THINGS)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "error"),
+    [
+        (400, "BadRequest", BadRequest),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (405, "MethodNotAllowed", ApiError),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Gone),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", ServerError),
+        (500, "InternalError", ServerError),
+        (504, "Timeout", ServerError),
+    ],
+)
+async def test_refusals(code: int, reason: str, error: type[ApiError]) -> None:
+    """Each refusal is the error of its code and reason, with the server's own words."""
+    body = status_object(code, reason, "because of the tests")
+    async with serving(always(body, code)) as server, HttpClient(server.config()) as client:
+        with pytest.raises(ApiError, match="because of the tests") as caught:
+            await client.create(THINGS, thing("a"), "default")
+    assert type(caught.value) is error
+    assert (caught.value.code, caught.value.reason, caught.value.status) == (code, reason, body)
+
+
+async def test_refusal_of_a_proxy() -> None:
+    """A refusal without a Status object says what the answer said."""
+
+    async def handle(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=502, text="<h1>no upstream</h1>")
+
+    async with serving(handle) as server, HttpClient(server.config()) as client:
+        with pytest.raises(ServerError, match="no upstream"):
+            await client.get(NODES, "a")
+
+
+async def test_redirects_are_not_followed() -> None:
+    """A redirect is refused, so that credentials go to the configured server only."""
+
+    async def handle(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    async with serving(handle) as server, HttpClient(server.config(token="secret")) as client:
+        with pytest.raises(ApiError):
+            await client.get(NODES, "a")
+    assert len(server.seen) == 1
+
+
+async def test_answers_that_cannot_be_read() -> None:
+    """An answer that is not JSON, or not of the type, is as good as none."""
+    for body in ("text", {"metadata": 5}, [1]):
+        async with serving(always(body)) as server, HttpClient(server.config()) as client:
+            for call in (client.get(NODES, "a"), client.list(NODES), client.patch(NODES, "a", {})):
+                with pytest.raises(TransportError, match="can't be read"):
+                    await call
+
+
+async def test_create_names_the_kind() -> None:
+    """A created Struct carries apiVersion and kind, and nothing that it leaves at the default."""
+    async with serving(always(RED, 201)) as server, HttpClient(server.config()) as client:
+        await client.create(THINGS, thing("a", colour="red"), "default")
+    [request] = server.seen
+    assert (request.method, request.path) == ("POST", PATH)
+    assert json.loads(request.body) == {
+        "apiVersion": "example.org/v1",
+        "kind": "Thing",
+        "metadata": {"namespace": "default", "name": "a"},
+        "colour": "red",
+    }
+
+
+async def test_patch_is_a_merge_patch() -> None:
+    """A patch goes out as RFC 7386 asks, to the subresource if one is named; null stays null."""
+    async with serving(always(RED)) as server, HttpClient(server.config()) as client:
+        await client.patch(THINGS, "a", {"colour": None}, "default", subresource="status")
+    [request] = server.seen
+    assert (request.method, request.path) == ("PATCH", f"{PATH}/a/status")
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {"colour": None}
+
+
+async def test_delete_sends_its_options() -> None:
+    """A deletion says how dependents go and which object is meant."""
+    async with serving(always(RED)) as server, HttpClient(server.config()) as client:
+        await client.delete(THINGS, "a", "default", uid="u-1", propagation="Foreground")
+    [request] = server.seen
+    assert (request.method, request.path) == ("DELETE", f"{PATH}/a")
+    options = json.loads(request.body)
+    assert options["propagationPolicy"] == "Foreground"
+    assert options["preconditions"] == {"uid": "u-1"}
+
+
+async def test_request_without_types() -> None:
+    """A plain request gives the plain answer."""
+    async with serving(always({"gitVersion": "v1.30"})) as server, HttpClient(server.config()) as client:
+        assert await client.request("GET", "/version", query={"pretty": "true"}) == {"gitVersion": "v1.30"}
+    assert server.seen[0].query == {"pretty": "true"}
+
+
+async def test_watch_joins_split_lines() -> None:
+    """Events come whole however the stream is cut, two in one piece or one in many, with empty lines between."""
+    added, changed = _line("ADDED", RED), _line("MODIFIED", RED | {"colour": "blau \u00fc"})
+    stream = added + b"\n" + changed + _line("DELETED", RED)
+    for size in (1, 2, 7, 61, len(stream)):
+        chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
+        async with serving(streaming(*chunks)) as server, HttpClient(server.config()) as client:
+            events = await _watch(client)
+        assert [(event.type, event.object.colour) for event in events] == [
+            ("ADDED", "red"),
+            ("MODIFIED", "blau \u00fc"),
+            ("DELETED", "red"),
+        ]
+
+
+async def test_watch_asks_for_bookmarks() -> None:
+    """A watch starts after the version, wants bookmarks, and gives them as events without a body."""
+    bookmark = {"kind": "Thing", "apiVersion": "example.org/v1", "metadata": {"resourceVersion": "99"}}
+    async with (
+        serving(streaming(_line("BOOKMARK", bookmark))) as server,
+        HttpClient(server.config()) as client,
+    ):
+        [event] = await _watch(client, "41")
+    assert event.type == "BOOKMARK"
+    assert event.object.metadata.resource_version == "99"
+    query = server.seen[0].query
+    assert (query["watch"], query["allowWatchBookmarks"], query["resourceVersion"]) == ("true", "true", "41")
+
+
+async def test_watch_error_events() -> None:
+    """An ERROR in the stream is the error of its code, after the events before it; 410 is Gone."""
+    for code, error in ((410, Gone), (500, ServerError)):
+        stream = streaming(_line("ADDED", RED), _line("ERROR", status_object(code, "", "compacted")))
+        async with serving(stream) as server, HttpClient(server.config()) as client:
+            seen = []
+            with pytest.raises(error, match="compacted"):
+                async with aclosing(client.watch(THINGS, resource_version="1")) as events:  # type: ignore[type-var]
+                    async for event in events:
+                        seen.append(event.type)  # noqa: PERF401
+            assert seen == ["ADDED"]
+
+
+async def test_watch_that_is_refused() -> None:
+    """A watch that the server refuses at once raises as any request does."""
+    async with (
+        serving(always(status_object(410, "Expired", "old"), 410)) as server,
+        HttpClient(server.config()) as client,
+    ):
+        with pytest.raises(Gone):
+            await _watch(client)
+
+
+async def test_watch_with_rubbish() -> None:
+    """A line that is not an event breaks the watch as a lost connection does."""
+    for rubbish in (b"<html>\n", b'{"type":"MOVED","object":{}}\n', b'{"type":"ADDED"}\n'):
+        async with serving(streaming(rubbish)) as server, HttpClient(server.config()) as client:
+            with pytest.raises(TransportError, match="can't be read"):
+                await _watch(client)
+
+
+async def test_silent_watch_is_given_up() -> None:
+    """A watch that is silent for longer than the idle time-out is broken, although the connection stands."""
+    hold = asyncio.Event()
+    stream = streaming(_line("ADDED", RED), hold=hold.wait)
+    async with serving(stream) as server, HttpClient(server.config(), idle=0.05) as client:
+        with pytest.raises(TransportError, match="no answer in time"):
+            await _watch(client)
+        hold.set()
+
+
+async def test_watch_that_breaks() -> None:
+    """A connection that is lost in the middle of a stream is a TransportError, not an end."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(_line("ADDED", RED))
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with serving(handle) as server, HttpClient(server.config()) as client:
+        with pytest.raises(TransportError):
+            await _watch(client)
+
+
+async def test_watch_can_be_cancelled() -> None:
+    """A cancelled watch ends at once and closes its connection, which the server notices."""
+    closed, first = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async with (
+        serving(streaming(_line("ADDED", RED), hold=hold)) as server,
+        HttpClient(server.config()) as client,
+    ):
+
+        async def follow() -> None:
+            async with aclosing(client.watch(THINGS, resource_version="1")) as events:  # type: ignore[type-var]
+                async for _ in events:
+                    first.set()
+
+        task = asyncio.create_task(follow())
+        await first.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await closed.wait()
+
+
+async def test_token_file_is_read_again(tmp_path: Path) -> None:
+    """A token file is read again when its content is old, and not before."""
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    for age, expected in ((0.0, "Bearer two"), (3600.0, "Bearer one")):
+        file.write_text("one\n")
+        async with serving(always(RED)) as server:
+            config = server.config(token_file=str(file))
+            async with HttpClient(config, token_age=age) as client:
+                await client.get(NODES, "a")
+                file.write_text("two\n")
+                await client.get(NODES, "a")
+        assert [request.headers["Authorization"] for request in server.seen] == ["Bearer one", expected]
+
+
+async def test_token_file_that_is_missing(tmp_path: Path) -> None:
+    """A token file that can't be read is named."""
+    config = ClusterConfig(server="https://127.0.0.1:1", token_file=str(tmp_path / "token"))
+    async with HttpClient(config) as client:
+        with pytest.raises(ConfigError, match=r"token: No such file"):
+            await client.get(NODES, "a")
+
+
+async def test_nobody_listens() -> None:
+    """A refused connection is a TransportError that names the server."""
+    async with serving(always(RED)) as server:
+        config = server.config()
+    async with HttpClient(config) as client:
+        with pytest.raises(TransportError, match=r"GET https://127\.0\.0\.1"):
+            await client.get(NODES, "a")
+
+
+async def test_server_of_another_ca() -> None:
+    """A server that the configured CA doesn't vouch for is not talked to, unless verification is switched off."""
+    other = trustme.CA().cert_pem.bytes()
+    async with serving(always(RED)) as server:
+        async with HttpClient(server.config(ca=other, token="secret")) as client:
+            with pytest.raises(TransportError, match="certificate"):
+                await client.get(NODES, "a")
+        assert server.seen == []
+        async with HttpClient(server.config(ca=other, insecure=True)) as client:
+            assert (await client.get(NODES, "a")).metadata.name == "a"
+
+
+def _certified(server: Server, certificate: trustme.LeafCert) -> ClusterConfig:
+    return server.config(
+        client_certificate=certificate.cert_chain_pems[0].bytes(),
+        client_key=certificate.private_key_pem.bytes(),
+    )
+
+
+async def test_client_certificates() -> None:
+    """A client certificate is presented to a server that wants one."""
+    authority = trustme.CA()
+    async with serving(always(RED), client_ca=authority) as server:
+        async with HttpClient(_certified(server, authority.issue_cert("agent"))) as client:
+            await client.get(NODES, "a")
+        async with HttpClient(server.config()) as client:
+            with pytest.raises(TransportError):
+                await client.get(NODES, "a")
+
+
+def test_certificates_that_are_none() -> None:
+    """Certificates that can't be used are refused before anything is sent, and named."""
+    with pytest.raises(ConfigError, match="certificate-authority of https://x"):
+        HttpClient(ClusterConfig(server="https://x", ca=b"\xffno PEM"))
+    with pytest.raises(ConfigError, match="client-certificate or client-key of https://x"):
+        HttpClient(ClusterConfig(server="https://x", client_certificate=b"no PEM"))
