@@ -7,6 +7,7 @@ import msgspec
 import yaml
 
 from lanloom.apiserver import errors
+from lanloom.apiserver.front import protobuf
 from lanloom.apiserver.kinds import Raw
 
 LIMIT = 3 * 1024 * 1024
@@ -14,6 +15,7 @@ LIMIT = 3 * 1024 * 1024
 
 JSON = "application/json"
 YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 Receive = Callable[[], Awaitable[Any]]
 
@@ -44,8 +46,10 @@ def decode(body: bytes, content_type: str) -> Any:
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     if media_type == YAML:
         return _from_yaml(body)
+    if media_type == PROTOBUF:
+        return _from_protobuf(body)
     if media_type != JSON and not media_type.endswith("+json"):
-        raise errors.unsupported_media_type([JSON, YAML])
+        raise errors.unsupported_media_type([JSON, YAML, PROTOBUF])
     try:
         return _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -62,6 +66,13 @@ def decode_object(body: bytes, content_type: str) -> Raw:
             "the object provided is unrecognized (must be an object with apiVersion and kind)"
         )
     return found
+
+
+def _from_protobuf(body: bytes) -> Any:
+    try:
+        return protobuf.decode_object(body)
+    except protobuf.ProtobufError as error:
+        raise errors.BadRequest(f"the protobuf object can't be read: {error}") from None
 
 
 def _from_yaml(body: bytes) -> Any:

@@ -14,6 +14,7 @@ from lanloom.apiserver.builtin.shapes import OBJECT_META, anything, record, text
 from lanloom.apiserver.kinds import Raw, ServedKind
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_FREE = "x-kubernetes-preserve-unknown-fields"
 GVK = "x-kubernetes-group-version-kind"
 """The extension that says which kind a definition or an operation is about."""
 
@@ -109,6 +110,9 @@ def definitions_of(kinds: Iterable[ServedKind], flavour: Flavour) -> dict[str, R
 
 def _object(kind: ServedKind, flavour: Flavour) -> Raw:
     schema = _converted(kind.schema or {"type": "object"}, flavour)
+    if flavour is V2 and schema.get(_FREE) and "properties" not in schema:
+        # kubectl 1.20 takes named properties for the only ones, and would refuse all others.
+        return schema | {GVK: [gvk(kind)]}
     properties = {
         "apiVersion": text("Group and version of this form of the object."),
         "kind": text("Kind of the object."),
