@@ -84,9 +84,7 @@ def namespaces_command(*kinds: str) -> list[str]:
 def probe(features: Iterable[Feature]) -> tuple[Probe, ...]:
     """Try each feature in a throwaway network and mount namespace; takes some tens of milliseconds."""
     wanted = tuple(features)
-    script = "".join(
-        f"({feature.trial}) >/dev/null 2>/dev/null && echo yes || echo no\n" for feature in wanted
-    )
+    script = "".join(_TRIAL.format(trial=feature.trial) for feature in wanted)
     done = subprocess.run(
         [*namespaces_command("net", "mount"), "/bin/sh"],
         input=script,
@@ -94,14 +92,19 @@ def probe(features: Iterable[Feature]) -> tuple[Probe, ...]:
         text=True,
         check=False,
     )
-    answers = done.stdout.split()
+    answers = done.stdout.splitlines()
     if len(answers) != len(wanted):
         complaint = done.stderr.strip() or "namespaces can't be made"
         return tuple(Probe(feature, complaint) for feature in wanted)
-    return tuple(
-        Probe(feature, "" if answer == "yes" else "the kernel refuses it")
-        for feature, answer in zip(wanted, answers, strict=True)
-    )
+    return tuple(Probe(feature, answer) for feature, answer in zip(wanted, answers, strict=True))
+
+
+_TRIAL = """\
+if said=$( ({trial}) 2>&1 >/dev/null ); then echo
+else printf '%s\\n' "${{said:-it failed without a word}}" | head -n 1
+fi
+"""
+"""Prints one line: why the trial failed, or nothing on it."""
 
 
 def choose(wish: KernelWish, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
