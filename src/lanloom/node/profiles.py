@@ -121,11 +121,14 @@ def _content(directory: int, name: str) -> bytes | None:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
         return None
-    with os.fdopen(file, "rb") as stream:
-        status = os.fstat(stream.fileno())
+    try:
+        status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
             return None
-        return stream.read(_LARGEST_FILE)
+        with os.fdopen(file, "rb", closefd=False) as stream:
+            return stream.read(_LARGEST_FILE)
+    finally:
+        os.close(file)
 
 
 def _check_ours(directory: int, name: str) -> None:

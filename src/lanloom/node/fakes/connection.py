@@ -70,7 +70,7 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
 
 
 def cidr(value: str) -> str:
-    """The address of a value of `address1`, to which NetworkManager gives the prefix length 24 where it has no valid one.
+    """The address in a value of `address1`; without a valid prefix length, NetworkManager gives it 24.
 
     Raises ValueError for what is not an IPv4 address, optionally followed by a comma and a gateway.
     """

@@ -6,6 +6,8 @@ What it does was observed on the real one; the contract tests hold both to it. T
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.fakes.addressing import Activation, Addressing, Timers
 from lanloom.node.fakes.connection import VlanProfile, read_profile
@@ -26,6 +28,13 @@ BLOCKED = 300.0
 UNAVAILABLE = "ip-config-unavailable"
 
 
+class Failure(Struct, frozen=True):
+    """Why a profile failed last, and as which failure of all."""
+
+    reason: str
+    number: int
+
+
 class Daemon:
     """The process. Its methods are synchronous: on a D-Bus, NetworkManager goes on when its caller has died."""
 
@@ -35,7 +44,8 @@ class Daemon:
         self.running = True
         self.profiles: dict[str, VlanProfile] = {}
         self.activations: dict[str, Activation] = {}
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, Failure] = {}
+        self.failed = 0
         self.listeners: set[Callable[[], None]] = set()
         self._kernel = kernel
         self._directory = directory
@@ -245,7 +255,8 @@ class Daemon:
 
     def _fail(self, active: Activation) -> None:
         uuid = active.profile.uuid
-        self.failures[uuid] = UNAVAILABLE
+        self.failed += 1
+        self.failures[uuid] = Failure(UNAVAILABLE, self.failed)
         self._tries[uuid] = self._tries.get(uuid, 0) + 1
         self._deactivate(uuid)
         self._blocked.add(uuid)

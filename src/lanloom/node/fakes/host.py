@@ -39,9 +39,9 @@ class FakeLinks:
 class FakeHost:
     """A host named `name` with NICs plugged into `switch`. `now` is the wall clock, in seconds since the epoch.
 
-    `host` has the ports. Everything else is for tests: they plant what others would have made, break things as
-    operators and accidents do, and look. `writes` counts the changes that took effect on links and files, by
-    whomever.
+    `host` has the ports; take it anew for each process that is simulated. Everything else is for tests: they
+    plant what others would have made, break things as operators and accidents do, and look. `writes` counts the
+    changes that took effect on links and files, by whomever.
     """
 
     def __init__(
@@ -56,9 +56,14 @@ class FakeHost:
         self.directory = FakeDirectory()
         self.daemon = Daemon(self.kernel, self.directory, switch, now)
         self.links = FakeLinks(self.kernel)
-        network_manager = FakeNetworkManager(self.daemon, self.kernel)
-        self.host = Host(name, self.links, FakeProfiles(self.directory), network_manager)
+        self.name = name
         switch.attach(self.kernel)
+
+    @property
+    def host(self) -> Host:
+        """The ports, as a process has them that starts now."""
+        network_manager = FakeNetworkManager(self.daemon, self.kernel)
+        return Host(self.name, self.links, FakeProfiles(self.directory), network_manager)
 
     @property
     def writes(self) -> int:

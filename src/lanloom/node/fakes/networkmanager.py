@@ -14,11 +14,12 @@ VERSION = "1.42.4"
 
 
 class FakeNetworkManager:
-    """The port."""
+    """The port, as one process has it: it knows why a profile failed only if it was there."""
 
     def __init__(self, daemon: Daemon, kernel: FakeKernel) -> None:
         self._daemon = daemon
         self._kernel = kernel
+        self._missed = daemon.failed
 
     async def version(self) -> str:
         """As the port says."""
@@ -69,6 +70,10 @@ class FakeNetworkManager:
             )
         self._daemon.settle()
 
+    def _reason(self, uuid: str) -> str:
+        failure = self._daemon.failures.get(uuid)
+        return failure.reason if failure is not None and failure.number > self._missed else ""
+
     def _connection(self, uuid: str) -> Connection:
         profile = self._daemon.profiles.get(uuid)
         if profile is None:
@@ -79,7 +84,7 @@ class FakeNetworkManager:
             filename=profile.filename,
             phase="inactive",
             method=profile.method,
-            reason=self._daemon.failures.get(uuid, ""),
+            reason=self._reason(uuid),
         )
         active = self._daemon.activations.get(uuid)
         if active is None:

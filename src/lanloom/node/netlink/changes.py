@@ -12,6 +12,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from lanloom.node.errors import LinkError
 from lanloom.node.guards import BOND_MODES, describe, guard
 from lanloom.node.netlink.dump import RANGE_BEGIN, RANGE_END, read_links
+from lanloom.node.netlink.remedies import remedy
 from lanloom.node.ports import MARK
 from lanloom.node.steps import (
     AddVlans,
@@ -108,7 +109,8 @@ class Changes:
             self._socket.link("del", index=self._links[UNFINISHED].index)
         self._socket.link("add", ifname=UNFINISHED, **attributes)
         self._refresh()
-        self._set(UNFINISHED, IFLA_AF_SPEC=NO_ADDRESSES)
+        with _without_ipv6():
+            self._set(UNFINISHED, IFLA_AF_SPEC=NO_ADDRESSES)
         self._set(UNFINISHED, ifname=name, ifalias=MARK)
         self._refresh()
 
@@ -118,9 +120,10 @@ class Changes:
             if master and self._links[master].kind == "bond" and link.up:
                 self._set(name, state="down")
             self._set(name, master=self._links[master].index if master else 0)
-        if master:
+            self._refresh()
+        if master and not self._links[name].up:
             self._set(name, state="up")
-        self._refresh()
+            self._refresh()
 
     def _adjust(self, name: str, *, mtu: int = 0, up: bool = False) -> None:
         link = self._links[name]
@@ -157,24 +160,18 @@ def _messages(ids: VlanIds) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
+def _without_ipv6() -> Iterator[None]:
+    # A kernel that was booted with ipv6.disable=1 does not know the attribute, and needs it not.
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code != errno.EAFNOSUPPORT:
+            raise
+
+
+@contextmanager
 def _explained(step: LinkStep) -> Iterator[None]:
     try:
         yield
     except NetlinkError as error:
-        raise LinkError(f"{describe(step)}: {os.strerror(error.code)}{_remedy(step, error.code)}") from error
-
-
-def _remedy(step: LinkStep, code: int) -> str:
-    if code in (errno.EPERM, errno.EACCES):
-        return "; the agent needs the right NET_ADMIN"
-    if code == errno.EOPNOTSUPP:
-        match step:
-            case EnsureBond():
-                return "; this kernel has no bonding: load it with `modprobe bonding`"
-            case EnsureBridge():
-                return "; this kernel has no bridges: load them with `modprobe bridge`"
-            case AddVlans() | RemoveVlans():
-                return "; this kernel has no VLAN filtering (CONFIG_BRIDGE_VLAN_FILTERING)"
-    if code == errno.EINVAL and isinstance(step, SetMtu | EnsureBond | EnsureBridge):
-        return f"; check that the link can have an MTU of {step.mtu}"
-    return ""
+        raise LinkError(f"{describe(step)}: {os.strerror(error.code)}{remedy(step, error.code)}") from error

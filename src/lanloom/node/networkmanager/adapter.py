@@ -13,6 +13,9 @@ from lanloom.node.networkmanager.objects import Objects, Profile, connection
 from lanloom.node.ports import Connection
 
 SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
+BURST = 0.1
+"""Seconds in which changes are taken together: one activation alone sends a dozen signals."""
+
 UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax and that it has mode 0600"
 
 
@@ -107,6 +110,7 @@ class DBusNetworkManager:
             generation = self._generation
             while True:
                 await changed.wait()
+                await asyncio.sleep(BURST)
                 changed.clear()
                 if generation != self._generation:
                     return

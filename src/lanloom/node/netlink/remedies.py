@@ -1,0 +1,23 @@
+"""What to do when the kernel refuses a step: its error numbers say little to who did not write the kernel."""
+
+import errno
+
+from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu
+
+
+def remedy(step: LinkStep, code: int) -> str:
+    """The rest of an error's message, beginning with a semicolon; empty where the reason says it all."""
+    match code, step:
+        case ((errno.EPERM | errno.EACCES), _):
+            return "; the agent needs the right NET_ADMIN"
+        case errno.EOPNOTSUPP, EnsureBond():
+            return "; this kernel has no bonding: load it with `modprobe bonding`"
+        case errno.EOPNOTSUPP, EnsureBridge():
+            return "; this kernel has no bridges, or none that filter VLANs: load them with `modprobe bridge`"
+        case errno.EOPNOTSUPP, AddVlans() | RemoveVlans():
+            return (
+                "; this kernel has no bridge VLAN filtering: take one that has CONFIG_BRIDGE_VLAN_FILTERING"
+            )
+        case errno.EINVAL, SetMtu() | EnsureBond() | EnsureBridge():
+            return f"; check that the link can have an MTU of {step.mtu}"
+    return ""
