@@ -183,7 +183,7 @@ _CRD = kind(
             "State of the resource.",
             {
                 "acceptedNames": record("Names that it got.", _NAMES),
-                "conditions": conditions(),
+                "conditions": {**conditions(), "nullable": True},
                 "storedVersions": values("Versions in which objects were ever stored."),
             },
         ),

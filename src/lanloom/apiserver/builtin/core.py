@@ -107,9 +107,10 @@ _NODE = kind(
                     "Ports of the node's agents.",
                     {
                         "kubeletEndpoint": record(
-                            "The kubelet.", {"Port": small("Its port.")}, required=("Port",)
+                            "The kubelet.", {"Port": small("Its port.", default=0)}, default={}
                         )
                     },
+                    default={},
                 ),
                 "features": anything("Features of the node's runtime."),
                 "images": values("Container images on the node.", anything()),
