@@ -26,9 +26,10 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 )
 @click.option("--kubeconfig", metavar="FILE", help="Check the cluster of this file too.")
 def command(output: str, profiles: Path, kubeconfig: str | None) -> None:
-    """Check the kernel's features, the rights, NetworkManager and, if asked, the cluster.
+    """Check whether an agent can run on this machine: kernel, rights, NetworkManager and, if asked, the cluster.
 
-    Changes nothing: features of the kernel are tried in a namespace that is thrown away.
+    Changes nothing: features of the kernel are tried in a namespace that is thrown away. A machine that only runs the
+    lab needs none of this: `lanloom lab up` brings what is missing, and says so.
 
     \b
     Exit code: 0 if an agent can run here, 1 if something must be mended.
@@ -90,12 +91,22 @@ def _kernel_checks() -> "tuple[Check, ...]":
 
 
 def _show(checks: "tuple[Check, ...]") -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("Check", "Result", "Found", "What to do"):
+    console = Console(highlight=False)
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("Check", "Result", "Found"):
         table.add_column(name, overflow="fold")
     for check in checks:
-        table.add_row(check.name, f"[{_COLOURS[check.result]}]{check.result}[/]", check.found, check.remedy)
-    Console(highlight=False).print(table)
+        table.add_row(check.name, f"[{_COLOURS[check.result]}]{check.result}[/]", check.found)
+    console.print(table)
+    if any(check.remedy for check in checks):
+        console.print("What to do:", style="bold")
+    for check in checks:
+        if check.remedy:
+            console.print(Padding(f"{check.name}: {check.remedy}", (0, 0, 0, 2)), markup=False)
+    if not any(check.result == "failed" for check in checks):
+        console.print("An agent can run on this machine.")

@@ -168,6 +168,9 @@ class VlanManager:
             await self._annotate(VLAN_CONFIGS, config, {MATCHED_NODES: value})
 
     async def _reconcile_network(self, name: str) -> None:
+        await _tolerate_gone(self._derive(name))
+
+    async def _derive(self, name: str) -> None:
         network = self._informers.cluster_networks.store.get(Key("", name))
         if network is None:
             return
@@ -177,23 +180,26 @@ class VlanManager:
         for nad, error in derived.rejected:
             message = f"The network {nad.metadata.key} gets no node addresses because {error}."
             await self._recorder.event(reference(NADS, nad), "Warning", "InvalidNetwork", message)
+        # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
+        network = await self._sum_up(network, derived.annotations, configs)
         patch = annotation_patch(network, derived.annotations)
         if patch:
             await self._annotate(CLUSTER_NETWORKS, network, patch)
-        await self._sum_up(network, configs)
 
-    async def _sum_up(self, network: ClusterNetwork, configs: Iterable[VlanConfig]) -> None:
+    async def _sum_up(
+        self, network: ClusterNetwork, annotations: Mapping[str, str], configs: Iterable[VlanConfig]
+    ) -> ClusterNetwork:
+        """Writes the conditions if they changed; the network as it is then."""
         name = network.metadata.name
         statuses = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, name)
         nodes = {item.metadata.name: item for item in self._informers.nodes.store.items()}
-        conditions = network_conditions(network, configs, statuses, nodes, self._now())
-        if conditions == network.status.conditions:
-            return
+        previous = network.status.conditions
+        conditions = network_conditions(previous, annotations, configs, statuses, nodes, self._now())
+        if conditions == previous:
+            return network
         status = msgspec.structs.replace(network.status, conditions=conditions)
         patch = merge_diff(msgspec.to_builtins(network.status), msgspec.to_builtins(status))
-        await _tolerate_gone(
-            self._client.patch(CLUSTER_NETWORKS, name, {"status": patch}, subresource="status")
-        )
+        return await self._client.patch(CLUSTER_NETWORKS, name, {"status": patch}, subresource="status")
 
     async def _annotate(self, resource: Resource[T], item: T, annotations: Mapping[str, str | None]) -> None:
         """Writes annotations if the object is still the one that was read."""

@@ -11,6 +11,7 @@ from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
+    decode,
     encode,
     is_l3_key,
     legacy_suffixes,
@@ -140,30 +141,38 @@ def matched_annotation(nodes: Iterable[str]) -> str:
 
 
 def network_conditions(
-    network: ClusterNetwork,
+    previous: tuple[Condition, ...],
+    annotations: Mapping[str, str],
     configs: Iterable[VlanConfig],
     statuses: Iterable[VlanStatus],
     nodes: Mapping[str, Node],
     now: float,
 ) -> tuple[Condition, ...]:
-    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses."""
+    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses.
+
+    `annotations` are those that the ClusterNetwork should have: a report that does not speak of just the interfaces
+    that they ask for is out of date, and its node not ready.
+    """
     expected = sorted({name for config in configs for name in matched_nodes(config) or ()})
     live = [name for name in expected if name in nodes and is_live(nodes[name])]
     reports = {item.status.node: item for item in statuses}
-    conditions = network.status.conditions
-    for kind in (READY, L3_READY):
-        conditions = with_finding(conditions, kind, _summary(kind, live, reports), now)
-    return conditions
+    wanted = tuple(entry.value for entry in decode(annotations).values() if entry.value is not None)
+    uplinks = {name: _failing(READY, reports.get(name)) for name in live}
+    addresses = {
+        name: _outdated(wanted, reports.get(name)) or _failing(L3_READY, reports.get(name)) for name in live
+    }
+    conditions = with_finding(previous, READY, _summary(uplinks), now)
+    return with_finding(conditions, L3_READY, _summary(addresses), now)
 
 
-def _summary(kind: str, live: list[str], reports: Mapping[str, VlanStatus]) -> Finding:
-    if not live:
+def _summary(nodes: Mapping[str, Condition | None]) -> Finding:
+    """What the nodes' failing conditions (None for a node that is well) mean for the network."""
+    if not nodes:
         message = (
             "no live node matches a VlanConfig of this cluster network; create one or widen its nodeSelector"
         )
         return Finding("False", "NoNodes", message)
-    failing = {name: _failing(kind, reports.get(name)) for name in live}
-    bad = {name: condition for name, condition in failing.items() if condition is not None}
+    bad = {name: condition for name, condition in nodes.items() if condition is not None}
     if not bad:
         return Finding("True", "AllNodesReady")
     first = next(iter(bad.values()))
@@ -179,6 +188,30 @@ def _failing(kind: str, report: VlanStatus | None) -> Condition | None:
     if found is None:
         return _NO_REPORT
     return None if found.status == "True" else found
+
+
+_OUTDATED = Condition(
+    type="",
+    status="False",
+    reason="Configuring",
+    message="its agent has not taken up the present configuration yet",
+)
+
+
+def _outdated(wanted: tuple[L3, ...], report: VlanStatus | None) -> Condition | None:
+    """The finding for a report that is not about what is wanted now; None where it is, or nothing is reported."""
+    if report is None:
+        return None
+    told = {item.vlan_id: item for item in report.status.interfaces if item.vlan_id}
+    if {value.vid: value.mode for value in wanted} != {vid: item.mode for vid, item in told.items()}:
+        return _OUTDATED
+    node = report.status.node
+    stale = any(
+        value.addresses.get(node, item.address) != item.address and item.state == "Ready"
+        for value in wanted
+        for item in (told[value.vid],)
+    )
+    return _OUTDATED if stale else None
 
 
 def usable_nodes(statuses: Iterable[VlanStatus]) -> tuple[str, ...]:
