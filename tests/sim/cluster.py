@@ -1,0 +1,214 @@
+"""The simulated cluster itself: an API server in memory, hosts on one switch, processes, and what may befall them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from lanloom.api.admission import UserInfo
+from lanloom.api.core import LEASES
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.apiserver.engine.calls import SYSTEM
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.engine.webhooks import WebhookError
+from lanloom.apiserver.local import LocalClient
+from lanloom.app.webhooks import Admission, answer, mutate_all, validate_all
+from lanloom.kube.errors import KubeError
+from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.ports import Host
+from tests.sim.faults import Faults, FaultyClient, faulty_host
+from tests.sim.processes import Life, Process
+
+Raw = dict[str, Any]
+
+
+class Replicas:
+    """The managers that answer webhooks now; the API server reaches any one of them, or none."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._admissions: dict[str, Sequence[Admission]] = {}
+
+    def serve(self, name: str, admissions: Sequence[Admission]) -> None:
+        """A replica is ready."""
+        self._admissions[name] = admissions
+
+    def leave(self, name: str) -> None:
+        """A replica is gone."""
+        self._admissions.pop(name, None)
+
+    async def call(self, webhook: Raw, review: Raw) -> Raw:
+        """Asks one of them, in the wire's form."""
+        await asyncio.sleep(0)
+        if not self._admissions:
+            raise WebhookError("connection refused")
+        admissions = self._admissions[self._rng.choice(sorted(self._admissions))]
+        mutates = webhook["clientConfig"]["url"].endswith("/mutate")
+        decide = mutate_all(admissions) if mutates else validate_all(admissions)
+        asking = asyncio.create_task(answer(msgspec.json.encode(review), decide))
+        await asyncio.wait((asking,))
+        if asking.cancelled() or asking.exception() is not None:
+            raise WebhookError("the connection was closed without an answer")
+        decoded: Raw = msgspec.json.decode(asking.result())
+        return decoded
+
+
+class SimCluster:
+    """One cluster for one seed. Make it inside of the loop; `start` before use."""
+
+    def __init__(self, seed: int, storage: MemoryStorage, *, share: float = 1.0) -> None:
+        self.now = asyncio.get_running_loop().time
+        self.faults = Faults(Random(f"faults {seed}"), share)
+        self.switch = FakeSwitch(lease_seconds=10 * 86_400)
+        self.hosts: dict[str, FakeHost] = {}
+        self.processes: dict[str, Process] = {}
+        self.replicas = Replicas(Random(f"replicas {seed}"))
+        self.engine = Engine(storage, now=self.now, rng=Random(f"engine {seed}"), webhooks=self.replicas)
+        self.admin = LocalClient(self.engine)
+        self.journal: list[str] = []
+        self.harm: list[str] = []
+        self._began = self.now()
+        self._seed = seed
+        self._rng = Random(f"chaos {seed}")
+        self._lives = 0
+
+    def note(self, text: str) -> None:
+        """Writes down what happened, for whoever must understand a failure."""
+        self.journal.append(f"{self.now() - self._began:9.3f} {text}")
+
+    async def start(self) -> None:
+        """Starts the API server."""
+        await self.engine.start()
+
+    async def close(self) -> None:
+        """Ends everything."""
+        for process in self.processes.values():
+            await process.kill()
+        for host in self.hosts.values():
+            host.power_off()
+        await self.engine.close()
+
+    def add_host(self, name: str, nics: tuple[str, ...]) -> FakeHost:
+        """A host that is on, without any process yet."""
+        host = self.hosts[name] = FakeHost(name, nics, switch=self.switch, now=self.now)
+        return host
+
+    def add_process(self, name: str, main: Callable[[Life], Any]) -> None:
+        """A process, not started yet. One that is called like a host dies and comes back with it."""
+        self.processes[name] = Process(name, main)
+
+    def client(self, life: Life, caller: str, user: UserInfo = SYSTEM) -> FaultyClient:
+        """The client of a process."""
+        return FaultyClient(LocalClient(self.engine, user), self.faults, life, caller)
+
+    def host(self, life: Life, name: str) -> Host:
+        """The ports of a process on its host."""
+        return faulty_host(self.hosts[name].host, self.faults, life)
+
+    def rng(self, name: str) -> Random:
+        """The random numbers of one life of a process."""
+        self._lives += 1
+        return Random(f"{name} {self._lives} {self._seed}")
+
+    async def misfortunes(self) -> None:
+        """Lets one thing after the other happen until cancelled. What was ended is started again some time later."""
+        happenings = self._happenings()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(self._rng.expovariate(1 / 4.0))
+                happening = self._rng.choices(list(happenings), list(happenings.values()))[0]
+                group.create_task(happening())
+
+    async def heal(self) -> None:
+        """Ends all faults; whatever is down comes up."""
+        self.note("all faults end")
+        self.faults.on = False
+        self.faults.partitioned.clear()
+        for host in self.hosts.values():
+            if not host.daemon.running:
+                if host.kernel.links:
+                    host.daemon.start()
+                else:
+                    host.power_on()
+        for process in self.processes.values():
+            await process.revive()
+
+    def _happenings(self) -> Mapping[Callable[[], Coroutine[Any, Any, None]], int]:
+        return {
+            self._kill: 6,
+            self._terminate: 2,
+            self._reboot: 1,
+            self._restart_network_manager: 1,
+            self._partition: 2,
+            self._steal_lease: 1,
+        }
+
+    def _process(self) -> Process:
+        return self.processes[self._rng.choice(sorted(self.processes))]
+
+    async def _kill(self) -> None:
+        process = self._process()
+        self.note(f"kill {process.name} soon")
+        await process.kill_within(self._rng.randrange(1, 60), self._rng.random() * 20)
+        await self._come_back(process)
+
+    async def _terminate(self) -> None:
+        process = self._process()
+        self.note(f"stop {process.name}")
+        await process.stop()
+        await self._come_back(process)
+
+    async def _come_back(self, process: Process) -> None:
+        await asyncio.sleep(self._rng.expovariate(1 / 5.0))
+        self._start_process(process)
+
+    def _start_process(self, process: Process) -> None:
+        """Starts it, unless it lives on a host that is off."""
+        if process.name not in self.hosts or self.hosts[process.name].kernel.links:
+            self.note(f"start {process.name}")
+            process.start()
+
+    async def _reboot(self) -> None:
+        name = self._rng.choice(sorted(self.hosts))
+        host, agent = self.hosts[name], self.processes[name]
+        if not host.daemon.running:
+            return
+        self.note(f"power off {name}")
+        host.power_off()
+        await agent.kill()
+        await asyncio.sleep(self._rng.expovariate(1 / 20.0))
+        if not host.daemon.running:
+            self.note(f"power on {name}")
+            host.power_on()
+        await asyncio.sleep(self._rng.random() * 3)
+        self._start_process(agent)
+
+    async def _restart_network_manager(self) -> None:
+        host = self.hosts[self._rng.choice(sorted(self.hosts))]
+        if not host.daemon.running:
+            return
+        self.note(f"restart NetworkManager of {host.host.name}")
+        host.daemon.stop()
+        await asyncio.sleep(self._rng.random() * 5)
+        if host.kernel.links and not host.daemon.running:
+            host.daemon.start()
+
+    async def _partition(self) -> None:
+        name = self._process().name
+        self.note(f"cut {name} off the network")
+        self.faults.partitioned.add(name)
+        await asyncio.sleep(self._rng.expovariate(1 / 15.0))
+        self.faults.partitioned.discard(name)
+
+    async def _steal_lease(self) -> None:
+        """Somebody who never renews takes every lease: the leader loses it, and nobody has it until it runs out."""
+        self.note("steal the leases")
+        spec = {"holderIdentity": "a thief", "leaseDurationSeconds": 15}
+        try:
+            for lease in (await self.admin.list(LEASES, LANLOOM_NAMESPACE)).items:
+                await self.admin.patch(LEASES, lease.metadata.name, {"spec": spec}, LANLOOM_NAMESPACE)
+        except KubeError:
+            return

@@ -1,0 +1,263 @@
+"""Ports with faults: the network, the API server and the host as they are on a bad day, drawn from a seed.
+
+`Faults.on` switches the bad day off; the ports then work as the ones that they wrap.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from random import Random
+from typing import Any, Literal, TypeVar
+
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+from lanloom.kube.errors import Conflict, Gone, KubeError, ServerError, TransportError
+from lanloom.kube.ports import Client, Listing, WatchEvent
+from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
+from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles
+from lanloom.node.steps import LinkStep
+from tests.sim.processes import Life
+
+T = TypeVar("T", bound=Object)
+R = TypeVar("R")
+
+_IDLE_SECONDS = 90.0
+"""After so long the kit gives up a silent watch."""
+
+
+class Faults:
+    """What goes wrong, and how often. `share` scales all probabilities."""
+
+    def __init__(self, rng: Random, share: float = 1.0) -> None:
+        self.on = True
+        self.partitioned: set[str] = set()
+        self._rng = rng
+        self._share = share
+
+    def strikes(self, probability: float) -> bool:
+        """Whether a fault of this probability happens now."""
+        return self.on and self._rng.random() < probability * self._share
+
+    async def pause(self) -> None:
+        """The time that a message takes: usually some milliseconds, now and then seconds."""
+        if not self.on:
+            return
+        seconds = self._rng.expovariate(1 / 3.0) if self.strikes(0.03) else self._rng.random() * 0.02
+        await asyncio.sleep(seconds)
+
+    def before(self, caller: str) -> None:
+        """Raises for a request that never gets through, or that the server refuses to handle now."""
+        if caller in self.partitioned:
+            raise TransportError("no route to the API server")
+        if self.strikes(0.02):
+            raise self._rng.choice((TransportError("connection reset"), _unavailable()))
+
+    def after(self, caller: str) -> None:
+        """Raises for an answer that gets lost: the request had its effect."""
+        if caller in self.partitioned or self.strikes(0.02):
+            raise TransportError("connection reset")
+
+
+class FaultyClient:
+    """A process's client. Requests run in the server's own tasks: they go on when the caller dies."""
+
+    def __init__(self, inner: Client, faults: Faults, life: Life, caller: str) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._life = life
+        self._caller = caller
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says, or a fault."""
+        return await self._call(lambda: self._inner.get(resource, name, namespace))
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says, or a fault; sometimes its pages expire."""
+        if self._faults.strikes(0.03):
+            raise Gone(410, "Expired", "the continue token is too old")
+        return await self._call(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """As the port says, but late, torn off, silent, or refused because its version is too old."""
+        await self._pass()
+        if self._faults.strikes(0.05):
+            raise Gone(410, "Expired", "too old resource version")
+        self._faults.before(self._caller)
+        selectors = {"labels": labels, "fields": fields}
+        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
+        async with aclosing(events) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                await self._deliver()
+                if self._faults.strikes(0.02):
+                    return
+                yield event
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """As the port says, or a fault."""
+        return await self._call(lambda: self._inner.create(resource, body, namespace))
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """As the port says, or a fault; sometimes somebody else was faster."""
+        if "resourceVersion" in patch.get("metadata", {}) and self._faults.strikes(0.05):
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return await self._call(
+            lambda: self._inner.patch(resource, name, patch, namespace, subresource=subresource)
+        )
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """As the port says, or a fault."""
+        await self._call(
+            lambda: self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation)
+        )
+
+    async def _call(self, request: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        await self._pass()
+        self._faults.before(self._caller)
+        task = asyncio.create_task(request())
+        task.add_done_callback(_retrieve)
+        result = await asyncio.shield(task)
+        await self._pass()
+        self._faults.after(self._caller)
+        return result
+
+    async def _pass(self) -> None:
+        self._life.check()
+        await self._faults.pause()
+        self._life.check()
+
+    async def _deliver(self) -> None:
+        """The way of an event to the watcher."""
+        await self._pass()
+        if self._faults.strikes(0.01):
+            await asyncio.sleep(_IDLE_SECONDS)
+            raise TransportError("the watch was silent for too long")
+        self._faults.after(self._caller)
+
+
+def faulty_host(host: Host, faults: Faults, life: Life) -> Host:
+    """A process's view of its host."""
+    return Host(
+        host.name,
+        _FaultyLinks(host.links, faults, life),
+        _FaultyProfiles(host.profiles, faults, life),
+        _FaultyNetworkManager(host.network_manager, faults, life),
+    )
+
+
+class _FaultyLinks:
+    def __init__(self, inner: Links, faults: Faults, life: Life) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._life = life
+
+    async def dump(self) -> LinkState:
+        return await _local(self._inner.dump(), self._life)
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        for step in steps:
+            self._life.check()
+            if self._faults.strikes(0.02):
+                raise LinkError(f"{type(step).__name__}: Device or resource busy")
+            await _local(self._inner.apply((step,)), self._life)
+
+
+class _FaultyProfiles:
+    def __init__(self, inner: Profiles, faults: Faults, life: Life) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._life = life
+
+    async def read(self) -> Mapping[str, bytes]:
+        return await _local(self._inner.read(), self._life)
+
+    async def write(self, name: str, content: bytes) -> None:
+        self._life.check()
+        self._fail(name)
+        await _local(self._inner.write(name, content), self._life)
+
+    async def remove(self, name: str) -> None:
+        self._life.check()
+        self._fail(name)
+        await _local(self._inner.remove(name), self._life)
+
+    def _fail(self, name: str) -> None:
+        if self._faults.strikes(0.05):
+            raise ProfileError(f"{name}: No space left on device")
+
+
+class _FaultyNetworkManager:
+    def __init__(self, inner: NetworkManager, faults: Faults, life: Life) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._life = life
+
+    async def version(self) -> str:
+        return await _local(self._inner.version(), self._life)
+
+    async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
+        return await _local(self._inner.connections(uuids), self._life)
+
+    async def load(self, names: tuple[str, ...]) -> None:
+        self._fail()
+        await _local(self._inner.load(names), self._life)
+
+    async def activate(self, uuid: str) -> None:
+        self._fail()
+        await _local(self._inner.activate(uuid), self._life)
+
+    async def reapply(self, uuid: str) -> None:
+        self._fail()
+        await _local(self._inner.reapply(uuid), self._life)
+
+    async def changes(self) -> AsyncIterator[None]:
+        self._life.check()
+        async with aclosing(self._inner.changes()) as stream:  # type: ignore[type-var]
+            async for _ in stream:
+                self._life.check()
+                yield None
+
+    def _fail(self) -> None:
+        self._life.check()
+        if self._faults.strikes(0.03):
+            raise NetworkManagerError("the D-Bus call timed out")
+
+
+async def _local(request: Awaitable[R], life: Life) -> R:
+    result = await request
+    life.check()
+    return result
+
+
+def _unavailable() -> KubeError:
+    return ServerError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,29 @@
+"""Which seeds a run plays, and how to play one of them again."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CHOSEN = os.environ.get("LANLOOM_SEED")
+
+FEW = range(20) if _CHOSEN is None else (int(_CHOSEN),)
+"""The seeds of `make check`; with LANLOOM_SEED=number that one alone."""
+
+_ALL = 1000
+_BATCH = 70
+
+
+def batches() -> list[range]:
+    """The other seeds of `make test`, in parts; none if a seed was chosen."""
+    starts = range(len(FEW), _ALL, _BATCH) if _CHOSEN is None else ()
+    return [range(start, min(start + _BATCH, _ALL)) for start in starts]
+
+
+@contextmanager
+def replay(seed: int, test: str) -> Iterator[None]:
+    """Adds to any error how to see it again; `test` is the test's file."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"replay it: LANLOOM_SEED={seed} .venv/bin/pytest {test}")
+        raise

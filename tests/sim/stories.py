@@ -1,0 +1,192 @@
+"""What users do in the stories of VLAN networks: steps that are tried until they succeed, while misfortunes happen."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
+from random import Random
+from typing import Any
+
+from lanloom.api import names
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.multus import NADS
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
+from tests.sim.cluster import SimCluster
+from tests.sim.vlan import DHCP, add_host, complaints, first_objects, objects, run_manager
+from tests.virtual import run
+from tests.vlan.cluster import cluster_network, nad, vlan_config
+
+NODES = ("node1", "node2", "node3")
+PATIENCE = 1800.0
+"""Virtual seconds in which a healed cluster must come to rest; NetworkManager alone may sulk for 300."""
+
+QUIET = 95.0
+"""Virtual seconds in which a cluster at rest must not change anything: three of the agents' periodic looks."""
+
+Step = Callable[[SimCluster], Awaitable[object]]
+
+_SPACE = "default"
+_ADDRESSES = {name: f"192.168.1.{10 + index}/24" for index, name in enumerate(NODES)}
+_SWAPPED = dict(zip(NODES, reversed(_ADDRESSES.values()), strict=True))
+
+
+def _uplink(name: str, nic: str, **spec: Any) -> Step:
+    async def step(sim: SimCluster) -> None:
+        await _made(sim.admin.create(CLUSTER_NETWORKS, cluster_network(name)))
+        await _made(sim.admin.create(VLAN_CONFIGS, vlan_config(name, name, nics=[nic], **spec)))
+
+    return step
+
+
+async def _made(request: Awaitable[object]) -> None:
+    try:
+        await request
+    except AlreadyExists:
+        return
+
+
+def _network(name: str, uplink: str, vid: int, mode: str = "", **more: Any) -> Step:
+    body = nad(name, uplink, vid, mode=mode, **more)
+    return lambda sim: _made(sim.admin.create(NADS, body, _SPACE))
+
+
+def _annotate(name: str, **annotations: str | None) -> Step:
+    named = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return lambda sim: sim.admin.patch(NADS, name, {"metadata": {"annotations": named}}, _SPACE)
+
+
+def _configure(name: str, uplink: str, vid: int) -> Step:
+    spec = nad(name, uplink, vid)["spec"]
+    return lambda sim: sim.admin.patch(NADS, name, {"spec": spec}, _SPACE)
+
+
+def _delete(name: str) -> Step:
+    async def step(sim: SimCluster) -> None:
+        try:
+            await sim.admin.delete(NADS, name, _SPACE)
+        except NotFound:
+            return
+
+    return step
+
+
+def _static(name: str, addresses: dict[str, str]) -> Step:
+    return _annotate(name, mode="static", node_ip_map=json.dumps(addresses))
+
+
+_SETUP = (_uplink("cluster-1", "eth1"),)
+_STORY_1 = (*_SETUP, _network("vlan2012", "cluster-1", 2012, "dhcp"))
+_STORY_3 = (*_STORY_1, _static("vlan2012", _ADDRESSES))
+
+STORIES: dict[str, tuple[Step, ...]] = {
+    "1: addresses by DHCP": _STORY_1,
+    "3: from DHCP to static": _STORY_3,
+    "3 and again: other addresses": (*_STORY_3, _static("vlan2012", _SWAPPED)),
+    "4: node addresses off": (*_STORY_3, _annotate("vlan2012", l3_connectivity="false")),
+    "4 and back: on again": (
+        *_STORY_1,
+        _annotate("vlan2012", l3_connectivity=None),
+        _annotate("vlan2012", l3_connectivity="true"),
+    ),
+    "5: deleted": (*_STORY_1, _delete("vlan2012")),
+    "5 and again: deleted and made anew": (
+        *_STORY_3,
+        _delete("vlan2012"),
+        _network("vlan2012", "cluster-1", 2012, "dhcp"),
+    ),
+    "another VLAN id": (*_STORY_1, _configure("vlan2012", "cluster-1", 2014)),
+    "two cluster networks": (
+        *_STORY_3,
+        _uplink("cluster-2", "eth2", nodeSelector={"zone": "a"}),
+        _network("vlan2013", "cluster-2", 2013, "dhcp"),
+        _network("vms", "cluster-1", 100),
+    ),
+}
+
+
+def play(seed: int) -> str:
+    """Plays one story on a fresh cluster; its name. Raises AssertionError where the cluster does not come to rest."""
+    name = Random(seed).choice(list(STORIES))
+    run(_play(seed, copy.deepcopy(_first_storage()), STORIES[name]), rng=Random(seed))
+    return name
+
+
+async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> None:
+    sim = SimCluster(seed, storage)
+    for vid in (2012, 2013, 2014):
+        sim.switch.set_dhcp(vid, str(DHCP))
+    await sim.start()
+    for name in NODES:
+        add_host(sim, name)
+    for name in ("manager-1", "manager-2"):
+        sim.add_process(name, partial(run_manager, sim, name))
+    try:
+        await _live(sim, story, Random(f"users {seed}"))
+        await _rest(sim)
+    except BaseException as error:
+        error.add_note("what happened:\n" + "\n".join(sim.journal[-60:]))
+        raise
+    finally:
+        await sim.close()
+
+
+@cache
+def _first_storage() -> MemoryStorage:
+    """A cluster's storage before anybody used it; made once, because CRDs take their time."""
+    storage = MemoryStorage()
+
+    async def fill() -> None:
+        sim = SimCluster(0, storage)
+        await sim.start()
+        await first_objects(sim, NODES)
+        await sim.close()
+
+    run(fill())
+    return storage
+
+
+async def _live(sim: SimCluster, story: tuple[Step, ...], rng: Random) -> None:
+    """The story under misfortunes, and some time of them after its end."""
+    for process in sim.processes.values():
+        process.start()
+    chaos = asyncio.create_task(sim.misfortunes())
+    for number, step in enumerate(story):
+        await asyncio.sleep(rng.expovariate(1 / 8.0))
+        await _insist(sim, number, step)
+    await asyncio.sleep(rng.expovariate(1 / 15.0))
+    chaos.cancel()
+    await asyncio.gather(chaos, return_exceptions=True)
+    await sim.heal()
+
+
+async def _insist(sim: SimCluster, number: int, step: Step) -> None:
+    """Does as people do when they are refused: again, a little later."""
+    while True:
+        try:
+            await step(sim)
+        except KubeError as error:
+            sim.note(f"users: step {number} refused: {error}")
+            await asyncio.sleep(3)
+        else:
+            sim.note(f"users: step {number} done")
+            return
+
+
+async def _rest(sim: SimCluster) -> None:
+    """The cluster becomes what its objects say, and then nothing changes any more."""
+    deadline = sim.now() + PATIENCE
+    pause = 2.0
+    while texts := await complaints(sim):
+        assert sim.now() < deadline, "the cluster does not come to rest:\n" + "\n".join(texts)
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, 60)
+    sim.note("users: all is well")
+    before, writes = await objects(sim), {name: host.writes for name, host in sim.hosts.items()}
+    await asyncio.sleep(QUIET)
+    assert {name: host.writes for name, host in sim.hosts.items()} == writes, "a host at rest is written to"
+    assert await objects(sim) == before, "objects at rest are written to"
+    crashes = [error for process in sim.processes.values() for error in process.crashes]
+    assert not crashes, f"processes ended by themselves: {crashes}"
+    assert not sim.harm, "\n".join(sim.harm)
