@@ -1,6 +1,7 @@
 """How `lanloom lab demo` starts, looks and ends."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
         click.echo(_how_to_go_on(layout))
 
 
+_REMOTE_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+"""What rich puts into a picture to load its font from another site; without it the reader's own is used."""
+
+
 class _Tables:
     """Prints tables, and writes the first of them as a picture."""
 
@@ -70,7 +75,8 @@ class _Tables:
         with Path("/dev/null").open("w") as nowhere:
             picture = Console(record=True, width=WIDTH, file=nowhere, highlight=False)
             picture.print(table(rows))
-            picture.save_svg(str(self._svg), title=f"lanloom status: {title}")
+            drawing = picture.export_svg(title=f"lanloom status: {title}")
+        self._svg.write_text(_REMOTE_FONTS.sub("", drawing))
         self._svg = None
 
 
