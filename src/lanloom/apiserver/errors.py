@@ -225,6 +225,11 @@ def method_not_allowed(resource: str, action: str) -> MethodNotAllowed:
     return MethodNotAllowed(message, details=_details(resource, ""))
 
 
+def wrong_method() -> MethodNotAllowed:
+    """Nothing at this address understands the HTTP method."""
+    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
 def unsupported_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
     """The body's format is unknown; `accepted` are the media types that can be read."""
     listed = ", ".join(accepted)

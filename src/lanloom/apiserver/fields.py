@@ -39,6 +39,12 @@ _WITHOUT_VALUE = frozenset(
 )
 
 
+class Verbatim(str):
+    """A value that is already printed as Go would print it."""
+
+    __slots__ = ()
+
+
 class FieldError(Struct, frozen=True):
     """One field that breaks a rule: `field` is a path as `spec.nics[0]`, `value` is what was found there."""
 
@@ -108,6 +114,8 @@ def go_value(value: Any) -> str:
     """A value as Go prints it in these messages: numbers and booleans plain, text quoted, others as `%#v`."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Verbatim):
+        return str(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, int | float):

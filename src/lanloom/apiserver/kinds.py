@@ -34,6 +34,10 @@ class GroupPlural(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+CRDS = GroupPlural("apiextensions.k8s.io", "customresourcedefinitions")
+NAMESPACES = GroupPlural("", "namespaces")
+
+
 class ServedKind(Struct, frozen=True, kw_only=True):
     """One resource in one version.
 

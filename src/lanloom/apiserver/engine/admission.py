@@ -22,11 +22,10 @@ from lanloom.apiserver.engine.webhooks import (
     rejection,
     review_of,
 )
-from lanloom.apiserver.kinds import GroupPlural, Raw
+from lanloom.apiserver.kinds import NAMESPACES, GroupPlural, Raw
 
 MUTATING = GroupPlural("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 VALIDATING = GroupPlural("admissionregistration.k8s.io", "validatingwebhookconfigurations")
-NAMESPACES = GroupPlural("", "namespaces")
 
 
 class WebhookCaller(Protocol):

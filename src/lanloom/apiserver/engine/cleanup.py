@@ -5,15 +5,15 @@ from random import Random
 from lanloom.api.meta import Key
 from lanloom.apiserver import errors
 from lanloom.apiserver.engine import crds
-from lanloom.apiserver.engine.admission import NAMESPACES
 from lanloom.apiserver.engine.calls import Call, DeleteOptions
-from lanloom.apiserver.engine.deletion import CRD_FINALIZER, CRDS, Deleter
+from lanloom.apiserver.engine.definitions import Definitions
+from lanloom.apiserver.engine.deletion import CRD_FINALIZER, Deleter
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.stored import Change, Stored
 from lanloom.apiserver.engine.workers import work
 from lanloom.apiserver.engine.writes import Writer
-from lanloom.apiserver.kinds import GroupPlural, Raw
+from lanloom.apiserver.kinds import CRDS, NAMESPACES, GroupPlural, Raw
 from lanloom.kube.queue import WorkQueue
 
 _Container = tuple[GroupPlural, str]
@@ -23,12 +23,19 @@ class Cleanup:
     """Empties namespaces and CRDs that are being deleted, and lets them go when they are empty."""
 
     def __init__(
-        self, ledger: Ledger, registry: Registry, deleter: Deleter, writer: Writer, rng: Random
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        deleter: Deleter,
+        writer: Writer,
+        definitions: Definitions,
+        rng: Random,
     ) -> None:
         self._ledger = ledger
         self._registry = registry
         self._deleter = deleter
         self._writer = writer
+        self._definitions = definitions
         self._queue: WorkQueue[_Container] = WorkQueue(rng)
 
     async def run(self) -> None:
@@ -42,6 +49,10 @@ class Cleanup:
     def _notice(self, change: Change) -> None:
         if change.resource in (NAMESPACES, CRDS):
             self._queue.add((change.resource, change.key.name))
+            if change.resource == CRDS and change.after is None and change.before is not None:
+                # The names of the one that has gone are free for others.
+                for name in self._definitions.in_group(change.before.raw()["spec"]["group"]):
+                    self._queue.add((CRDS, name))
         elif change.after is None:
             if change.key.namespace:
                 self._queue.add((NAMESPACES, change.key.namespace))
@@ -50,12 +61,13 @@ class Cleanup:
     async def _attend(self, container: _Container) -> None:
         resource, name = container
         state = self._ledger.latest(resource, Key("", name))
-        if state is None or state.meta().deletion_timestamp is None:
+        if state is None:
             return
-        if resource == NAMESPACES:
-            await self._empty_namespace(name)
-        else:
+        if resource == CRDS:
+            await self._definitions.settle(name)
             await self._empty_crd(state)
+        elif state.meta().deletion_timestamp is not None:
+            await self._empty_namespace(name)
 
     async def _empty_namespace(self, name: str) -> None:
         left = 0

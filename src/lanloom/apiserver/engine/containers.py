@@ -1,7 +1,5 @@
 """The rules of the kinds that hold other objects: namespaces and CustomResourceDefinitions."""
 
-from collections.abc import Callable, Iterable
-
 from lanloom.apiserver import syntax
 from lanloom.apiserver.engine import crds
 from lanloom.apiserver.engine.strategies import BuiltinStrategy
@@ -30,15 +28,15 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 class CrdStrategy(BuiltinStrategy):
-    """CRDs whose status says within the same write whether their names are accepted."""
+    """CRDs remember every version in which objects may be stored; the rest of the status comes after the write."""
 
-    def __init__(
-        self, kind: ServedKind, others: Callable[[], Iterable[Raw]], now: Callable[[], float]
-    ) -> None:
-        super().__init__(kind)
-        self._others = others
-        self._now = now
+    def prepare_create(self, obj: Raw) -> None:
+        """A new CRD is not accepted yet."""
+        super().prepare_create(obj)
+        obj["status"] = crds.first_status(obj["spec"])
 
-    def settle(self, obj: Raw) -> None:
-        """Sets accepted names, conditions and stored versions."""
-        crds.settle(obj, self._others(), self._now())
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """Keeps the status but on its own path, and notes a new storage version."""
+        super().prepare_update(obj, old, subresource)
+        if not subresource:
+            obj["status"] = crds.with_stored_version(obj.get("status") or {}, obj.get("spec") or {})

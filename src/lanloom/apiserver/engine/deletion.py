@@ -11,16 +11,15 @@ from msgspec import Struct
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.times import rfc3339
 from lanloom.apiserver import errors
-from lanloom.apiserver.engine.admission import NAMESPACES, Admission
+from lanloom.apiserver.engine.admission import Admission
 from lanloom.apiserver.engine.calls import Call, DeleteOptions
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.stored import Stored, full, stored
 from lanloom.apiserver.engine.webhooks import Attributes
-from lanloom.apiserver.kinds import GroupPlural, Raw, ServedKind
+from lanloom.apiserver.kinds import CRDS, NAMESPACES, GroupPlural, Raw, ServedKind
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-CRDS = GroupPlural("apiextensions.k8s.io", "customresourcedefinitions")
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 _PODS = GroupPlural("", "pods")
@@ -78,18 +77,25 @@ class Deleter:
         grace = _grace(kind, obj, options)
         held = bool(finalizers) or _content_holds(kind, obj)
         if not held and not grace:
-            if call.dry_run:
-                return Deleted(current, True)
-            return Deleted(await self._ledger.write(kind.key, current.key, None), True)
+            return Deleted(current if call.dry_run else await self._remove(kind, current, obj), True)
         marked = _marked(obj, finalizers, grace, self._now())
         if kind.key == NAMESPACES:
             marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
+            del marked["metadata"]["deletionGracePeriodSeconds"]
         if marked == obj:
             await self._ledger.settle(kind.key, current.key)
             return Deleted(current, False)
         if call.dry_run:
             return Deleted(stored(marked, current.version), False)
         return Deleted(await self._ledger.write(kind.key, current.key, marked), False)
+
+    async def _remove(self, kind: ServedKind, current: Stored, obj: Raw) -> Stored:
+        """Removes an object; a pod is marked first, as for every end of a pod. Returns its last state."""
+        if kind.key == _PODS and "deletionTimestamp" not in obj["metadata"]:
+            marked = _marked(obj, [], 0, self._now())
+            current = await self._ledger.write(kind.key, current.key, marked)
+        await self._ledger.write(kind.key, current.key, None)
+        return current
 
 
 def _check_preconditions(kind: ServedKind, current: Stored, options: DeleteOptions) -> None:
@@ -98,13 +104,13 @@ def _check_preconditions(kind: ServedKind, current: Stored, options: DeleteOptio
             f"the UID in the precondition ({options.uid}) does not match the UID in record "
             f"({current.meta().uid}). The object might have been deleted and then recreated"
         )
-        raise errors.conflict(kind.resource, current.key.name, why)
+        raise errors.conflict(kind.qualified_kind, current.key.name, why)
     if options.resource_version and options.resource_version != str(current.version):
         why = (
             f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
             f"ResourceVersion in record ({current.version}). The object might have been modified"
         )
-        raise errors.conflict(kind.resource, current.key.name, why)
+        raise errors.conflict(kind.qualified_kind, current.key.name, why)
 
 
 def _finalizers(kind: ServedKind, meta: ObjectMeta, options: DeleteOptions) -> list[str]:

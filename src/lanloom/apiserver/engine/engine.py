@@ -9,22 +9,22 @@ from random import Random
 
 from lanloom.api.meta import Key
 from lanloom.apiserver.builtin import BUILTINS
-from lanloom.apiserver.engine import crds
-from lanloom.apiserver.engine.admission import NAMESPACES, Admission, NoWebhooks, WebhookCaller
+from lanloom.apiserver.engine.admission import Admission, NoWebhooks, WebhookCaller
 from lanloom.apiserver.engine.calls import Call, DeleteOptions
 from lanloom.apiserver.engine.cleanup import Cleanup
 from lanloom.apiserver.engine.containers import CrdStrategy, NamespaceStrategy
-from lanloom.apiserver.engine.deletion import CRDS, Deleted, Deleter
+from lanloom.apiserver.engine.definitions import Definitions
+from lanloom.apiserver.engine.deletion import Deleted, Deleter
 from lanloom.apiserver.engine.gc import GarbageCollector
 from lanloom.apiserver.engine.ledger import HISTORY, Ledger
 from lanloom.apiserver.engine.reads import NEWEST, ListOptions, Page, Reader, Selection
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.storage import Storage
-from lanloom.apiserver.engine.stored import Change, Stored
+from lanloom.apiserver.engine.stored import Stored
 from lanloom.apiserver.engine.watching import Watch
 from lanloom.apiserver.engine.writes import Transform, Writer
 from lanloom.apiserver.errors import NotFound
-from lanloom.apiserver.kinds import Raw, ServedKind
+from lanloom.apiserver.kinds import CRDS, NAMESPACES, Raw, ServedKind
 
 _FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -49,14 +49,12 @@ class Engine:
         self._writer = Writer(self.ledger, self.registry, self._admission, now, rng)
         self._deleter = Deleter(self.ledger, self._admission, now)
         self._reader = Reader(self.ledger)
-        parts = (self.ledger, self.registry, self._deleter, self._writer, rng)
-        self._controllers = (GarbageCollector(*parts), Cleanup(*parts))
-        self._tasks: list[asyncio.Task[None]] = []
-        self.registry.override(CRDS, lambda kind: CrdStrategy(kind, self._other_crds, now))
+        self.registry.override(CRDS, CrdStrategy)
         self.registry.override(NAMESPACES, NamespaceStrategy)
-        for state in self.ledger.shelf(CRDS).select(""):
-            self._serve(state)
-        self.ledger.listen(self._notice)
+        self._definitions = Definitions(self.ledger, self.registry, self._writer, now)
+        parts = (self.ledger, self.registry, self._deleter, self._writer)
+        self._controllers = (GarbageCollector(*parts, rng), Cleanup(*parts, self._definitions, rng))
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Brings the first namespaces and sets the server's own controllers to work."""
@@ -76,9 +74,9 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.ledger.close()
 
-    def get(self, kind: ServedKind, namespace: str, name: str) -> Stored:
-        """One object. Raises NotFound."""
-        return self._reader.get(kind, namespace, name)
+    def get(self, kind: ServedKind, namespace: str, name: str, version: str = "") -> Stored:
+        """One object, not older than `version`. Raises NotFound, BadRequest, Timeout."""
+        return self._reader.get(kind, namespace, name, version)
 
     def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
         """A page of a list. Raises BadRequest, Expired, Timeout."""
@@ -90,19 +88,25 @@ class Engine:
 
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
         """Creates an object."""
-        return await self._writer.create(kind, namespace, body, call)
+        state = await self._writer.create(kind, namespace, body, call)
+        await self._settle(kind, state, call)
+        return state
 
     async def update(
         self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
     ) -> tuple[Stored, bool]:
         """Replaces an object; the second value says whether that created it."""
-        return await self._writer.update(kind, namespace, name, body, call, subresource)
+        state, created = await self._writer.update(kind, namespace, name, body, call, subresource)
+        await self._settle(kind, state, call)
+        return state, created
 
     async def patch(
         self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
     ) -> Stored:
         """Changes an object; `apply` gives a patched copy of the object that it gets."""
-        return await self._writer.patch(kind, namespace, name, apply, call, subresource)
+        state = await self._writer.patch(kind, namespace, name, apply, call, subresource)
+        await self._settle(kind, state, call)
+        return state
 
     async def delete(
         self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions, call: Call
@@ -123,19 +127,7 @@ class Engine:
             last.append(state)
         return last
 
-    def _other_crds(self) -> list[Raw]:
-        return [state.raw() for state in self.ledger.shelf(CRDS).select("")]
-
-    def _notice(self, change: Change) -> None:
-        if change.resource != CRDS:
-            return
-        if change.after is not None:
-            self._serve(change.after)
-        elif change.before is not None:
-            resource = crds.resource_of(change.before.raw())
-            self.registry.serve(resource, ())
-            self.ledger.close_feed(resource)
-
-    def _serve(self, state: Stored) -> None:
-        crd = state.raw()
-        self.registry.serve(crds.resource_of(crd), crds.served_kinds(crd))
+    async def _settle(self, kind: ServedKind, state: Stored, call: Call) -> None:
+        """A CRD is accepted or refused before the answer to whoever wrote it."""
+        if kind.key == CRDS and not call.dry_run:
+            await self._definitions.settle(state.key.name)

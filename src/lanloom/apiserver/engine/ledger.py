@@ -23,30 +23,35 @@ HISTORY = 20_000
 Listener = Callable[[Change], None]
 
 
+def place(key: Key) -> str:
+    """Where an object stands in a list: Kubernetes sorts by the text `namespace/name`, so `a-b/x` before `a/x`."""
+    return f"{key.namespace}/{key.name}"
+
+
 class Shelf:
-    """The committed objects of one resource, in the order of their keys."""
+    """The committed objects of one resource, in the order of their places."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, Stored] = {}
-        self.keys: list[Key] = []
+        self._order: list[tuple[str, Key]] = []
 
     def put(self, key: Key, state: Stored | None) -> None:
         """Sets or removes an object."""
         if state is None:
             if self.objects.pop(key, None) is not None:
-                del self.keys[bisect_left(self.keys, key)]
+                del self._order[bisect_left(self._order, (place(key), key))]
             return
         if key not in self.objects:
-            insort(self.keys, key)
+            insort(self._order, (place(key), key))
         self.objects[key] = state
 
     def select(self, namespace: str) -> list[Stored]:
         """The objects of a namespace (empty: of all), in order."""
         if not namespace:
-            return [self.objects[key] for key in self.keys]
-        start = bisect_left(self.keys, Key(namespace, ""))
-        end = bisect_left(self.keys, Key(namespace + "\0", ""))
-        return [self.objects[key] for key in self.keys[start:end]]
+            return [self.objects[key] for _, key in self._order]
+        start = bisect_left(self._order, (f"{namespace}/",))
+        end = bisect_left(self._order, (f"{namespace}0",))  # 0 comes after the slash
+        return [self.objects[key] for _, key in self._order[start:end]]
 
 
 class Ledger:
@@ -121,7 +126,9 @@ class Ledger:
         for change in reversed(changes):
             if not namespace or change.key.namespace == namespace:
                 states[change.key] = change.before
-        return [state for _, state in sorted(states.items()) if state is not None]
+        return sorted(
+            (state for state in states.values() if state is not None), key=lambda each: place(each.key)
+        )
 
     async def write(self, resource: GroupPlural, key: Key, body: Raw | None) -> Stored:
         """Stages an object's next state (None: its deletion) and waits until it is committed.

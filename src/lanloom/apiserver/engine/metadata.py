@@ -4,6 +4,7 @@ Field paths and words are those of apimachinery's `ValidateObjectMeta`.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -106,20 +107,33 @@ def check_update(meta: Raw, old: Raw) -> list[FieldError]:
             why += f"found new finalizers []string{{{listed}}}"
             found.append(fields.forbidden("metadata.finalizers", why))
     found += [
-        fields.invalid(f"metadata.{name}", meta.get(name, ""), "field is immutable")
+        fields.invalid(f"metadata.{name}", _printed(name, meta), "field is immutable")
         for name in _IMMUTABLE
         if meta.get(name) != old.get(name)
     ]
-    return found + _check_common(meta)
+    # The real server runs these checks twice: its causes come twice too, its message says each once.
+    return (found + _check_common(meta)) * 2
+
+
+def _printed(name: str, meta: Raw) -> Any:
+    value = meta.get(name, "")
+    if not name.endswith("Timestamp") or not value:
+        return value
+    return fields.Verbatim(
+        datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
+    )
 
 
 def carry_over(meta: Raw, old: Raw) -> None:
     """Fills in what an update may leave out, and takes back what only the server may set."""
-    for name in ("uid", "creationTimestamp"):
-        if not meta.get(name) and name in old:
-            meta[name] = old[name]
-    for name in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    if not meta.get("uid"):
+        meta["uid"] = old["uid"]
+    for name in ("creationTimestamp", "generation"):
         meta.pop(name, None)
+        if name in old:
+            meta[name] = old[name]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        # Nobody can take back a deletion; that nobody can fake one is what `check_update` says.
         if name in old:
             meta[name] = old[name]
 
@@ -177,14 +191,21 @@ def _check_owners(owners: list[Raw] | tuple[()]) -> list[FieldError]:
     return found
 
 
+def check_bare_finalizers(finalizers: list[str] | tuple[()]) -> list[FieldError]:
+    """Finalizers of built-in kinds have a domain, unless they are Kubernetes' own."""
+    why = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        fields.invalid(f"metadata.finalizers[{index}]", each, why)
+        for index, each in enumerate(finalizers)
+        if "/" not in each and each not in _STANDARD_FINALIZERS
+    ]
+
+
 def _check_finalizers(finalizers: list[str] | tuple[()]) -> list[FieldError]:
     path = "metadata.finalizers"
     found: list[FieldError] = []
     for each in finalizers:
         found += [fields.invalid(path, each, why) for why in syntax.qualified_name(each)]
-        if "/" not in each and each not in _STANDARD_FINALIZERS:
-            why = "name is neither a standard finalizer name nor is it fully qualified"
-            found.append(fields.invalid(path, each, why))
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(fields.invalid(path, list(finalizers), why))

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api.meta import Key
-from lanloom.apiserver import errors
-from lanloom.apiserver.engine.ledger import Ledger
+from lanloom.apiserver import errors, fields
+from lanloom.apiserver.engine.ledger import Ledger, place
 from lanloom.apiserver.engine.stored import Stored
 from lanloom.apiserver.kinds import GroupPlural, ServedKind
 from lanloom.apiserver.selectors import parse_fields, parse_labels
@@ -23,6 +23,9 @@ _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
     "You must start a new list without the continue parameter."
 )
+
+
+_TOKEN_VERSION = "meta.k8s.io/v1"
 
 
 class Selection(Struct, frozen=True):
@@ -74,8 +77,8 @@ class Page(Struct, frozen=True):
 
 class _Token(Struct, frozen=True):
     v: str
-    rv: int
-    start: str
+    rv: int = 0
+    start: str = ""
 
 
 class Reader:
@@ -84,8 +87,11 @@ class Reader:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def get(self, kind: ServedKind, namespace: str, name: str) -> Stored:
-        """One object. Raises NotFound."""
+    def get(self, kind: ServedKind, namespace: str, name: str, version: str = "") -> Stored:
+        """One object, not older than `version`. Raises NotFound, BadRequest, Timeout."""
+        wanted = parse_version(version)
+        if wanted > self._ledger.version:
+            raise future_version(wanted, self._ledger.version)
         found = self._ledger.shelf(kind.key).objects.get(Key(namespace, name))
         if found is None:
             raise errors.not_found(kind.resource, name)
@@ -102,8 +108,7 @@ class Reader:
         items = self._ledger.at(kind.key, selection.namespace, version)
         start = 0
         if token is not None:
-            after = Key(*token.start.split("/", 1))
-            start = bisect_right(items, after, key=lambda state: state.key)
+            start = bisect_right(items, token.start, key=lambda state: place(state.key))
         return _page(items[start:], selection.test(kind.key), options.limit, version)
 
     def _version(self, options: ListOptions) -> int:
@@ -122,7 +127,7 @@ def parse_version(text: str) -> int:
     if text and not (text.isascii() and text.isdigit()):
         quoted = msgspec.json.encode(text).decode()
         raise errors.BadRequest(
-            f"Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
+            f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
         )
     return int(text or 0)
 
@@ -135,17 +140,18 @@ def future_version(wanted: int, newest: int) -> errors.Timeout:
 
 
 def _check_match(options: ListOptions, wanted: int) -> None:
+    field = "resourceVersionMatch"
     if not options.match:
         return
     if not options.resource_version:
-        raise errors.BadRequest("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if options.match not in ("Exact", "NotOlderThan"):
-        raise errors.BadRequest(
-            f'resourceVersionMatch: Unsupported value: "{options.match}": '
-            'supported values: "Exact", "NotOlderThan"'
-        )
-    if options.match == "Exact" and not wanted:
-        raise errors.BadRequest('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        found = fields.forbidden(field, f"{field} is forbidden unless resourceVersion is provided")
+    elif options.match not in ("Exact", "NotOlderThan"):
+        found = fields.not_supported(field, options.match, ("Exact", "NotOlderThan", ""))
+    elif options.match == "Exact" and not wanted:
+        found = fields.forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"')
+    else:
+        return
+    raise errors.invalid("ListOptions.meta.k8s.io", "", [found])
 
 
 def _page(
@@ -165,7 +171,7 @@ def _page(
 
 
 def _write_token(version: int, last: Key) -> str:
-    token = _Token("meta.k8s.io/v1", version, f"{last.namespace}/{last.name}")
+    token = _Token(_TOKEN_VERSION, version, place(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -173,9 +179,12 @@ def _read_token(text: str) -> _Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, ValueError) as error:
-        raise errors.BadRequest(f"continue key is not valid: {error}") from None
-    if "/" not in token.start:
-        raise errors.BadRequest("continue key is not valid: no start key")
+        raise errors.BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    if token.v != _TOKEN_VERSION:
+        raise errors.BadRequest(
+            "invalid continue token: continue key is not valid: "
+            f'server does not recognize this encoded version "{token.v}"'
+        )
     return token
 
 

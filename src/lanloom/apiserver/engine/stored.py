@@ -14,6 +14,21 @@ from lanloom.api.meta import Key, ObjectMeta
 from lanloom.apiserver.kinds import GroupPlural, Raw, ServedKind
 
 _TYPE_FIELDS = ("apiVersion", "kind")
+_META_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+)
 
 
 class _Envelope(Struct, frozen=True):
@@ -59,9 +74,12 @@ class Change(Struct, frozen=True):
 
 
 def stored(raw: Raw, version: int) -> Stored:
-    """Puts `version` into an object and makes it ready to be kept."""
-    body = {name: value for name, value in raw.items() if name not in _TYPE_FIELDS}
-    body["metadata"] = {**raw.get("metadata", {}), "resourceVersion": str(version)}
+    """Puts `version` (0: none) into an object and makes it ready to be kept."""
+    meta = {**raw["metadata"], "resourceVersion": str(version)}
+    if not version:
+        del meta["resourceVersion"]
+    body = {"metadata": {name: meta[name] for name in _META_ORDER if name in meta}}
+    body |= {name: value for name, value in raw.items() if name not in _TYPE_FIELDS and name != "metadata"}
     return restored(_encoder.encode(body), version)
 
 

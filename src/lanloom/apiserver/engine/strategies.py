@@ -8,9 +8,9 @@ from typing import Protocol
 
 from lanloom.apiserver import syntax
 from lanloom.apiserver.builtin import default_builtin, prune_builtin, validate_builtin
-from lanloom.apiserver.engine.metadata import NameRule
+from lanloom.apiserver.engine.metadata import NameRule, check_bare_finalizers
 from lanloom.apiserver.fields import FieldError
-from lanloom.apiserver.kinds import Raw, ServedKind
+from lanloom.apiserver.kinds import CRDS, Raw, ServedKind
 from lanloom.apiserver.schema import CompiledSchema
 
 
@@ -39,10 +39,6 @@ class Strategy(Protocol):
 
     def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
         """The rules that the object breaks; `old` is None when it is new."""
-        ...
-
-    def settle(self, obj: Raw) -> None:
-        """Sets what the server concludes from an object that passed validation, in place."""
         ...
 
 
@@ -86,9 +82,6 @@ class CustomStrategy:
         """The rules of the schema that the object breaks."""
         return self._schema.validate(obj) if self._schema is not None else []
 
-    def settle(self, obj: Raw) -> None:
-        """Nothing more to decide."""
-
 
 class BuiltinStrategy:
     """Objects of Kubernetes' own kinds."""
@@ -122,10 +115,8 @@ class BuiltinStrategy:
 
     def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
         """The rules that the object breaks."""
-        return validate_builtin(self._kind, obj, old)
-
-    def settle(self, obj: Raw) -> None:
-        """Nothing more to decide."""
+        found = [] if self._kind.key == CRDS else check_bare_finalizers(obj["metadata"].get("finalizers", ()))
+        return found + validate_builtin(self._kind, obj, old)
 
 
 _NAME_RULES: dict[str, NameRule] = {

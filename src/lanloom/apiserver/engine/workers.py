@@ -3,8 +3,12 @@
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
+import structlog
+
 from lanloom.apiserver.errors import StatusError
 from lanloom.kube.queue import WorkQueue
+
+log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -16,8 +20,9 @@ async def work(queue: WorkQueue[K], attend: Callable[[K], Awaitable[None]]) -> N
         try:
             await attend(key)
             queue.forget(key)
-        except StatusError:
+        except StatusError as error:
             # Somebody's webhook refuses, or an object changed under our hands: both may pass.
+            log.info("tried in vain", key=str(key), error=error.message)
             queue.add_rate_limited(key)
         finally:
             queue.done(key)

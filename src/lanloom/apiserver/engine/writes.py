@@ -5,6 +5,7 @@ validation, validating admission, commit. Where admission takes time, the object
 then a request that named a resourceVersion conflicts, and one that didn't is tried again on the new state.
 """
 
+import copy
 import uuid
 from collections.abc import Callable
 from random import Random
@@ -13,16 +14,26 @@ from msgspec import structs
 
 from lanloom.api.meta import Key
 from lanloom.api.times import rfc3339
-from lanloom.apiserver import errors, fields
+from lanloom.apiserver import errors
 from lanloom.apiserver.engine import metadata
-from lanloom.apiserver.engine.admission import NAMESPACES, Admission
+from lanloom.apiserver.engine.admission import Admission
 from lanloom.apiserver.engine.calls import Call
+from lanloom.apiserver.engine.identity import (
+    check_identity,
+    check_patched_type,
+    check_type,
+    check_uid,
+    check_version,
+    place_new,
+    require_version,
+    unknown_fields,
+)
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.stored import Stored, full, stored
 from lanloom.apiserver.engine.strategies import Strategy
 from lanloom.apiserver.engine.webhooks import Attributes
-from lanloom.apiserver.kinds import Raw, ServedKind
+from lanloom.apiserver.kinds import NAMESPACES, Raw, ServedKind
 
 Transform = Callable[[Raw], Raw]
 
@@ -51,8 +62,9 @@ class Writer:
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
         """Creates an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace)."""
         strategy = self._registry.strategy(kind)
+        check_type(kind, body)
         obj = self._decode(kind, strategy, body, call)
-        _place(kind, obj["metadata"], namespace)
+        place_new(kind, obj["metadata"], namespace)
         name = obj["metadata"].get("name", "")
         self._check_namespace(kind, namespace, name)
         asked = Attributes(
@@ -70,12 +82,11 @@ class Writer:
         name = obj["metadata"].get("name", "")
         if found:
             raise errors.invalid(kind.qualified_kind, name, found)
-        strategy.settle(obj)
         await self._admission.validate(_with(asked, obj), call)
         self._check_namespace(kind, namespace, name)
         key = Key(namespace, name)
         if self._ledger.latest(kind.key, key) is not None:
-            raise errors.already_exists(kind.resource, name)
+            raise self._taken(kind, key)
         if call.dry_run:
             return stored(obj, 0)
         return await self._ledger.write(kind.key, key, obj)
@@ -85,17 +96,22 @@ class Writer:
     ) -> tuple[Stored, bool]:
         """Replaces an object (PUT); the second value says whether that created it."""
         strategy = self._registry.strategy(kind)
+        check_type(kind, body)
         new = self._decode(kind, strategy, body, call)
-        _check_identity(kind, new["metadata"], namespace, name)
-        if strategy.create_on_update and self._ledger.latest(kind.key, Key(namespace, name)) is None:
+        check_identity(kind, new["metadata"], namespace, name)
+        key = Key(namespace, name)
+        current = self._ledger.latest(kind.key, key)
+        if current is None and strategy.create_on_update:
             return await self.create(kind, namespace, new, call), True
-        if not strategy.unconditional_update and not new["metadata"].get("resourceVersion"):
-            found = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise errors.invalid(kind.qualified_kind, name, [found])
+        if current is None:
+            raise errors.not_found(kind.resource, name)
+        if not strategy.unconditional_update:
+            require_version(kind, new["metadata"], name)
+        check_uid(kind, new["metadata"], current)
         options: Raw = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
-        return await self._modify(
-            kind, Key(namespace, name), lambda _: new, call, subresource, options
-        ), False
+        # Admission changes what it is given, and may be asked again.
+        transform: Transform = lambda _: copy.deepcopy(new)  # noqa: E731
+        return await self._modify(kind, key, transform, call, subresource, options), False
 
     async def patch(
         self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
@@ -104,8 +120,10 @@ class Writer:
         strategy = self._registry.strategy(kind)
 
         def transform(old: Raw) -> Raw:
-            new = self._decode(kind, strategy, apply(old), call)
-            _check_identity(kind, new["metadata"], namespace, name)
+            patched = apply(old)
+            check_patched_type(kind, patched)
+            new = self._decode(kind, strategy, patched, call)
+            check_identity(kind, new["metadata"], namespace, name)
             return new
 
         options: Raw = {"kind": "PatchOptions", "apiVersion": "meta.k8s.io/v1"}
@@ -139,8 +157,7 @@ class Writer:
         kind, strategy, old = asked.kind, self._registry.strategy(asked.kind), asked.old or {}
         submitted = asked.object or {}
         new = await self._admission.mutate(asked, call, strategy.decode) or submitted
-        meta = new["metadata"]
-        _check_precondition(kind, meta, current)
+        check_version(kind, new["metadata"], current)
         strategy.prepare_update(new, old, asked.subresource)
         meta = new["metadata"]
         metadata.carry_over(meta, old["metadata"])
@@ -149,8 +166,6 @@ class Writer:
         found = metadata.check_update(meta, old["metadata"]) + strategy.check(new, old)
         if found:
             raise errors.invalid(kind.qualified_kind, current.key.name, found)
-        if not asked.subresource:
-            strategy.settle(new)
         await self._admission.validate(_with(asked, new), call)
         return new
 
@@ -170,12 +185,11 @@ class Writer:
         return await self._ledger.write(kind.key, key, new)
 
     def _decode(self, kind: ServedKind, strategy: Strategy, body: Raw, call: Call) -> Raw:
-        _check_type(kind, body)
         obj = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
         obj["metadata"] = metadata.clean(body.get("metadata"))
         unknown = strategy.decode(obj)
         if unknown and call.field_validation == "Strict":
-            raise _unknown_fields(kind, unknown)
+            raise unknown_fields(kind, unknown)
         if call.field_validation == "Warn":
             call.warnings.extend(f'unknown field "{path}"' for path in unknown)
         return obj
@@ -183,7 +197,7 @@ class Writer:
     def _fill_new(self, obj: Raw, strategy: Strategy) -> None:
         strategy.prepare_create(obj)
         meta = obj["metadata"]
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"):
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
             meta.pop(name, None)
         meta["uid"] = self.new_uid()
         meta["creationTimestamp"] = rfc3339(self._now())
@@ -193,6 +207,13 @@ class Writer:
             suffix = "".join(self._rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
             meta["name"] = meta["generateName"][:_PREFIX_LIMIT] + suffix
 
+    def _taken(self, kind: ServedKind, key: Key) -> errors.AlreadyExists:
+        error = errors.already_exists(kind.resource, key.name)
+        there = self._ledger.latest(kind.key, key)
+        if there is not None and there.meta().deletion_timestamp is not None:
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
     def _check_namespace(self, kind: ServedKind, namespace: str, name: str) -> None:
         if not kind.namespaced:
             return
@@ -201,70 +222,6 @@ class Writer:
             raise errors.not_found("namespaces", namespace)
         if found.meta().deletion_timestamp is not None:
             raise errors.terminating(kind.resource, name, namespace)
-
-
-def _check_type(kind: ServedKind, body: Raw) -> None:
-    version = body.get("apiVersion") or kind.api_version
-    named = body.get("kind") or kind.kind
-    if version != kind.api_version:
-        raise errors.BadRequest(
-            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        )
-    if named != kind.kind:
-        raise errors.BadRequest(
-            f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            f"converting ({version}, Kind={named}) to {kind.api_version}, Kind={kind.kind} is not possible"
-        )
-
-
-def _unknown_fields(kind: ServedKind, unknown: list[str]) -> errors.BadRequest:
-    listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-    return errors.BadRequest(
-        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-        f"strict decoding error: {listed}"
-    )
-
-
-def _place(kind: ServedKind, meta: Raw, namespace: str) -> None:
-    """Puts a new object into the namespace of the request."""
-    given = meta.get("namespace", "")
-    if given and given != namespace and kind.namespaced:
-        raise errors.BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if kind.namespaced:
-        meta["namespace"] = namespace
-    else:
-        meta.pop("namespace", None)
-
-
-def _check_identity(kind: ServedKind, meta: Raw, namespace: str, name: str) -> None:
-    """The object of an update must be the one that the URL names."""
-    given = meta.setdefault("name", name)
-    if given != name:
-        raise errors.BadRequest(
-            f"the name of the object ({given}) does not match the name on the URL ({name})"
-        )
-    place = meta.get("namespace", namespace)
-    if kind.namespaced and place != namespace:
-        raise errors.BadRequest(
-            f"the namespace of the object ({place}) does not match the namespace on the URL ({namespace})"
-        )
-    if kind.namespaced:
-        meta["namespace"] = namespace
-    else:
-        meta.pop("namespace", None)
-
-
-def _check_precondition(kind: ServedKind, meta: Raw, current: Stored) -> None:
-    """Optimistic locking: a version or uid that the request names must be the current one."""
-    wanted = meta.get("resourceVersion")
-    if wanted and wanted != str(current.version):
-        raise errors.conflict(kind.resource, current.key.name)
-    uid, actual = meta.get("uid"), current.meta().uid
-    if uid and uid != actual:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
-        raise errors.conflict(kind.resource, current.key.name, why)
 
 
 def _wanted(obj: Raw, has_status: bool) -> Raw:

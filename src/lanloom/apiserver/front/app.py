@@ -15,7 +15,7 @@ from lanloom.apiserver.front.documents import Documents
 from lanloom.apiserver.front.exchange import Exchange, Send
 from lanloom.apiserver.front.objects import Objects
 from lanloom.apiserver.front.rendering import Renderer
-from lanloom.apiserver.front.requests import Target, target_of, verb_of
+from lanloom.apiserver.front.requests import NoSuchPath, Target, target_of, verb_of
 from lanloom.apiserver.front.reviews import Reviews
 from lanloom.apiserver.front.watches import Streams
 
@@ -49,6 +49,8 @@ class ApiServer:
             await self._serve(exchange)
         except errors.StatusError as error:
             await exchange.refuse(error)
+        except NoSuchPath:
+            await self._documents.nothing(exchange, target_of(exchange.path))
         except RecursionError:
             await exchange.refuse(errors.BadRequest("the object is nested too deeply"))
 

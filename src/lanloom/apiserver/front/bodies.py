@@ -41,47 +41,46 @@ async def read(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def decode(body: bytes, content_type: str) -> Any:
-    """The document in a body. Raises BadRequest, UnsupportedMediaType."""
+def decode_object(body: bytes, content_type: str, kind: str) -> Raw:
+    """The object of a kind in a body; null is an empty one. Raises BadRequest, UnsupportedMediaType."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
-    if media_type == YAML:
-        return _from_yaml(body)
-    if media_type == PROTOBUF:
-        return _from_protobuf(body)
-    if media_type != JSON and not media_type.endswith("+json"):
-        raise errors.unsupported_media_type([JSON, YAML, PROTOBUF])
+    unrecognized = f"the object provided is unrecognized (must be of type {kind})"
+    reader = _READERS.get(media_type)
+    if reader is None:
+        raise errors.unsupported_media_type(list(_READERS))
     try:
-        return _decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.BadRequest(
-            f"the object provided is unrecognized (must be of type JSON or YAML): {error}"
-        ) from None
-
-
-def decode_object(body: bytes, content_type: str) -> Raw:
-    """The object in a body. Raises BadRequest, UnsupportedMediaType."""
-    found = decode(body, content_type)
+        found = reader(body)
+    except ValueError as error:
+        raise errors.BadRequest(f"{unrecognized}: couldn't get version/kind; {error}") from None
+    if found is None:
+        return {}
     if not isinstance(found, dict):
-        raise errors.BadRequest(
-            "the object provided is unrecognized (must be an object with apiVersion and kind)"
-        )
+        raise errors.BadRequest(f"{unrecognized}: it is no object with apiVersion and kind")
     return found
 
 
-def _from_protobuf(body: bytes) -> Any:
+def from_json(body: bytes) -> Any:
+    """A JSON document. Raises ValueError."""
     try:
-        return protobuf.decode_object(body)
-    except protobuf.ProtobufError as error:
-        raise errors.BadRequest(f"the protobuf object can't be read: {error}") from None
+        return _decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"json parse error: {error}") from None
 
 
 def _from_yaml(body: bytes) -> Any:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
             # A few lines of them can stand for gigabytes.
-            raise errors.BadRequest("YAML documents with aliases are not accepted")
+            raise ValueError("YAML documents with aliases are not accepted")
         document = yaml.load(body, Loader=yaml.CSafeLoader)
         # Through JSON, so that dates and the like become what they would have been in JSON.
         return msgspec.json.decode(msgspec.json.encode(document))
     except (yaml.YAMLError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        raise errors.BadRequest(f"the YAML document can't be read: {error}") from None
+        raise ValueError(f"yaml parse error: {error}") from None
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    JSON: from_json,
+    YAML: _from_yaml,
+    PROTOBUF: protobuf.decode_object,
+}

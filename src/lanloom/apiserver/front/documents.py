@@ -6,9 +6,9 @@ Documents are made from the served kinds and kept until those change.
 from collections.abc import Callable
 from typing import Any
 
-from lanloom.apiserver import discovery, openapi
+from lanloom.apiserver import discovery, errors, openapi
 from lanloom.apiserver.engine.registry import Registry
-from lanloom.apiserver.front.accept import Form, negotiate
+from lanloom.apiserver.front.accept import JSON_FORM, Form, negotiate
 from lanloom.apiserver.front.exchange import Exchange
 from lanloom.apiserver.front.rendering import encode
 from lanloom.apiserver.front.requests import Target
@@ -32,6 +32,8 @@ class Documents:
 
     async def serve(self, exchange: Exchange, target: Target) -> None:
         """Answers one request."""
+        if exchange.method != "GET":
+            raise errors.wrong_method()
         path = target.path.rstrip("/") or "/"
         if path in _HEALTH:
             await exchange.answer_text("ok")
@@ -51,8 +53,15 @@ class Documents:
             await exchange.answer(body, form=form)
 
     async def nothing(self, exchange: Exchange, target: Target) -> None:
-        """Says that there is nothing at this address."""
-        await exchange.answer_text(_NOT_FOUND, 404)
+        """Says that there is nothing at this address, in one of the real server's three ways."""
+        groups = {kind.group for kind in self._registry.kinds() if kind.builtin}
+        path = target.path
+        if path.startswith("/api/") or (path.startswith("/apis/") and target.group in groups):
+            raise errors.no_such_resource()
+        if path.startswith(("/apis/", "/openapi/")):
+            await exchange.answer_text(_NOT_FOUND, 404)
+        else:
+            await exchange.answer(encode({"paths": self._paths()}, JSON_FORM), code=404)
 
     def _document(self, path: str, target: Target, exchange: Exchange) -> Raw | None:
         kinds = self._registry.kinds()
@@ -78,7 +87,7 @@ class Documents:
     async def _aggregated(self, exchange: Exchange, path: str, version: str) -> None:
         made = discovery.aggregated(self._registry.kinds(), core=path == "/api", version=version)
         content_type = discovery.AGGREGATED.format(version=version).encode()
-        await exchange.answer_raw(encode(made, Form()), (b"content-type", content_type))
+        await exchange.answer_raw(encode(made, JSON_FORM), (b"content-type", content_type))
 
     async def _swagger_protobuf(self, exchange: Exchange) -> None:
         self._refresh()

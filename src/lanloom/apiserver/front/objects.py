@@ -1,6 +1,6 @@
 """Requests on objects: each verb of the API as a call of the engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from lanloom.api.admission import UserInfo
@@ -14,6 +14,7 @@ from lanloom.apiserver.front.accept import negotiate, plain
 from lanloom.apiserver.front.exchange import Exchange
 from lanloom.apiserver.front.rendering import Renderer, encode
 from lanloom.apiserver.front.requests import Target, integer
+from lanloom.apiserver.front.scopes import check_address
 from lanloom.apiserver.front.watches import Streams
 from lanloom.apiserver.kinds import Raw, ServedKind
 from lanloom.apiserver.patches import json_patch, merge_patch, strategic_merge_patch
@@ -22,7 +23,10 @@ _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _APPLY_PATCH = "application/apply-patch+yaml"
-_PROPAGATIONS = 'DeletionPropagation need to be one of "Foreground", "Background", "Orphan" or nil'
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+_RETURNED = frozenset({"pods", "serviceaccounts"})
+"""Kinds whose deletion is answered with the object instead of a Status."""
 _FIELD_VALIDATIONS = ("Ignore", "Warn", "Strict")
 
 
@@ -38,17 +42,20 @@ class Objects:
         self, exchange: Exchange, kind: ServedKind, target: Target, verb: str, user: UserInfo
     ) -> None:
         """Answers one request. Raises StatusError before anything is sent."""
-        _check_verb(kind, target, verb)
+        check_address(kind, target, verb)
+        if kind.deprecated:
+            exchange.warnings.append(kind.deprecated)
         namespace = target.namespace if kind.namespaced else ""
         match verb:
             case "get":
                 form = negotiate(exchange.header(b"accept"))
-                state = self._engine.get(kind, namespace, target.name)
+                version = exchange.query.get("resourceVersion", "")
+                state = self._engine.get(kind, namespace, target.name, version)
                 await exchange.answer(self._renderer.one(kind, state, form, _include(exchange)), form=form)
             case "list":
                 await self._list(exchange, kind, namespace)
             case "watch":
-                await self._watch(exchange, kind, namespace, target.name)
+                await self._watch(exchange, kind, namespace)
             case "create":
                 await self._create(exchange, kind, namespace, user)
             case "update":
@@ -72,9 +79,10 @@ class Objects:
         page = self._engine.list_page(kind, _selection(query, namespace), options)
         await exchange.answer(self._renderer.page(kind, page, form, _include(exchange)), form=form)
 
-    async def _watch(self, exchange: Exchange, kind: ServedKind, namespace: str, name: str) -> None:
+    async def _watch(self, exchange: Exchange, kind: ServedKind, namespace: str) -> None:
         form = negotiate(exchange.header(b"accept"))
-        selection = _selection(exchange.query, namespace, name)
+        _check_watch(exchange.query)
+        selection = _selection(exchange.query, namespace)
         version = exchange.query.get("resourceVersion", "")
         try:
             watch = self._engine.watch(kind, selection, version)
@@ -86,7 +94,9 @@ class Objects:
     async def _create(self, exchange: Exchange, kind: ServedKind, namespace: str, user: UserInfo) -> None:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
-        body = bodies.decode_object(await bodies.read(exchange.receive), exchange.header(b"content-type"))
+        body = bodies.decode_object(
+            await bodies.read(exchange.receive), exchange.header(b"content-type"), kind.kind
+        )
         state = await self._engine.create(kind, namespace, body, call)
         shown = self._renderer.one(kind, state, form)
         await exchange.answer(shown, code=201, form=form)
@@ -96,7 +106,9 @@ class Objects:
     ) -> None:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
-        body = bodies.decode_object(await bodies.read(exchange.receive), exchange.header(b"content-type"))
+        body = bodies.decode_object(
+            await bodies.read(exchange.receive), exchange.header(b"content-type"), kind.kind
+        )
         state, created = await self._engine.update(
             kind, namespace, target.name, body, call, target.subresource
         )
@@ -120,7 +132,7 @@ class Objects:
         form = plain(exchange.header(b"accept"))
         call, options = await self._delete_options(exchange, user)
         deleted = await self._engine.delete(kind, namespace, name, options, call)
-        if deleted.gone:
+        if deleted.gone and str(kind.key) not in _RETURNED:
             body = encode(_deletion_status(kind, name, deleted.state.meta().uid), form)
         else:
             body = self._renderer.one(kind, deleted.state, form)
@@ -138,53 +150,50 @@ class Objects:
 
     async def _delete_options(self, exchange: Exchange, user: UserInfo) -> tuple[Call, DeleteOptions]:
         body = await bodies.read(exchange.receive)
-        given = bodies.decode_object(body, exchange.header(b"content-type")) if body.strip() else {}
+        given = (
+            bodies.decode_object(body, exchange.header(b"content-type"), "DeleteOptions")
+            if body.strip()
+            else {}
+        )
         call = call_of(exchange, user)
-        call.dry_run = call.dry_run or _dry_run(given.get("dryRun") or ())
+        call.dry_run = call.dry_run or _dry_run("DeleteOptions", given.get("dryRun") or ())
         return call, _options(given, exchange.query)
 
 
 def call_of(exchange: Exchange, user: UserInfo) -> Call:
-    """What comes with every writing request. Raises BadRequest."""
-    query = exchange.query
-    validation = query.get("fieldValidation", "") or "Warn"
+    """What comes with every writing request. Raises Invalid."""
+    options = _OPTIONS.get(exchange.method, "DeleteOptions")
+    validation = exchange.query.get("fieldValidation", "") or "Warn"
     if validation not in _FIELD_VALIDATIONS:
-        raise errors.BadRequest(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-        )
-    dry_run = _dry_run([query["dryRun"]] if query.get("dryRun") else ())
+        raise _bad_option(options, fields.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
+    dry_run = _dry_run(options, [exchange.query["dryRun"]] if exchange.query.get("dryRun") else ())
     return Call(user, dry_run, cast(FieldValidation, validation), exchange.warnings)
 
 
-def _dry_run(values: Any) -> bool:
-    for value in values:
-        if value != "All":
-            raise errors.BadRequest(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+def _dry_run(options: str, values: Sequence[str]) -> bool:
+    if any(value != "All" for value in values):
+        listed = ", ".join(fields.go_value(str(value)) for value in values)
+        given = fields.Verbatim(f"[]string{{{listed}}}")
+        raise _bad_option(options, fields.not_supported("dryRun", given, ("All",)))
     return bool(values)
 
 
-def _check_verb(kind: ServedKind, target: Target, verb: str) -> None:
-    if target.subresource:
-        if not _has_subresource(kind, target.subresource):
-            raise errors.NotFound("the server could not find the requested resource", details={})
-        if verb not in ("get", "patch", "update"):
-            raise errors.MethodNotAllowed(
-                "the server does not allow this method on the requested resource", details={}
-            )
-    elif verb not in kind.verbs or (verb == "create" and target.name):
-        raise errors.MethodNotAllowed(
-            "the server does not allow this method on the requested resource", details={}
-        )
+def _bad_option(options: str, found: fields.FieldError) -> errors.Invalid:
+    return errors.invalid(f"{options}.meta.k8s.io", "", [found])
 
 
-def _has_subresource(kind: ServedKind, subresource: str) -> bool:
-    return (subresource == "status" and kind.has_status) or (
-        subresource == "finalize" and str(kind.key) == "namespaces"
-    )
+def _check_watch(query: Mapping[str, str]) -> None:
+    field = "resourceVersionMatch"
+    if not query.get(field):
+        return
+    found = [fields.forbidden(field, f"{field} is forbidden for watch")]
+    if not query.get("resourceVersion"):
+        found.append(fields.forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
+    raise errors.invalid("ListOptions.meta.k8s.io", "", found)
 
 
-def _selection(query: Mapping[str, str], namespace: str, name: str = "") -> Selection:
-    return Selection(namespace, name, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+def _selection(query: Mapping[str, str], namespace: str) -> Selection:
+    return Selection(namespace, labels=query.get("labelSelector", ""), fields=query.get("fieldSelector", ""))
 
 
 def _include(exchange: Exchange) -> tables.Include:
@@ -197,7 +206,8 @@ def _include(exchange: Exchange) -> tables.Include:
             return "None"
         case other:
             raise errors.BadRequest(
-                f'unrecognized includeObject value "{other}": must be one of None, Metadata, Object'
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{other}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
             )
 
 
@@ -212,31 +222,42 @@ def _patch_transform(kind: ServedKind, media_type: str, body: bytes) -> Transfor
         )
     if media_type not in appliers:
         raise errors.unsupported_media_type([*appliers])
-    patch = bodies.decode(body, bodies.JSON)
+    try:
+        patch = bodies.from_json(body)
+    except ValueError as error:
+        raise errors.BadRequest(f"the patch can't be read: {error}") from None
     return lambda old: appliers[media_type](old, patch)
 
 
 def _options(given: Raw, query: Mapping[str, str]) -> DeleteOptions:
+    if given.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise errors.BadRequest(f"the body of a deletion must be DeleteOptions, not {given['kind']}")
     preconditions = given.get("preconditions") or {}
-    propagation = given.get("propagationPolicy") or query.get("propagationPolicy", "")
-    orphan = given.get("orphanDependents")
-    if propagation not in ("", "Background", "Foreground", "Orphan"):
-        raise errors.invalid(
-            "DeleteOptions.meta.k8s.io",
-            "",
-            [fields.invalid("propagationPolicy", propagation, _PROPAGATIONS)],
-        )
-    if orphan is not None and not propagation:
-        propagation = "Orphan" if orphan else "Background"
     grace = given.get("gracePeriodSeconds")
     if grace is None and "gracePeriodSeconds" in query:
         grace = integer(query, "gracePeriodSeconds")
+    if grace is not None and not isinstance(grace, int):
+        raise errors.BadRequest("gracePeriodSeconds of DeleteOptions must be a whole number")
     return DeleteOptions(
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        propagation=cast(Propagation, propagation),
+        propagation=_propagation(given, query),
         grace_period_seconds=grace,
     )
+
+
+def _propagation(given: Raw, query: Mapping[str, str]) -> Propagation:
+    field = "propagationPolicy"
+    wanted = given.get(field) or query.get(field, "")
+    orphan = given.get("orphanDependents")
+    if wanted and orphan is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        raise _bad_option("DeleteOptions", fields.invalid(field, wanted, why))
+    if wanted not in ("", *_PROPAGATIONS):
+        raise _bad_option("DeleteOptions", fields.not_supported(field, wanted, (*_PROPAGATIONS, "nil")))
+    if orphan is not None:
+        return "Orphan" if orphan else "Background"
+    return cast(Propagation, wanted)
 
 
 def _deletion_status(kind: ServedKind, name: str, uid: str) -> Raw:

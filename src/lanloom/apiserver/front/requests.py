@@ -18,8 +18,11 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
     "GET": "get",
-    "HEAD": "get",
 }
+
+
+class NoSuchPath(Exception):
+    """Nothing is served at the address."""
 
 
 class Target(Struct, frozen=True):
@@ -75,14 +78,12 @@ def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:
     """The API's verb for a request on a resource. Raises MethodNotAllowed."""
     verb = _VERBS.get(method)
     if verb is None:
-        raise errors.MethodNotAllowed(
-            "the server does not allow this method on the requested resource", details={}
-        )
+        raise errors.wrong_method()
+    if target.name:
+        return verb
     if verb == "get" and is_true(query.get("watch", "")):
         return "watch"
-    if not target.name:
-        return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    return verb
+    return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
 
 
 def integer(query: Mapping[str, str], name: str) -> int:

@@ -20,11 +20,11 @@ class Reviews:
     async def serve(self, exchange: Exchange, kind: ServedKind, verb: str, user: UserInfo) -> None:
         """Answers one review. Raises MethodNotAllowed, BadRequest."""
         if verb != "create":
-            raise errors.MethodNotAllowed(
-                "the server does not allow this method on the requested resource", details={}
-            )
+            raise errors.wrong_method()
         form = negotiate(exchange.header(b"accept"))
-        body = bodies.decode_object(await bodies.read(exchange.receive), exchange.header(b"content-type"))
+        body = bodies.decode_object(
+            await bodies.read(exchange.receive), exchange.header(b"content-type"), kind.kind
+        )
         spec = body.get("spec") or {}
         if kind.kind == "SelfSubjectRulesReview":
             status = self._rules(user, str(spec.get("namespace", "")))
