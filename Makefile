@@ -2,12 +2,12 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test check bench lock manifests clean
 
 python := .venv/bin/python
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, .venv, pinned requirements
 	@scripts/setup
@@ -26,6 +26,9 @@ bench: setup ## measure, print a table, write JSON
 
 lock: setup ## regenerate requirements/*.txt from pyproject.toml (ARGS=--upgrade for newer versions)
 	@scripts/lock $(ARGS)
+
+manifests: setup ## rewrite what in deploy/ follows from the code
+	@$(python) -m scripts.manifests
 
 clean: ## remove what was made in this checkout (the cache stays)
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist mutants

@@ -25,7 +25,10 @@ class GroupVersionResource(Struct, frozen=True):
 
 
 class AdmissionRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One admission request. `object` is None on DELETE, `old_object` on CREATE. `operation` is CREATE, UPDATE, DELETE."""
+    """One admission request; `operation` is CREATE, UPDATE or DELETE.
+
+    `object` is None on DELETE, `old_object` on CREATE.
+    """
 
     uid: str
     operation: str

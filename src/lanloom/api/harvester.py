@@ -29,7 +29,10 @@ class ClusterNetwork(Object, frozen=True, kw_only=True):
 
 
 class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Attributes of the uplink. `mtu` 0 means the default of 1500; `txQLen` and `hardwareAddr` are left alone if unset."""
+    """Attributes of the uplink. `mtu` in bytes, 0 for the default of 1500.
+
+    `txQLen` and `hardwareAddr` are kept for Harvester; this version does not apply them.
+    """
 
     mtu: Mtu = 0
     txQLen: int = 0
@@ -99,7 +102,10 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What one node carries of one cluster network. `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014)."""
+    """What one node carries of one cluster network.
+
+    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014).
+    """
 
     cluster_network: str = ""
     vlan_config: str = ""

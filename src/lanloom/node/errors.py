@@ -1,12 +1,12 @@
 """What can go wrong on a host.
 
-    NodeError
-    ├── LinkError              the kernel refused a change; names the step and the kernel's reason
-    │   ├── LinkMissing        a link that a step needs is not there
-    │   └── NotOurs            a step would change or delete a link without Lanloom's mark
-    ├── ProfileError           a profile file can't be read, written or removed
-    └── NetworkManagerError    NetworkManager gave an error
-        └── NetworkManagerMissing   it isn't running, or its D-Bus socket can't be reached
+NodeError
+├── LinkError              the kernel refused a change; names the step and the kernel's reason
+│   ├── LinkMissing        a link that a step needs is not there
+│   └── NotOurs            a step would change or delete a link without Lanloom's mark
+├── ProfileError           a profile file can't be read, written or removed
+└── NetworkManagerError    NetworkManager gave an error
+    └── NetworkManagerMissing   it isn't running, or its D-Bus socket can't be reached
 """
 
 

@@ -26,7 +26,10 @@ class EnsureBridge(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SetMaster(Struct, frozen=True, kw_only=True, tag=True):
-    """Puts `link` under `master` (takes it down first where the kernel wants that) and up; an empty master releases it."""
+    """Puts `link` under `master` and up; an empty master releases it.
+
+    A link that joins a bond is taken down first, because the kernel wants that.
+    """
 
     link: str
     master: str
