@@ -148,3 +148,32 @@ def test_what_never_changes(resource: str, old: dict[str, Any], new: dict[str, A
     metadata = {"metadata": {"name": "a"}}
     errors = validate_builtin(KINDS[resource], metadata | new, metadata | old)
     assert [str(error) for error in errors] == [expected]
+
+
+def test_pods_are_patient_with_nodes() -> None:
+    """A pod tolerates a node's trouble for five minutes unless it says otherwise, and is filled in only once."""
+    own = {
+        "key": "node.kubernetes.io/not-ready",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 5,
+    }
+    pod: dict[str, Any] = {"metadata": {}, "spec": {"containers": [], "tolerations": [own]}}
+    default_builtin(KINDS["pods"], pod)
+    once = copy.deepcopy(pod)
+    default_builtin(KINDS["pods"], pod)
+    assert pod == once
+    keys = [each["key"] for each in pod["spec"]["tolerations"]]
+    assert keys == ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+    assert pod["spec"]["tolerations"][0]["tolerationSeconds"] == 5
+    assert pod["spec"]["priority"] == 0
+
+
+def test_pods_that_tolerate_everything_stay_so() -> None:
+    """A toleration without a key covers all troubles, so that none is added."""
+    pod: dict[str, Any] = {
+        "metadata": {},
+        "spec": {"containers": [], "tolerations": [{"operator": "Exists"}]},
+    }
+    default_builtin(KINDS["pods"], pod)
+    assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]

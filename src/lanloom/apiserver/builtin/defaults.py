@@ -13,6 +13,7 @@ _ROLLING: dict[str, Raw] = {
 }
 _LEFT_OUT_WHEN_EMPTY = ("data", "binaryData", "imagePullSecrets", "secrets", "subjects", "webhooks")
 _EVENT_TIMES = ("eventTime", "firstTimestamp", "lastTimestamp")
+_NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _STRATEGIES = {"deployments": "strategy", "daemonsets": "updateStrategy"}
 
 
@@ -66,7 +67,23 @@ def _crd(obj: Raw) -> None:
 
 
 def _pod(obj: Raw) -> None:
-    _pod_spec(_object(obj.get("spec")))
+    """What the real server's admission plugins give a pod: a priority, and patience with nodes that are not ready."""
+    spec = _object(obj.get("spec"))
+    if not spec:
+        return
+    _pod_spec(spec)
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = spec.setdefault("tolerations", [])
+    tolerated = {
+        each.get("key") for each in _objects(tolerations) if each.get("effect") in (None, "", "NoExecute")
+    }
+    if isinstance(tolerations, list) and None not in tolerated:
+        tolerations += [_patience(key) for key in _NODE_TROUBLES if key not in tolerated]
+
+
+def _patience(trouble: str) -> Raw:
+    return {"key": trouble, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
 
 def _pod_spec(spec: Raw) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 from lanloom.apiserver import syntax
 from lanloom.apiserver.builtin import default_builtin, prune_builtin, validate_builtin
 from lanloom.apiserver.engine.metadata import NameRule, check_bare_finalizers
+from lanloom.apiserver.errors import BadRequest
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.kinds import CRDS, Raw, ServedKind
 from lanloom.apiserver.schema import CompiledSchema
@@ -101,8 +102,8 @@ class BuiltinStrategy:
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """The status of a new object is what the defaults say."""
-        if self._kind.has_status:
+        """The status of a new object is what the defaults say; a node brings its own."""
+        if self._kind.has_status and self._kind.plural != "nodes":
             obj.pop("status", None)
             default_builtin(self._kind, obj)
 
@@ -115,8 +116,19 @@ class BuiltinStrategy:
 
     def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
         """The rules that the object breaks."""
+        broken = validate_builtin(self._kind, obj, old)
+        _check_readable(self._kind, broken)
         found = [] if self._kind.key == CRDS else check_bare_finalizers(obj["metadata"].get("finalizers", ()))
-        return found + validate_builtin(self._kind, obj, old)
+        return found + broken
+
+
+def _check_readable(kind: ServedKind, broken: list[FieldError]) -> None:
+    """Values of wrong types can't even be read into a built-in kind. Raises BadRequest."""
+    wrong = [str(each) for each in broken if each.type == "FieldValueTypeInvalid"]
+    if wrong:
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {"; ".join(wrong)}'
+        )
 
 
 _NAME_RULES: dict[str, NameRule] = {
@@ -135,6 +147,7 @@ _GENERATIONS = frozenset(
         "daemonsets.apps",
     }
 )
+_BORN_WITH_STATUS = frozenset({"nodes"})
 _CONDITIONAL = frozenset(
     {
         "customresourcedefinitions.apiextensions.k8s.io",
