@@ -96,7 +96,7 @@ async def test_id_on_one_side(node: Node, on_bridge: bool) -> None:
 async def test_giving_up(node: Node) -> None:
     """After four attempts the profile has failed, its device is gone, and only `activate` tries again."""
     await node.host.links.apply(uplink())
-    await load(node, profile())
+    await load(node, profile(ipv4="method=auto\ndhcp-timeout=1"))
     await until_given_up(node)
     assert (await connection(node)).reason == "ip-config-unavailable"
     assert "c-br.2012" not in await link_names(node)

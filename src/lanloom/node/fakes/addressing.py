@@ -11,7 +11,7 @@ from lanloom.node.fakes.switch import FakeSwitch, Offer, bare
 from lanloom.node.ports import Lease
 
 DHCP_DELAY = 3.0
-"""Seconds from the start of an activation to the first possible DHCP lease, and between two tries to get one."""
+"""Seconds from an activation to its first possible DHCP lease, and between two tries to get one."""
 
 SETUP = 0.1
 """Seconds from an activation to a static address, duplicate detection aside."""
@@ -85,7 +85,7 @@ class Addressing:
             self._later(active, SETUP + active.profile.dad_timeout, self._set_static)
         else:
             active.deadline = asyncio.get_running_loop().time() + active.profile.dhcp_timeout
-            self._later(active, DHCP_DELAY, self._ask)
+            self._later(active, min(DHCP_DELAY, active.profile.dhcp_timeout), self._ask)
 
     def cancel(self, active: Activation) -> None:
         """Gives up what was begun."""

@@ -1,0 +1,162 @@
+"""What only a kernel can show of the netlink adapter: names, IPv6, dead agents, leaks, speed."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lanloom.node.errors import LinkError
+from lanloom.node.namespaces import Entering, namespace
+from lanloom.node.netlink import NetlinkLinks
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMaster,
+)
+from tests.node.contract.node import until, uplink
+from tests.node.contract.real import batch, ip
+
+EVERY_ID = ((2, 4094),)
+
+
+@pytest.fixture
+def links() -> Iterator[NetlinkLinks]:
+    """The links of a namespace with the NICs eth1 and eth2."""
+    with namespace("bare") as path:
+        batch("ip", "bare", "link add eth1 type dummy\nlink add eth2 type dummy\n")
+        yield NetlinkLinks(Entering(path))
+
+
+def shown(command: str) -> str:
+    """What `ip` or `bridge` prints in the namespace."""
+    program, _, arguments = command.partition(" ")
+    words = [program, "-n", "bare", *arguments.split()]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+async def test_no_addresses_of_their_own(links: NetlinkLinks) -> None:
+    """Bridge and bond get no IPv6 link-local address, and the bridge no spanning tree."""
+    await links.apply(uplink())
+    assert "inet6" not in shown("ip address show dev c-br") + shown("ip address show dev c-bo")
+    details = shown("ip -d link show dev c-br")
+    assert "stp_state 0" in details and "vlan_default_pvid 1" in details and "addrgenmode none" in details
+
+
+async def test_tagged(links: NetlinkLinks) -> None:
+    """Ids are tagged on bridge and port, and id 1 stays as the kernel made it."""
+    await links.apply(uplink(2012))
+    for device in ("c-br", "c-bo"):
+        lines = [line.split() for line in shown(f"bridge vlan show dev {device}").splitlines()[1:]]
+        assert lines == [[device, "1", "PVID", "Egress", "Untagged"], ["2012"]]
+
+
+async def test_dead_agent(links: NetlinkLinks) -> None:
+    """A link that an agent made and could not mark before it died is found and made anew."""
+    ip("link add lanloom-new type bridge", where="bare")
+    await links.apply(uplink())
+    assert "lanloom-new" not in (await links.dump()).links
+
+
+async def test_default_route(links: NetlinkLinks) -> None:
+    """The links of default routes are seen, with several next hops too."""
+    batch("ip", "bare", "address add 10.0.0.1/24 dev eth1\nlink set eth1 up\n")
+    batch("ip", "bare", "address add 10.0.1.1/24 dev eth2\nlink set eth2 up\n")
+    assert (await links.dump()).default_route_links == frozenset()
+    ip("route add default via 10.0.0.2 dev eth1", where="bare")
+    assert (await links.dump()).default_route_links == {"eth1"}
+    ip("route replace default nexthop via 10.0.0.2 dev eth1 nexthop via 10.0.1.2 dev eth2", where="bare")
+    assert (await links.dump()).default_route_links == {"eth1", "eth2"}
+
+
+async def test_addresses(links: NetlinkLinks) -> None:
+    """IPv4 addresses are seen as CIDRs, in order."""
+    ip("address add 10.0.0.20/8 dev eth1", where="bare")
+    ip("address add 10.0.0.3/24 dev eth1", where="bare")
+    assert (await links.dump()).links["eth1"].addresses == ("10.0.0.3/24", "10.0.0.20/8")
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (EnsureBridge(name="c-br", mtu=100_000), "can't make the bridge c-br: .*an MTU of 100000"),
+        (EnsureBridge(name="a/b", mtu=1500), "can't make the bridge a/b: Invalid argument"),
+    ],
+)
+async def test_refusal(links: NetlinkLinks, step: LinkStep, message: str) -> None:
+    """What the kernel refuses is reported with the step and the kernel's reason."""
+    with pytest.raises(LinkError, match=message):
+        await links.apply((step,))
+
+
+async def test_nothing_is_left_open(links: NetlinkLinks) -> None:
+    """Dumps and changes, also failed ones, leave no descriptor and no thread behind."""
+    await links.dump()
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        await links.apply(uplink(2012))
+        await links.dump()
+        with pytest.raises(LinkError):
+            await links.apply((DeleteLink(name="eth1"),))
+    await until(only_few_threads)
+    assert len(set(os.listdir("/proc/self/fd"))) <= len(before)
+
+
+async def only_few_threads() -> bool:
+    """Whether all threads but those of the test's own machinery are gone."""
+    return len(os.listdir("/proc/self/task")) <= 4
+
+
+async def test_every_id_at_once(links: NetlinkLinks) -> None:
+    """4,093 ids take no longer than one `bridge vlan add vid 2-4094` by 1.2, program start not counted."""
+    await links.apply(uplink())
+    ours = min([await seconds_for(links, AddVlans, RemoveVlans) for _ in range(3)])
+    commands = "vlan add vid 2-4094 dev c-bo\nvlan delete vid 2-4094 dev c-bo\n" * 3
+    started = time.perf_counter()
+    batch("bridge", "bare", commands)
+    theirs = (time.perf_counter() - started) / 3
+    assert ours <= 1.2 * theirs + START, f"{ours:.4f} s against {theirs:.4f} s"
+
+
+START = 0.03
+"""Seconds of a thread, a socket and the guards' dump."""
+
+
+async def seconds_for(links: NetlinkLinks, add: type[AddVlans], remove: type[RemoveVlans]) -> float:
+    """The time to add every id to a port and to remove them."""
+    started = time.perf_counter()
+    await links.apply((add(link="c-bo", ids=EVERY_ID), remove(link="c-bo", ids=EVERY_ID)))
+    return time.perf_counter() - started
+
+
+async def test_mode_of_a_running_bond(links: NetlinkLinks) -> None:
+    """Both NICs of a bond are in it again after its mode changed."""
+    steps: tuple[LinkStep, ...] = (
+        EnsureBond(name="c-bo", mode="active-backup", mtu=1500),
+        SetMaster(link="eth1", master="c-bo"),
+        SetMaster(link="eth2", master="c-bo"),
+        EnsureBond(name="c-bo", mode="balance-rr", mtu=1500),
+    )
+    await links.apply(steps)
+    found = (await links.dump()).links
+    assert (found["c-bo"].bond_mode, found["eth1"].master, found["eth2"].master) == (
+        "balance-rr",
+        "c-bo",
+        "c-bo",
+    )
+    assert found["eth1"].up and found["eth2"].up
+
+
+def test_namespaces_are_removed() -> None:
+    """A named namespace is there for its context only, and its links end with it."""
+    with namespace("gone") as path:
+        batch("ip", "gone", "link add x type dummy\n")
+        assert path.exists()
+    assert not Path("/run/netns/gone").exists()
+    assert "gone" not in subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,199 @@
+"""What the fake host can do for simulations beyond its ports: power, leases, faults, and equal runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from lanloom.node.errors import LinkError, NetworkManagerMissing, ProfileError
+from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.ports import Connection, Link
+from lanloom.node.steps import EnsureBridge
+from tests import virtual
+from tests.node.contract.node import uplink
+from tests.node.contract.profile import profile, static, uuid
+
+FILE = "c-vlan2012.nmconnection"
+
+
+def run(scenario: Callable[[FakeHost, FakeSwitch], Awaitable[None]]) -> None:
+    """Runs a scenario with a host on a switch with DHCP on VLAN 2012."""
+
+    async def main() -> None:
+        switch = FakeSwitch({2012: "192.168.12.0/24"}, lease_seconds=600)
+        await scenario(new_host("node", switch), switch)
+
+    virtual.run(main())
+
+
+def new_host(name: str, switch: FakeSwitch) -> FakeHost:
+    """A host on the switch."""
+    return FakeHost(name, ("eth0", "eth1"), switch=switch, now=asyncio.get_running_loop().time)
+
+
+async def bring_up(fake: FakeHost, content: bytes) -> Connection:
+    """A profile on VLAN 2012, ten seconds later."""
+    host = fake.host
+    await host.links.apply(uplink(2012))
+    await host.profiles.write(FILE, content)
+    await host.network_manager.load((FILE,))
+    await asyncio.sleep(10)
+    return await connection(fake)
+
+
+async def connection(fake: FakeHost) -> Connection:
+    """What a process that starts now sees of the profile."""
+    return (await fake.host.network_manager.connections((uuid(1),)))[uuid(1)]
+
+
+def test_reboot() -> None:
+    """A reboot loses links, ids and activations; NICs, planted links and files are there again, with their MACs."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        fake.plant_link(Link(name="mgmt-br", index=0, kind="bridge", up=True), default_route=True)
+        assert (await bring_up(fake, profile())).phase == "active"
+        before = (await fake.host.links.dump()).links["eth0"].mac
+        fake.reboot()
+        state = await fake.host.links.dump()
+        assert set(state.links) == {"eth0", "eth1", "mgmt-br"}
+        assert (state.links["eth0"].mac, state.default_route_links) == (before, frozenset({"mgmt-br"}))
+        assert (await connection(fake)).phase == "inactive"
+        assert set(await fake.host.profiles.read()) == {FILE}
+
+    run(scenario)
+
+
+def test_same_lease_after_reboot() -> None:
+    """A node that comes back gets the address that it had."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        before = await bring_up(fake, profile())
+        fake.reboot()
+        assert (await bring_up(fake, profile())).addresses == before.addresses
+
+    run(scenario)
+
+
+def test_power_off() -> None:
+    """A host without power answers for none of its addresses, and NetworkManager can't be reached."""
+
+    async def scenario(fake: FakeHost, switch: FakeSwitch) -> None:
+        await bring_up(fake, profile(ipv4=static("192.168.12.7/24")))
+        stranger = new_host("stranger", switch)
+        assert switch.in_use(2012, "192.168.12.7", besides=stranger.kernel)
+        fake.power_off()
+        assert not switch.in_use(2012, "192.168.12.7", besides=stranger.kernel)
+        with pytest.raises(NetworkManagerMissing):
+            await connection(fake)
+        fake.power_on()
+        assert (await connection(fake)).phase == "inactive"
+
+    run(scenario)
+
+
+def test_addresses_of_a_cluster() -> None:
+    """Hosts on one switch get different addresses, and a static one that another has is a duplicate."""
+
+    async def scenario(fake: FakeHost, switch: FakeSwitch) -> None:
+        first = await bring_up(fake, profile())
+        other = new_host("other", switch)
+        second = await bring_up(other, profile())
+        assert first.phase == second.phase == "active"
+        assert first.addresses != second.addresses
+        third = new_host("third", switch)
+        assert (await bring_up(third, profile(ipv4=static(first.addresses[0])))).phase == "inactive"
+
+    run(scenario)
+
+
+def test_renewal() -> None:
+    """A lease is renewed while the switch can be reached, and the address is lost with the lease when it can't."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        first = await bring_up(fake, profile())
+        await asyncio.sleep(3000)
+        later = await connection(fake)
+        assert first.lease is not None and later.lease is not None
+        assert later.addresses == first.addresses and later.lease.expiry > first.lease.expiry
+        fake.drop_vlan("c-bo", 2012)
+        await asyncio.sleep(900)
+        assert (await connection(fake)).addresses == ()
+
+    run(scenario)
+
+
+def test_dhcp_that_comes_late() -> None:
+    """A profile that was given up is tried again by itself after five minutes."""
+
+    async def scenario(fake: FakeHost, switch: FakeSwitch) -> None:
+        switch.set_dhcp(2012, None)
+        await bring_up(fake, profile())
+        await asyncio.sleep(10)
+        switch.set_dhcp(2012, "192.168.12.0/24")
+        await asyncio.sleep(200)
+        assert (await connection(fake)).phase == "inactive"
+        await asyncio.sleep(200)
+        assert (await connection(fake)).phase == "active"
+
+    run(scenario)
+
+
+def test_unplugged() -> None:
+    """Without its cable a NIC carries nothing; the links above it show it."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        await fake.host.links.apply(uplink(2012))
+        fake.unplug("eth1")
+        assert not fake.kernel.carries("c-br", 2012)
+        links = (await fake.host.links.dump()).links
+        assert [links[name].operstate for name in ("eth1", "c-bo", "c-br")] == ["DOWN", "DOWN", "DOWN"]
+        fake.plug("eth1")
+        assert fake.kernel.carries("c-br", 2012)
+
+    run(scenario)
+
+
+def test_faults() -> None:
+    """A full disk and a refused step fail as on a host, and what they would have changed stays."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        step = EnsureBridge(name="c-br", mtu=1500)
+        fake.links.refused[step] = "can't make the bridge c-br: No space left on device"
+        with pytest.raises(LinkError, match="No space left"):
+            await fake.host.links.apply((step,))
+        fake.directory.full = True
+        with pytest.raises(ProfileError, match="the old file is unchanged"):
+            await fake.host.profiles.write(FILE, profile())
+        assert "c-br" not in (await fake.host.links.dump()).links
+        assert await fake.host.profiles.read() == {}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_death_while_writing(turns: int) -> None:
+    """A process that dies between any two steps of a write leaves no profile or a whole one."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        writing = asyncio.ensure_future(fake.host.profiles.write(FILE, profile()))
+        for _turn in range(turns):
+            await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait((writing,))
+        assert await fake.host.profiles.read() in ({}, {FILE: profile()})
+
+    run(scenario)
+
+
+def test_nothing_counts_as_a_write() -> None:
+    """Steps and reads that change nothing are not counted as writes."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        await bring_up(fake, profile())
+        before = fake.writes
+        await fake.host.links.apply(uplink(2012))
+        await fake.host.links.dump()
+        await fake.host.profiles.read()
+        assert fake.writes == before
+
+    run(scenario)
