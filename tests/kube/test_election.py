@@ -145,7 +145,7 @@ async def _trouble(election: Election, rng: Random, seconds: float) -> None:
 @pytest.mark.parametrize(
     "times", [DEFAULT, Times(15.0, 14.0, 2.0), Times(3.5, 3.2, 0.5), Times(2.2, 2.1, 2.0)], ids=str
 )
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_never_two_leaders(seed: int, times: Times) -> None:
     """Whatever happens to clocks, networks and processes, a term begins only after the one before has ended."""
     rng = Random(seed)
@@ -153,7 +153,7 @@ def test_never_two_leaders(seed: int, times: Times) -> None:
     async def main() -> list[Term]:
         election = Election(4, rng, times)
         election.start()
-        await _trouble(election, rng, 1800)
+        await _trouble(election, rng, 1200)
         return election.terms
 
     terms = run(main(), rng=rng)
@@ -161,7 +161,7 @@ def test_never_two_leaders(seed: int, times: Times) -> None:
     _assert_no_overlap(terms)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_leader_is_found_again(seed: int) -> None:
     """Once requests get through, there is a leader within a lease and a few tries, and it stays."""
     rng = Random(seed)

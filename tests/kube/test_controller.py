@@ -1,0 +1,184 @@
+"""The loop around reconcile: what it does with every way in which a reconcile can end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+
+from lanloom.kube.controller import Controller, Outcome
+from lanloom.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
+from tests.virtual import START, run
+
+
+class Recording:
+    """A controller and what it did: (seconds since the start, key, outcome)."""
+
+    def __init__(self, reconcile: Callable[[str], Awaitable[float | None]], workers: int = 1) -> None:
+        self.seen: list[tuple[float, str, Outcome]] = []
+        self.controller = Controller("test", reconcile, rng=Random(0), workers=workers, observe=self._observe)
+
+    def _observe(self, key: str, _seconds: float, outcome: Outcome) -> None:
+        self.seen.append((asyncio.get_running_loop().time() - START, key, outcome))
+
+    async def work(self, seconds: float) -> None:
+        """Lets the controller run for a while."""
+        task = asyncio.create_task(self.controller.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def _scene(main: Coroutine[Any, Any, None]) -> None:
+    run(main)
+
+
+def test_a_key_is_reconciled_once_for_many_events() -> None:
+    """Any number of events before a worker is free is one reconcile."""
+
+    async def main() -> None:
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(1)
+
+        recording = Recording(reconcile)
+        for _ in range(100):
+            recording.controller.enqueue("a")
+        await recording.work(10)
+        assert recording.seen == [(1, "a", "done")]
+
+    _scene(main())
+
+
+def test_events_during_a_reconcile_cause_another() -> None:
+    """A key that is enqueued while it is reconciled is reconciled again, after that, and never twice at a time."""
+
+    async def main() -> None:
+        running: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            assert key not in running
+            running.append(key)
+            await asyncio.sleep(10)
+            running.remove(key)
+
+        recording = Recording(reconcile, workers=4)
+        task = asyncio.create_task(recording.work(100))
+        for second in range(15):
+            recording.controller.enqueue("a")
+            recording.controller.enqueue(f"b{second % 2}")
+            await asyncio.sleep(1)
+        await task
+        assert [when for when, key, _ in recording.seen if key == "a"] == [10, 20, 30]
+
+    _scene(main())
+
+
+def test_a_later_look_is_taken() -> None:
+    """The seconds that a reconcile returns are when the key comes again; no number means never."""
+
+    async def main() -> None:
+        answers = [5.0, 0.0, None]
+
+        async def reconcile(key: str) -> float | None:
+            return answers.pop(0)
+
+        recording = Recording(reconcile)
+        recording.controller.enqueue("a")
+        await recording.work(100)
+        assert recording.seen == [(0, "a", "later"), (5, "a", "later"), (5, "a", "done")]
+
+    _scene(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Conflict(409, "Conflict", "changed"), "retry"),
+        (AlreadyExists(409, "AlreadyExists", "there"), "retry"),
+        (ServerError(503, "", "busy"), "retry"),
+        (TransportError("reset"), "retry"),
+        (NotFound(404, "NotFound", "gone"), "error"),
+        (ZeroDivisionError("a bug"), "error"),
+        (TimeoutError(), "error"),
+    ],
+    ids=repr,
+)
+def test_failures_are_retried(error: Exception, outcome: Outcome) -> None:
+    """Whatever a reconcile raises, the key comes again after growing waits, and other keys go on."""
+
+    async def main() -> None:
+        async def reconcile(key: str) -> None:
+            if key == "bad" and len(recording.seen) < 5:
+                raise error
+
+        recording = Recording(reconcile)
+        recording.controller.enqueue("bad")
+        recording.controller.enqueue("good")
+        await recording.work(60)
+        assert [found for _, key, found in recording.seen if key == "bad"] == [*[outcome] * 4, "done"]
+        times = [when for when, key, _ in recording.seen if key == "bad"]
+        assert times[0] == 0
+        assert 0.14 <= times[-1] <= 0.31
+        assert (0, "good", "done") in recording.seen
+
+    _scene(main())
+
+
+def test_an_event_does_not_wait_for_the_retry() -> None:
+    """A key that waits after failures is looked at at once when something changes, and once only."""
+
+    async def main() -> None:
+        async def reconcile(key: str) -> None:
+            if asyncio.get_running_loop().time() < START + 30:
+                raise TransportError("reset")
+
+        recording = Recording(reconcile)
+        task = asyncio.create_task(recording.work(200))
+        recording.controller.enqueue("a")
+        await asyncio.sleep(31)
+        recording.controller.enqueue("a")
+        await task
+        assert [outcome for when, _, outcome in recording.seen if when > 30] == ["done"]
+
+    _scene(main())
+
+
+def test_delayed_keys() -> None:
+    """A key can be wanted no later than in some seconds."""
+
+    async def main() -> None:
+        async def reconcile(key: str) -> None:
+            return None
+
+        recording = Recording(reconcile)
+        recording.controller.enqueue_after("a", 30)
+        recording.controller.enqueue_after("a", 7)
+        await recording.work(100)
+        assert recording.seen == [(7, "a", "done")]
+
+    _scene(main())
+
+
+def test_cancellation_reaches_the_reconcile() -> None:
+    """A controller that is cancelled cancels its reconciles, waits for them, and calls that neither done nor error."""
+
+    async def main() -> None:
+        ended: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(1)
+                ended.append(key)
+
+        recording = Recording(reconcile, workers=2)
+        for key in "abc":
+            recording.controller.enqueue(key)
+        await recording.work(5)
+        assert sorted(ended) == ["a", "b"]
+        assert recording.seen == []
+
+    _scene(main())

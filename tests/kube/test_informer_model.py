@@ -1,0 +1,138 @@
+"""Store and informer against a model, under dropped, refused, late, repeated and reordered everything."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lanloom.api.meta import Key
+from lanloom.kube.errors import Forbidden, Gone, KubeError, ServerError, TransportError
+from lanloom.kube.informer import Informer
+from tests.kube.feed import ThingServer
+from tests.kube.things import THINGS, Thing
+from tests.virtual import VirtualLoop
+
+SETTLED_SECONDS = 240.0
+"""More than the longest pause between tries, a list, a watch and a bookmark."""
+
+names = st.sampled_from("abcde")
+colours = st.sampled_from(["red", "green", "blue"])
+faults = st.sampled_from(
+    [
+        TransportError("connection reset"),
+        Gone(410, "Expired", "too old"),
+        ServerError(500, "InternalError", "overloaded"),
+        Forbidden(403, "Forbidden", "for a moment"),
+    ]
+)
+
+
+class Following(RuleBasedStateMachine):
+    """A server that changes and misbehaves while an informer follows it; `mirror` is built from what handlers hear."""
+
+    @initialize(seed=st.integers(0, 2**32))
+    def start(self, seed: int) -> None:
+        self.loop = VirtualLoop(Random(seed))
+        self.server = ThingServer(Random(seed))
+        self.informer: Informer[Thing] = Informer(
+            self.server,  # type: ignore[arg-type]
+            THINGS,
+            rng=Random(seed),
+            indexes={"colour": lambda item: (item.colour,), "twice": lambda item: (item.colour, "all")},
+        )
+        self.mirror: dict[Key, Thing] = {}
+        self.informer.on_change(self.fail)
+        self.informer.on_change(self.hear)
+        self.task = self.loop.create_task(self.informer.run())
+
+    def fail(self, old: Thing | None, new: Thing | None) -> None:
+        raise ZeroDivisionError("a handler with a bug")
+
+    def hear(self, old: Thing | None, new: Thing | None) -> None:
+        present = new if new is not None else old
+        assert present is not None
+        assert self.mirror.get(present.metadata.key) == old
+        if new is None:
+            del self.mirror[present.metadata.key]
+        else:
+            self.mirror[new.metadata.key] = new
+
+    @rule(name=names, colour=colours)
+    def put(self, name: str, colour: str) -> None:
+        self.server.put(name, colour)
+
+    @precondition(lambda self: self.server.objects)
+    @rule(data=st.data())
+    def remove(self, data: Any) -> None:
+        self.server.remove(data.draw(st.sampled_from(sorted(self.server.objects))))
+
+    @precondition(lambda self: self.server.objects)
+    @rule(data=st.data(), colour=colours)
+    def replace(self, data: Any, colour: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.server.objects)))
+        self.server.remove(name)
+        self.server.put(name, colour)
+
+    @rule(error=st.none() | faults)
+    def end_watches(self, error: KubeError | None) -> None:
+        self.server.end_watches(error)
+
+    @rule(error=faults)
+    def fail_list(self, error: KubeError) -> None:
+        self.server.list_faults.append(error)
+
+    @rule(error=faults)
+    def fail_watch(self, error: KubeError) -> None:
+        self.server.watch_faults.append(error)
+
+    @rule()
+    def compact(self) -> None:
+        self.server.compact()
+
+    @rule(disorder=st.booleans())
+    def set_disorder(self, disorder: bool) -> None:
+        self.server.disorder = disorder
+
+    @rule(seconds=st.sampled_from([0.0, 0.01, 0.3, 2.0, 70.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    @rule()
+    def settle(self) -> None:
+        """Once the server answers, the store equals it in every index, and so does what handlers heard."""
+        self.server.list_faults.clear()
+        self.server.watch_faults.clear()
+        self.pass_time(SETTLED_SECONDS)
+        expected = {item.metadata.key: item for item in self.server.objects.values()}
+        assert {item.metadata.key: item for item in self.informer.store.items()} == expected
+        assert self.mirror == expected
+
+    @invariant()
+    def handlers_hear_of_every_change(self) -> None:
+        if hasattr(self, "loop"):
+            assert self.mirror == {item.metadata.key: item for item in self.informer.store.items()}
+
+    @invariant()
+    def indexes_find_what_is_stored(self) -> None:
+        if not hasattr(self, "loop"):
+            return
+        items, store = self.informer.store.items(), self.informer.store
+        for colour in ("red", "green", "blue", ""):
+            expected = {item.metadata.key for item in items if item.colour == colour}
+            assert {item.metadata.key for item in store.by("colour", colour)} == expected
+            assert {item.metadata.key for item in store.by("twice", colour)} == expected
+        assert len(store.by("twice", "all")) == len(items) == len(store)
+
+    def teardown(self) -> None:
+        if hasattr(self, "loop"):
+            self.settle()
+            self.loop.cancel_pending()
+            self.loop.close()
+            assert self.loop.failures == []
+
+
+TestFollowing = Following.TestCase
+TestFollowing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
