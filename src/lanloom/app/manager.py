@@ -13,12 +13,15 @@ from msgspec import Struct
 from lanloom.api.core import (
     MUTATING_WEBHOOKS,
     NODES,
+    PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
     Node,
+    Pod,
     Secret,
     WebhookConfiguration,
 )
+from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.app.certificates import Bundle, due, issue
@@ -71,6 +74,7 @@ class Manager:
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
+        self._pods: Informer[Pod] = Informer(client, PODS, rng=rng, namespace=LANLOOM_NAMESPACE)
         recorder = Recorder(client, "lanloom-manager", settings.identity, now=now, rng=rng)
         self._vlan_manager = VlanManager(client, self._vlan, recorder, now=now, rng=rng)
         self._synced = asyncio.Event()
@@ -78,22 +82,28 @@ class Manager:
     async def run(self) -> None:
         """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in (*self._informers, self._secrets):
+            for informer in (*self._informers, self._secrets, self._pods):
                 group.create_task(informer.run())
-            await all_synced((*self._informers, self._secrets))
+            await all_synced((*self._informers, self._secrets, self._pods))
             freeze_memory()
             self._synced.set()
             server = await self._serve_webhooks(group)
             group.create_task(self._lead_in_turn(server))
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
-        app = webhook_app([VlanAdmission(self._client, StoreWorld(self._vlan))], self._synced.is_set)
+        app = webhook_app(
+            [VlanAdmission(self._client, StoreWorld(self._vlan), self._node_of_pod)], self._synced.is_set
+        )
         bundle = await self._bundle()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self._secrets.on_change(lambda _old, new: server.use(_bundle_of(new)) if new is not None else None)
         group.create_task(server.run())
         await server.started()
         return server
+
+    def _node_of_pod(self, name: str) -> str:
+        pod = self._pods.store.get(Key(LANLOOM_NAMESPACE, name))
+        return pod.spec.node_name if pod is not None else ""
 
     async def _lead_in_turn(self, server: TlsServer) -> None:
         elector = Elector(

@@ -41,6 +41,7 @@ MANAGER_RULES: tuple[Raw, ...] = (
 )
 
 MANAGER_NAMESPACE_RULES: tuple[Raw, ...] = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": [*_READ, "create", "patch"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
 )

@@ -43,15 +43,19 @@ VALIDATED = (
 """The resources and operations that `validate` wants to see; statuses include their subresource."""
 
 
+NodeOfPod = Callable[[str], str]
+"""The node of a pod in Lanloom's namespace, empty for one that isn't known."""
+
 Rule = Callable[[AdmissionRequest, World], tuple[str, ...]]
 
 
 class VlanAdmission:
     """Answers admission requests about the kinds of VLAN networks."""
 
-    def __init__(self, client: Client, world: World) -> None:
+    def __init__(self, client: Client, world: World, node_of_pod: NodeOfPod) -> None:
         self._client = client
         self._world = world
+        self._node_of_pod = node_of_pod
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Fills in the labels that a NAD's configuration implies; anything else passes unchanged."""
@@ -70,6 +74,8 @@ class VlanAdmission:
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses, with the reason. Nobody is refused because a watch lags behind."""
+        if request.resource.resource == VLAN_STATUSES.plural:
+            return _vlan_status(request, self._node_of_pod)
         verdict = judge(request, self._world)
         if verdict.allowed:
             return verdict
@@ -111,21 +117,21 @@ def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     return ()
 
 
-def _vlan_status(request: AdmissionRequest, _world: World) -> tuple[str, ...]:
-    node = agent_node(request.user_info)
-    if node is None:
-        return ()
-    for status in (_new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)):
-        if status is not None:
-            check_vlan_status(status, node)
-    return ()
+def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
+    node = agent_node(request.user_info, node_of_pod)
+    try:
+        for status in (_new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)):
+            if status is not None and node is not None:
+                check_vlan_status(status, node)
+    except Refused as refusal:
+        return Verdict(allowed=False, message=str(refusal))
+    return Verdict()
 
 
 _RULES: dict[str, Rule] = {
     NADS.plural: _nad,
     CLUSTER_NETWORKS.plural: _cluster_network,
     VLAN_CONFIGS.plural: _vlan_config,
-    VLAN_STATUSES.plural: _vlan_status,
 }
 
 
@@ -146,16 +152,19 @@ def _concerned(request: AdmissionRequest) -> str:
     return ""
 
 
-def agent_node(user: UserInfo) -> str | None:
+def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
     """The node whose agent a user is, or None for anybody else.
 
     On the embedded server agents have a user each; on Kubernetes all share a service account, whose tokens name the
-    node that they were issued for. A token of that account without a node is nobody's: it gets a name that fits none.
+    pod (and, since 1.30, the node) that they were issued for. A token of that account that names neither is nobody's:
+    it gets a name that fits no node.
     """
     if user.username.startswith(names.NODE_USER_PREFIX):
         return user.username.removeprefix(names.NODE_USER_PREFIX)
     if user.username == f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent":
-        return next(iter(user.extra.get("authentication.kubernetes.io/node-name", ())), "")
+        node = next(iter(user.extra.get("authentication.kubernetes.io/node-name", ())), "")
+        pod = next(iter(user.extra.get("authentication.kubernetes.io/pod-name", ())), "")
+        return node or (pod and node_of_pod(pod)) or ""
     return None
 
 
