@@ -6,11 +6,12 @@ the ones before made of the object; validating ones all at once.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lanloom.api.meta import Key
 from lanloom.apiserver.engine.calls import Call
 from lanloom.apiserver.engine.ledger import Ledger
+from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.stored import Change
 from lanloom.apiserver.engine.webhooks import (
     Attributes,
@@ -22,7 +23,7 @@ from lanloom.apiserver.engine.webhooks import (
     rejection,
     review_of,
 )
-from lanloom.apiserver.kinds import NAMESPACES, GroupPlural, Raw
+from lanloom.apiserver.kinds import NAMESPACES, GroupPlural, Raw, ServedKind
 
 MUTATING = GroupPlural("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 VALIDATING = GroupPlural("admissionregistration.k8s.io", "validatingwebhookconfigurations")
@@ -44,11 +45,21 @@ class NoWebhooks:
         raise WebhookError("this server calls no webhooks")
 
 
+class _Match(NamedTuple):
+    """A webhook to ask, and the kind in the version in which it sees the object."""
+
+    hook: Hook
+    seen_as: ServedKind
+
+
 class Admission:
     """Asks the webhooks that match a request."""
 
-    def __init__(self, ledger: Ledger, caller: WebhookCaller, new_uid: Callable[[], str]) -> None:
+    def __init__(
+        self, ledger: Ledger, registry: Registry, caller: WebhookCaller, new_uid: Callable[[], str]
+    ) -> None:
         self._ledger = ledger
+        self._registry = registry
         self._caller = caller
         self._new_uid = new_uid
         self._hooks: dict[GroupPlural, tuple[Hook, ...]] = {}
@@ -59,42 +70,45 @@ class Admission:
     async def mutate(self, asked: Attributes, call: Call, decode: Callable[[Raw], Any]) -> Raw | None:
         """The object as the mutating webhooks leave it; `decode` prunes and fills in what they add."""
         obj = asked.object
-        results: list[tuple[Hook, Raw | None]] = []
-        for hook in self._matching(MUTATING, asked):
-            obj = await self._mutate_once(hook, asked, obj, call, decode)
-            results.append((hook, obj))
-        for hook, result in results:
-            if hook.reinvoke and result != obj:
-                obj = await self._mutate_once(hook, asked, obj, call, decode)
+        results: list[tuple[_Match, Raw | None]] = []
+        for match in self._matching(MUTATING, asked):
+            obj = await self._mutate_once(match, asked, obj, call, decode)
+            results.append((match, obj))
+        for match, result in results:
+            if match.hook.reinvoke and result != obj:
+                obj = await self._mutate_once(match, asked, obj, call, decode)
         return obj
 
     async def validate(self, asked: Attributes, call: Call) -> None:
         """Raises the refusal of the first validating webhook that refuses."""
-        hooks = self._matching(VALIDATING, asked)
-        if not hooks:
+        matches = self._matching(VALIDATING, asked)
+        if not matches:
             return
-        asking = (self._ask(hook, asked, asked.object, call) for hook in hooks)
+        asking = (self._ask(match, asked, asked.object, call) for match in matches)
         for outcome in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _mutate_once(
-        self, hook: Hook, asked: Attributes, obj: Raw | None, call: Call, decode: Callable[[Raw], Any]
+        self, match: _Match, asked: Attributes, obj: Raw | None, call: Call, decode: Callable[[Raw], Any]
     ) -> Raw | None:
-        outcome = await self._ask(hook, asked, obj, call)
+        outcome = await self._ask(match, asked, obj, call)
         if outcome is None or outcome.patch is None or obj is None:
             return obj
-        patched = hook.apply(outcome.patch, obj)
+        patched = match.hook.apply(outcome.patch, {**obj, "apiVersion": match.seen_as.api_version})
+        patched["apiVersion"] = asked.kind.api_version
         decode(patched)
         return patched
 
-    async def _ask(self, hook: Hook, asked: Attributes, obj: Raw | None, call: Call) -> Outcome | None:
+    async def _ask(self, match: _Match, asked: Attributes, obj: Raw | None, call: Call) -> Outcome | None:
         """The webhook's answer; None when it failed and that is to be ignored."""
+        hook = match.hook
         hook.check_dry_run(call.dry_run)
         uid = self._new_uid()
         try:
             async with asyncio.timeout(hook.timeout):
-                answer = await self._caller.call(hook.webhook, review_of(asked, obj, call, uid))
+                review = review_of(asked, match.seen_as, obj, call, uid)
+                answer = await self._caller.call(hook.webhook, review)
             outcome = outcome_of(answer, uid)
         except (WebhookError, TimeoutError) as error:
             if hook.fail_open:
@@ -105,13 +119,15 @@ class Admission:
             raise rejection(hook.name, outcome.status)
         return outcome
 
-    def _matching(self, resource: GroupPlural, asked: Attributes) -> list[Hook]:
+    def _matching(self, resource: GroupPlural, asked: Attributes) -> list[_Match]:
         hooks = self._hooks[resource]
         if not hooks or asked.kind.key in self._hooks:
             # A server whose webhooks refuse every webhook configuration could not be repaired.
             return []
         labels = self._namespace_labels(asked)
-        return [hook for hook in hooks if hook.matches(asked, labels)]
+        versions = self._registry.versions(asked.kind.key)
+        seen = ((hook, hook.seen_as(asked, versions)) for hook in hooks)
+        return [_Match(hook, kind) for hook, kind in seen if kind is not None and hook.selects(asked, labels)]
 
     def _namespace_labels(self, asked: Attributes) -> Mapping[str, str] | None:
         if asked.kind.key == NAMESPACES:

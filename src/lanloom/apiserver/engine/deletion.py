@@ -91,8 +91,8 @@ class Deleter:
 
     async def _remove(self, kind: ServedKind, current: Stored, obj: Raw) -> Stored:
         """Removes an object; a pod is marked first, as for every end of a pod. Returns its last state."""
-        if kind.key == _PODS and "deletionTimestamp" not in obj["metadata"]:
-            marked = _marked(obj, [], 0, self._now())
+        marked = _marked(obj, [], 0, self._now())
+        if kind.key == _PODS and marked != obj:
             current = await self._ledger.write(kind.key, current.key, marked)
         await self._ledger.write(kind.key, current.key, None)
         return current

@@ -45,7 +45,9 @@ class Engine:
         """`tick` is the least time between two wakings of a resource's watches, in seconds."""
         self.ledger = Ledger(storage, history, tick)
         self.registry = Registry(BUILTINS)
-        self._admission = Admission(self.ledger, webhooks or NoWebhooks(), lambda: self._writer.new_uid())
+        self._admission = Admission(
+            self.ledger, self.registry, webhooks or NoWebhooks(), lambda: self._writer.new_uid()
+        )
         self._writer = Writer(self.ledger, self.registry, self._admission, now, rng)
         self._deleter = Deleter(self.ledger, self._admission, now)
         self._reader = Reader(self.ledger)

@@ -44,7 +44,11 @@ class Registry:
 
     def any_version(self, resource: GroupPlural) -> ServedKind | None:
         """A resource in its preferred version."""
-        return next(iter(self._kinds.get(resource, ())), None)
+        return next(iter(self.versions(resource)), None)
+
+    def versions(self, resource: GroupPlural) -> tuple[ServedKind, ...]:
+        """A resource in all its versions, the preferred one first."""
+        return self._kinds.get(resource, ())
 
     def serve(self, resource: GroupPlural, versions: tuple[ServedKind, ...]) -> None:
         """Serves a custom resource in these versions only; without any, no longer."""

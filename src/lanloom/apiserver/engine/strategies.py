@@ -103,7 +103,7 @@ class BuiltinStrategy:
 
     def prepare_create(self, obj: Raw) -> None:
         """The status of a new object is what the defaults say; a node brings its own."""
-        if self._kind.has_status and self._kind.plural != "nodes":
+        if self._kind.has_status and str(self._kind.key) not in _BORN_WITH_STATUS:
             obj.pop("status", None)
             default_builtin(self._kind, obj)
 
@@ -122,9 +122,12 @@ class BuiltinStrategy:
         return found + broken
 
 
+_WRONG_TYPE = " in body must be of type "
+
+
 def _check_readable(kind: ServedKind, broken: list[FieldError]) -> None:
     """Values of wrong types can't even be read into a built-in kind. Raises BadRequest."""
-    wrong = [str(each) for each in broken if each.type == "FieldValueTypeInvalid"]
+    wrong = [str(each) for each in broken if _WRONG_TYPE in each.detail]
     if wrong:
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {"; ".join(wrong)}'

@@ -75,10 +75,22 @@ class Hook(Struct, frozen=True):
         """Whether the webhook wants to see what later ones changed."""
         return bool(self.webhook.get("reinvocationPolicy") == "IfNeeded")
 
-    def matches(self, asked: Attributes, namespace_labels: Mapping[str, str] | None) -> bool:
-        """Whether to ask. `namespace_labels` is None for objects outside of namespaces."""
-        if not any(_rule_matches(rule, asked) for rule in self.webhook.get("rules") or ()):
-            return False
+    def seen_as(self, asked: Attributes, versions: Sequence[ServedKind]) -> ServedKind | None:
+        """The kind in the version that the rules ask for: the request's own if they do, or else another one.
+
+        None if no rule matches. `versions` are all that are served of the resource.
+        """
+        rules = self.webhook.get("rules") or ()
+        candidates = [asked.kind]
+        if self.webhook.get("matchPolicy", "Equivalent") == "Equivalent":
+            candidates += versions
+        for kind in candidates:
+            if any(_rule_matches(rule, asked, kind.version) for rule in rules):
+                return kind
+        return None
+
+    def selects(self, asked: Attributes, namespace_labels: Mapping[str, str] | None) -> bool:
+        """Whether the selectors match. `namespace_labels` is None for objects outside of namespaces."""
         if namespace_labels is not None and not _selects(self.webhook, "namespaceSelector", namespace_labels):
             return False
         shown = [obj for obj in (asked.object, asked.old) if obj is not None]
@@ -115,22 +127,21 @@ def hooks_of(configuration: Raw) -> tuple[Hook, ...]:
     return tuple(Hook(webhook) for webhook in configuration.get("webhooks") or ())
 
 
-def review_of(asked: Attributes, obj: Raw | None, call: Call, uid: str) -> Raw:
-    """The AdmissionReview that is sent."""
-    kind = {"group": asked.kind.group, "version": asked.kind.version, "kind": asked.kind.kind}
-    resource = {"group": asked.kind.group, "version": asked.kind.version, "resource": asked.kind.plural}
+def review_of(asked: Attributes, seen_as: ServedKind, obj: Raw | None, call: Call, uid: str) -> Raw:
+    """The AdmissionReview that is sent; `seen_as` is the kind in the version that the webhook asks for."""
+    options = {**asked.options, "dryRun": ["All"]} if call.dry_run else asked.options
     request: Raw = {
         "uid": uid,
-        "kind": kind,
-        "resource": resource,
-        "requestKind": kind,
-        "requestResource": resource,
+        "kind": _kind(seen_as),
+        "resource": _resource(seen_as),
+        "requestKind": _kind(asked.kind),
+        "requestResource": _resource(asked.kind),
         "operation": asked.operation,
         "userInfo": msgspec.to_builtins(call.user),
-        "object": obj,
-        "oldObject": asked.old,
+        "object": converted(obj, seen_as),
+        "oldObject": converted(asked.old, seen_as),
         "dryRun": call.dry_run,
-        "options": asked.options or None,
+        "options": options or None,
     }
     optional = {
         "name": asked.name,
@@ -140,6 +151,19 @@ def review_of(asked: Attributes, obj: Raw | None, call: Call, uid: str) -> Raw:
     }
     request |= {name: value for name, value in optional.items() if value}
     return {"kind": "AdmissionReview", "apiVersion": REVIEW_VERSION, "request": request}
+
+
+def _kind(kind: ServedKind) -> Raw:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(kind: ServedKind) -> Raw:
+    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
+
+
+def converted(obj: Raw | None, kind: ServedKind) -> Raw | None:
+    """An object in another version: without conversion webhooks only its apiVersion differs."""
+    return None if obj is None else {**obj, "apiVersion": kind.api_version}
 
 
 def outcome_of(answer: Raw, uid: str) -> Outcome:
@@ -180,6 +204,8 @@ def rejection(name: str, status: Raw) -> StatusError:
 
 def _patch_of(response: Raw) -> list[Raw] | None:
     encoded = response.get("patch")
+    if not encoded and response.get("patchType"):
+        raise WebhookError("webhook returned response.patchType but not response.patch")
     if not encoded:
         return None
     if not response.get("patchType"):
@@ -192,14 +218,14 @@ def _patch_of(response: Raw) -> list[Raw] | None:
         raise WebhookError(f"the webhook's patch can't be read: {error}") from None
 
 
-def _rule_matches(rule: Raw, asked: Attributes) -> bool:
+def _rule_matches(rule: Raw, asked: Attributes, version: str) -> bool:
     scope = rule.get("scope") or "*"
     namespaced = bool(asked.namespace) and str(asked.kind.key) != "namespaces"
     return (
         (scope == "*" or (scope == "Namespaced") == namespaced)
         and _in(rule.get("operations"), asked.operation)
         and _in(rule.get("apiGroups"), asked.kind.group)
-        and _in(rule.get("apiVersions"), asked.kind.version)
+        and _in(rule.get("apiVersions"), version)
         and any(_resource_matches(each, asked) for each in rule.get("resources") or ())
     )
 

@@ -126,7 +126,7 @@ class Writer:
             check_identity(kind, new["metadata"], namespace, name)
             return new
 
-        options: Raw = {"kind": "PatchOptions", "apiVersion": "meta.k8s.io/v1"}
+        options: Raw = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
         return await self._modify(kind, Key(namespace, name), transform, call, subresource, options)
 
     async def _modify(
@@ -161,6 +161,7 @@ class Writer:
         strategy.prepare_update(new, old, asked.subresource)
         meta = new["metadata"]
         metadata.carry_over(meta, old["metadata"])
+        meta["resourceVersion"] = str(current.version)
         if strategy.generation and _wanted(new, kind.has_status) != _wanted(old, kind.has_status):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         found = metadata.check_update(meta, old["metadata"]) + strategy.check(new, old)

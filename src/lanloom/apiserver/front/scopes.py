@@ -40,6 +40,8 @@ def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
     everywhere = kind.namespaced and not target.namespace
     if (everywhere and verb not in ("list", "watch")) or _is_astray(kind, target):
         raise NoSuchPath
+    if verb == "update" and not target.name:
+        raise errors.BadRequest("name must be provided")
     if target.subresource:
         if not _has_subresource(kind, target.subresource):
             raise errors.not_found(kind.resource, target.name)
