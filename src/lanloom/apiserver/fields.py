@@ -5,6 +5,7 @@ all. The wording (and Go's way of printing values) is part of the interface: peo
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -108,6 +109,11 @@ def too_long(field: str, limit: int) -> FieldError:
 def too_many(field: str, actual: int, limit: int) -> FieldError:
     """A list has more than `limit` items."""
     return FieldError("FieldValueTooMany", field, actual, f"must have at most {limit} items")
+
+
+def go_strings(values: Iterable[str]) -> Verbatim:
+    """A list of texts as Go prints it."""
+    return Verbatim(f"[]string{{{', '.join(go_value(each) for each in values)}}}")
 
 
 def go_value(value: Any) -> str:

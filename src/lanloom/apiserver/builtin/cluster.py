@@ -115,7 +115,7 @@ _WEBHOOK_FIELDS: dict[str, Raw] = {
     "timeoutSeconds": small("Seconds that it may take, 1 to 30.", default=10),
     "admissionReviewVersions": values("Versions of AdmissionReview that it understands."),
 }
-_WEBHOOK_REQUIRED = ("name", "clientConfig", "sideEffects", "admissionReviewVersions")
+_WEBHOOK_REQUIRED = ("name", "clientConfig")
 _REINVOCATION = text("Whether it is asked again: Never or IfNeeded.", default="Never")
 
 

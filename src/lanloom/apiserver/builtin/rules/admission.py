@@ -3,18 +3,21 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from lanloom.apiserver.fields import FieldError, invalid, not_supported, required
+from lanloom.apiserver.builtin.rules.selection import check_label_selector, check_resources
+from lanloom.apiserver.fields import FieldError, go_strings, invalid, not_supported, required
 from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.syntax import subdomain
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _URL_FORM = "; desired format: https://host[/path]"
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _ENUMERATIONS = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
-    "sideEffects": ("None", "NoneOnDryRun"),
+    "sideEffects": _SIDE_EFFECTS,
 }
+_LISTS = {"operations": "operations", "apiGroups": "API groups", "apiVersions": "API versions"}
 
 
 def check_webhooks(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
@@ -35,11 +38,17 @@ def _check_webhook(webhook: Raw, path: str) -> Iterator[FieldError]:
     for name, allowed in _ENUMERATIONS.items():
         if name in webhook and webhook[name] not in allowed:
             yield not_supported(f"{path}.{name}", webhook[name], allowed)
+    if "sideEffects" not in webhook:
+        yield required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    for name in ("namespaceSelector", "objectSelector"):
+        yield from check_label_selector(webhook.get(name) or {}, f"{path}.{name}")
     seconds = webhook.get("timeoutSeconds")
     if seconds is not None and not 1 <= seconds <= 30:
         text = "the timeout value must be between 1 and 30 seconds"
         yield invalid(f"{path}.timeoutSeconds", seconds, text)
-    yield from _check_versions(webhook["admissionReviewVersions"], f"{path}.admissionReviewVersions")
+    yield from _check_versions(
+        webhook.get("admissionReviewVersions") or [], f"{path}.admissionReviewVersions"
+    )
     yield from _check_client(webhook["clientConfig"], f"{path}.clientConfig")
 
 
@@ -56,19 +65,20 @@ def _check_versions(versions: list[str], path: str) -> Iterator[FieldError]:
     if not versions:
         yield required(path, f"must specify one of {', '.join(_REVIEW_VERSIONS)}")
     elif not set(versions) & set(_REVIEW_VERSIONS):
-        yield invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
+        yield invalid(
+            path, go_strings(versions), f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
+        )
 
 
 def _check_rule(rule: Raw, path: str) -> Iterator[FieldError]:
-    for name in ("operations", "apiGroups", "apiVersions", "resources"):
+    for name, what in _LISTS.items():
         given = rule.get(name) or []
         if not given:
             yield required(f"{path}.{name}")
-        if name != "resources" and len(given) > 1 and "*" in given:
-            what = {"operations": "operations", "apiGroups": "API groups", "apiVersions": "API versions"}[
-                name
-            ]
-            yield invalid(f"{path}.{name}", given, f"if '*' is present, must not specify other {what}")
+        if len(given) > 1 and "*" in given:
+            text = f"if '*' is present, must not specify other {what}"
+            yield invalid(f"{path}.{name}", go_strings(given), text)
+    yield from check_resources(rule.get("resources") or [], f"{path}.resources")
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:
             yield not_supported(f"{path}.operations[{index}]", operation, _OPERATIONS)
