@@ -74,12 +74,17 @@ def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
             _guard_vlans(step, links, what)
         case DeleteLink():
             link = links.get(step.name)
-            if link is not None and not link.ours:
+            if link is not None and not (link.ours or _is_above_ours(link, links)):
                 raise NotOurs(f"{what}: Lanloom did not make it; delete it yourself if it is not needed")
         case SetMtu() | SetUp():
             link = _present(step.link, links, what)
             if link.kind in _COMPOSED_KINDS and not link.ours:
                 raise NotOurs(f"{what}: Lanloom did not make this {link.kind}")
+
+
+def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
+    """Whether it is a VLAN link of a link of ours, with which it would go anyway."""
+    return link.kind == "vlan" and link.parent in links and links[link.parent].ours
 
 
 def _present(name: str, links: Mapping[str, Link], what: str) -> Link:

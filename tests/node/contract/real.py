@@ -25,7 +25,7 @@ dns=none
 rc-manager=unmanaged
 no-auto-default=*
 [keyfile]
-unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:lo
+unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:lo;interface-name:cable2
 """
 
 # A read-only /sys tells NetworkManager that there is no udev to wait for; else it never manages a link that it finds.
@@ -52,8 +52,8 @@ address add 192.168.12.1/24 dev dhcp
 link set dhcp up
 """
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
-NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type dummy\n"
-KEPT_LINKS = frozenset({"lo", "eth1", "eth2"})
+NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\n"
+KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
 
 
 def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:

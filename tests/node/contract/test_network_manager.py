@@ -309,7 +309,15 @@ async def test_link_made_by_hand(node: Node) -> None:
     node.plant_vlan("c-br", 2013)
     await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
     await stays(lambda: is_phase(node, "inactive"))
-    await node.host.network_manager.activate(uuid(1))
+
+    async def adopts() -> bool:
+        try:
+            await node.host.network_manager.activate(uuid(1))
+        except NetworkManagerError:
+            return False  # it has not noticed the link yet
+        return True
+
+    await until(adopts)
     assert (await until_phase(node, "active")).device == "c-br.2013"
 
 

@@ -30,7 +30,11 @@ EVERY_ID = ((2, 4094),)
 def links() -> Iterator[NetlinkLinks]:
     """The links of a namespace with the NICs eth1 and eth2."""
     with namespace("bare") as path:
-        batch("ip", "bare", "link add eth1 type dummy\nlink add eth2 type dummy\n")
+        batch(
+            "ip",
+            "bare",
+            "link add eth1 type veth peer name cable1\nlink add eth2 type veth peer name cable2\n",
+        )
         yield NetlinkLinks(Entering(path))
 
 
@@ -156,7 +160,7 @@ async def test_mode_of_a_running_bond(links: NetlinkLinks) -> None:
 def test_namespaces_are_removed() -> None:
     """A named namespace is there for its context only, and its links end with it."""
     with namespace("gone") as path:
-        batch("ip", "gone", "link add x type dummy\n")
+        batch("ip", "gone", "link add x type veth peer name y\n")
         assert path.exists()
     assert not Path("/run/netns/gone").exists()
     assert "gone" not in subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,11 +42,12 @@ be on."""
 
 
 class Changes:
-    """Applies steps through one socket, and knows the links as these steps leave them."""
+    """Applies steps, and knows the links as these steps leave them; sends through `route`, looks through `dumps`."""
 
-    def __init__(self, socket: IPRoute) -> None:
-        self._socket = socket
-        self._links = read_links(socket)
+    def __init__(self, route: IPRoute, dumps: socket.socket) -> None:
+        self._route = route
+        self._dumps = dumps
+        self._links = read_links(dumps)
 
     def apply(self, step: LinkStep) -> None:
         """Applies one step. Raises LinkError and its kinds; a step that failed may have had a part of its effect."""
@@ -106,8 +108,8 @@ class Changes:
 
     def _make(self, name: str, **attributes: Any) -> None:
         if UNFINISHED in self._links:
-            self._socket.link("del", index=self._links[UNFINISHED].index)
-        self._socket.link("add", ifname=UNFINISHED, **attributes)
+            self._route.link("del", index=self._links[UNFINISHED].index)
+        self._route.link("add", ifname=UNFINISHED, **attributes)
         self._refresh()
         with _without_ipv6():
             self._set(UNFINISHED, IFLA_AF_SPEC=NO_ADDRESSES)
@@ -136,18 +138,18 @@ class Changes:
     def _set_vlans(self, command: str, name: str, ids: VlanIds, on_bridge: bool) -> None:
         entries: list[tuple[str, Any]] = [("IFLA_BRIDGE_FLAGS", BRIDGE_SELF)] if on_bridge else []
         entries += (("IFLA_BRIDGE_VLAN_INFO", {"vid": vid, "flags": flags}) for vid, flags in _messages(ids))
-        self._socket.vlan_filter(command, index=self._links[name].index, IFLA_AF_SPEC={"attrs": entries})
+        self._route.vlan_filter(command, index=self._links[name].index, IFLA_AF_SPEC={"attrs": entries})
 
     def _delete(self, name: str) -> None:
         if name in self._links:
-            self._socket.link("del", index=self._links[name].index)
+            self._route.link("del", index=self._links[name].index)
             self._refresh()
 
     def _set(self, name: str, **attributes: Any) -> None:
-        self._socket.link("set", index=self._links[name].index, **attributes)
+        self._route.link("set", index=self._links[name].index, **attributes)
 
     def _refresh(self) -> None:
-        self._links = read_links(self._socket)
+        self._links = read_links(self._dumps)
 
 
 def _messages(ids: VlanIds) -> Iterator[tuple[int, int]]:

@@ -1,119 +1,166 @@
-"""The kernel's dumps, decoded into `LinkState`. `Any` is a pyroute2 message, which has no types."""
+"""The kernel's links, VLAN ids, addresses and default routes, decoded from its dumps into `LinkState`.
 
-from collections.abc import Iterable, Mapping
+The numbers are those of linux/if_link.h, if_bridge.h, if_addr.h and rtnetlink.h.
+"""
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address
-from socket import AF_BRIDGE, AF_INET
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
-from pyroute2 import IPRoute
 
 from lanloom.node.guards import BOND_MODES
+from lanloom.node.netlink.messages import attribute, attributes, dump, number, text, walk
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.vlanids import Range, VlanIds, merge
 
-BRVLAN_COMPRESSED = 1 << 2
-"""RTEXT_FILTER_BRVLAN_COMPRESSED: VLAN ids come as ranges."""
+RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE = 18, 22, 26
+AF_BRIDGE = 7
 
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
+IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_AF_SPEC = 16, 18, 20, 26
+IFLA_EXT_MASK, IFLA_LINK_NETNSID = 29, 37
+IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
+IFLA_VLAN_ID, IFLA_BR_VLAN_FILTERING, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 7, 1, 3
+IFLA_BRIDGE_VLAN_INFO = 2
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+RTA_OIF, RTA_MULTIPATH = 4, 9
+
+SKIP_STATISTICS = 1 << 3
+VLANS_AS_RANGES = 1 << 2
 RANGE_BEGIN = 1 << 3
 RANGE_END = 1 << 4
-"""BRIDGE_VLAN_INFO_RANGE_BEGIN and _END."""
-
 IFF_UP = 1
 
+OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
-def read_state(socket: IPRoute) -> LinkState:
+_LINK = struct.Struct("=BxHiII")
+_ADDRESS = struct.Struct("=BBBBI")
+_ROUTE = struct.Struct("=8BI")
+_NEXT_HOP = struct.Struct("=HBBi")
+_VLAN = struct.Struct("=HH")
+_WORD = struct.Struct("=I")
+
+
+class _Raw(Struct, frozen=True):
+    """A link as its message has it, its master and parent still by index."""
+
+    link: Link
+    master: int
+    parent: int
+
+
+def read_state(sock: socket.socket) -> LinkState:
     """Everything that the port's dump shows."""
-    links = read_links(socket)
+    links = read_links(sock)
     names = {link.index: name for name, link in links.items()}
-    for index, ids in _bridge_vlans(socket).items():
-        if (name := names.get(index)) is not None:
+    for index, ids in _bridge_vlans(sock):
+        if ids and (name := names.get(index)) is not None:
             field = "self_vlans" if links[name].kind == "bridge" else "vlans"
             links[name] = replace(links[name], **{field: ids})
-    for index, addresses in _addresses(socket).items():
+    for index, found in _addresses(sock).items():
         if (name := names.get(index)) is not None:
-            links[name] = replace(links[name], addresses=tuple(addresses))
-    return LinkState(
-        links, frozenset(names[index] for index in _default_route_links(socket) if index in names)
-    )
+            links[name] = replace(links[name], addresses=tuple(found))
+    return LinkState(links, frozenset(names[index] for index in _default_route_links(sock) if index in names))
 
 
-def read_links(socket: IPRoute) -> dict[str, Link]:
+def read_links(sock: socket.socket) -> dict[str, Link]:
     """The links by name, without VLAN ids and addresses."""
-    messages = tuple(socket.link("dump"))
-    names: dict[int, str] = {message["index"]: message.get("ifname") for message in messages}
-    return {link.name: link for link in (_link(message, names) for message in messages)}
+    raw = [
+        _raw_link(body) for body in dump(sock, RTM_GETLINK, _link_request(socket.AF_UNSPEC, SKIP_STATISTICS))
+    ]
+    names = {item.link.index: item.link.name for item in raw}
+    return {item.link.name: _named(item, names) for item in raw}
 
 
-def _link(message: Any, names: Mapping[int, str]) -> Link:
-    kind = message.get(("linkinfo", "kind")) or ""
-    # A parent in another namespace (a veth's peer) has an index that means nothing here.
-    parent = "" if message.get("link_netnsid") is not None else names.get(message.get("link") or 0, "")
+def _link_request(family: int, mask: int) -> bytes:
+    return _LINK.pack(family, 0, 0, 0, 0) + attribute(IFLA_EXT_MASK, _WORD.pack(mask))
+
+
+def _raw_link(body: bytes) -> _Raw:
+    _, _, index, flags, _ = _LINK.unpack_from(body)
+    found = attributes(body, _LINK.size)
+    info = attributes(found.get(IFLA_LINKINFO, b""))
+    state = number(found.get(IFLA_OPERSTATE))
     link = Link(
-        name=message.get("ifname"),
-        index=message["index"],
-        kind=kind,
-        mac=message.get("address") or "",
-        mtu=message.get("mtu") or 0,
-        up=bool(message["flags"] & IFF_UP),
-        operstate=message.get("operstate") or "UNKNOWN",
-        master=names.get(message.get("master") or 0, ""),
-        parent=parent if kind != "veth" else "",
-        alias=message.get("ifalias") or "",
+        name=text(found[IFLA_IFNAME]),
+        index=index,
+        kind=text(info.get(IFLA_INFO_KIND)),
+        mac=found.get(IFLA_ADDRESS, b"").hex(":"),
+        mtu=number(found.get(IFLA_MTU)),
+        up=bool(flags & IFF_UP),
+        operstate=OPERSTATES[state] if state < len(OPERSTATES) else "UNKNOWN",
+        alias=text(found.get(IFLA_IFALIAS)),
     )
-    return _with_data(link, message)
+    # A veth's other end is no parent, and one in another namespace has an index that means nothing here.
+    related = link.kind == "veth" or IFLA_LINK_NETNSID in found
+    return _Raw(
+        _with_data(link, attributes(info.get(IFLA_INFO_DATA, b""))),
+        number(found.get(IFLA_MASTER)),
+        0 if related else number(found.get(IFLA_LINK)),
+    )
 
 
-def _with_data(link: Link, message: Any) -> Link:
-    def data(field: str) -> Any:
-        return message.get(("linkinfo", "data", field))
-
+def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
     match link.kind:
         case "vlan":
-            return replace(link, vlan_id=data("vlan_id") or 0)
+            return replace(link, vlan_id=number(data.get(IFLA_VLAN_ID)))
         case "bridge":
-            return replace(link, vlan_filtering=bool(data("br_vlan_filtering")))
+            return replace(link, vlan_filtering=bool(number(data.get(IFLA_BR_VLAN_FILTERING))))
         case "bond":
-            return replace(
-                link, bond_mode=BOND_MODES[data("bond_mode") or 0], bond_miimon=data("bond_miimon") or 0
-            )
+            mode, miimon = number(data.get(IFLA_BOND_MODE)), number(data.get(IFLA_BOND_MIIMON))
+            return replace(link, bond_mode=BOND_MODES[mode], bond_miimon=miimon)
     return link
 
 
-def _bridge_vlans(socket: IPRoute) -> dict[int, VlanIds]:
-    messages = socket.link("dump", family=AF_BRIDGE, ext_mask=BRVLAN_COMPRESSED)
-    return {message["index"]: _vlan_ids(message) for message in messages}
+def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
+    if not raw.master and not raw.parent:
+        return raw.link
+    return replace(raw.link, master=names.get(raw.master, ""), parent=names.get(raw.parent, ""))
 
 
-def _vlan_ids(message: Any) -> VlanIds:
-    spec = message.get("af_spec")
-    entries = spec.get_attrs("IFLA_BRIDGE_VLAN_INFO") if spec is not None else ()
-    return merge(_ranges((entry["vid"], entry["flags"]) for entry in entries))
+def _bridge_vlans(sock: socket.socket) -> Iterator[tuple[int, VlanIds]]:
+    for body in dump(sock, RTM_GETLINK, _link_request(AF_BRIDGE, VLANS_AS_RANGES)):
+        spec = attributes(body, _LINK.size).get(IFLA_AF_SPEC, b"")
+        entries = (_VLAN.unpack(payload) for kind, payload in walk(spec) if kind == IFLA_BRIDGE_VLAN_INFO)
+        yield _LINK.unpack_from(body)[2], merge(_ranges(entries))
 
 
-def _ranges(entries: Iterable[tuple[int, int]]) -> Iterable[Range]:
+def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:
     first = 0
-    for vid, flags in entries:
+    for flags, vid in entries:
         if flags & RANGE_BEGIN:
             first = vid
         else:
             yield (first if flags & RANGE_END else vid, vid)
 
 
-def _addresses(socket: IPRoute) -> dict[int, list[str]]:
-    addresses: dict[int, list[str]] = {}
-    for message in socket.addr("dump", family=AF_INET):
-        address = message.get("local") or message.get("address")
-        addresses.setdefault(message["index"], []).append(f"{address}/{message['prefixlen']}")
-    for found in addresses.values():
-        found.sort(key=lambda cidr: IPv4Address(cidr.partition("/")[0]))
-    return addresses
+def _addresses(sock: socket.socket) -> dict[int, list[str]]:
+    found: dict[int, list[tuple[IPv4Address, int]]] = {}
+    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_INET, 0, 0, 0, 0)):
+        _, length, _, _, index = _ADDRESS.unpack_from(body)
+        values = attributes(body, _ADDRESS.size)
+        address = IPv4Address(values.get(IFA_LOCAL) or values[IFA_ADDRESS])
+        found.setdefault(index, []).append((address, length))
+    return {
+        index: [f"{address}/{length}" for address, length in sorted(each)] for index, each in found.items()
+    }
 
 
-def _default_route_links(socket: IPRoute) -> set[int]:
+def _default_route_links(sock: socket.socket) -> set[int]:
     indexes: set[int] = set()
-    for message in socket.route("dump", family=AF_INET):
-        if message["dst_len"] == 0:
-            hops = message.get("multipath") or ()
-            indexes |= {message.get("oif") or 0, *(hop["oif"] for hop in hops)}
+    for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
+        if _ROUTE.unpack_from(body)[1] == 0:
+            values = attributes(body, _ROUTE.size)
+            indexes |= {number(values.get(RTA_OIF)), *_next_hops(values.get(RTA_MULTIPATH, b""))}
     return indexes
+
+
+def _next_hops(data: bytes) -> Iterator[int]:
+    offset = 0
+    while offset + _NEXT_HOP.size <= len(data):
+        length, _, _, index = _NEXT_HOP.unpack_from(data, offset)
+        yield index
+        offset += max((length + 3) & ~3, _NEXT_HOP.size)

@@ -1,4 +1,4 @@
-"""The port itself: one thread and one socket per call."""
+"""The port itself: every call has a thread and sockets of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,7 @@ from pyroute2 import IPRoute
 from lanloom.node.errors import LinkError
 from lanloom.node.netlink.changes import Changes
 from lanloom.node.netlink.dump import read_state
+from lanloom.node.netlink.messages import dump_socket
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import LinkStep
 
@@ -40,18 +41,18 @@ class NetlinkLinks:
 
 
 def _dump() -> LinkState:
-    with _socket() as socket:
+    with dump_socket() as socket:
         return read_state(socket)
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
-    with _socket() as socket:
-        changes = Changes(socket)
+    with dump_socket() as dumps, _route_socket() as socket:
+        changes = Changes(socket, dumps)
         for step in steps:
             changes.apply(step)
 
 
-def _socket() -> IPRoute:
+def _route_socket() -> IPRoute:
     try:
         return IPRoute()
     except OSError as error:

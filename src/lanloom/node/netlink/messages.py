@@ -1,0 +1,113 @@
+"""Dumps of rtnetlink, read by hand: every look at the host begins with one, and pyroute2 takes ten times as long.
+
+A dump that the kernel says was changed while it was read is read again, so that a link never appears twice or
+not at all.
+"""
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lanloom.node.errors import LinkError
+
+Attributes = dict[int, bytes]
+"""Attribute type (flags stripped) → payload; where a type repeats, the last."""
+
+NLMSG_ERROR = 2
+NLMSG_DONE = 3
+NLM_F_DUMP_REQUEST = 0x301
+NLM_F_DUMP_INTR = 0x10
+TYPE_MASK = 0x3FFF
+ATTEMPTS = 10
+
+_MESSAGE = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+_ERROR = struct.Struct("=i")
+
+
+@contextmanager
+def dump_socket() -> Iterator[socket.socket]:
+    """A netlink socket for dumps. Raises LinkError where the kernel gives none."""
+    try:
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    except OSError as error:
+        raise LinkError(
+            f"can't open a netlink socket: {error.strerror}; allow the agent AF_NETLINK"
+        ) from error
+    with opened:
+        yield opened
+
+
+def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
+    """The bodies of all messages that answer a dump request of this type. Raises LinkError."""
+    request = _MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_DUMP_REQUEST, 1, 0) + body
+    try:
+        for _ in range(ATTEMPTS):
+            sock.send(request)
+            bodies, whole = _answer(sock)
+            if whole:
+                return bodies
+    except OSError as error:
+        raise LinkError(f"can't read the kernel's links: {error.strerror}") from error
+    raise LinkError("can't read the kernel's links: they change all the time; try again")
+
+
+def _answer(sock: socket.socket) -> tuple[list[bytes], bool]:
+    bodies: list[bytes] = []
+    whole = True
+    while True:
+        data = sock.recv(1 << 17)
+        offset = 0
+        while offset < len(data):
+            length, kind, flags, _, _ = _MESSAGE.unpack_from(data, offset)
+            body = data[offset + _MESSAGE.size : offset + length]
+            whole = whole and not flags & NLM_F_DUMP_INTR
+            if kind in (NLMSG_DONE, NLMSG_ERROR):
+                _check(body)
+                return bodies, whole
+            bodies.append(body)
+            offset += _aligned(length)
+
+
+def _check(body: bytes) -> None:
+    code = -_ERROR.unpack_from(body)[0] if len(body) >= _ERROR.size else 0
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def attributes(data: bytes, offset: int = 0) -> Attributes:
+    """The attributes from `offset` to the end."""
+    return dict(walk(data, offset))
+
+
+def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Type and payload of each attribute from `offset` to the end, in order."""
+    while offset + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind & TYPE_MASK, data[offset + _ATTRIBUTE.size : offset + length]
+        offset += _aligned(length)
+
+
+def attribute(kind: int, payload: bytes) -> bytes:
+    """One attribute, for a request."""
+    length = _ATTRIBUTE.size + len(payload)
+    return _ATTRIBUTE.pack(length, kind) + payload + bytes(_aligned(length) - length)
+
+
+def number(payload: bytes | None) -> int:
+    """An unsigned integer in the machine's byte order; 0 for none."""
+    return int.from_bytes(payload, sys.byteorder) if payload else 0
+
+
+def text(payload: bytes | None) -> str:
+    """A string up to its final NUL; empty for none."""
+    return payload.rstrip(b"\0").decode(errors="replace") if payload else ""
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
