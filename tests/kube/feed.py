@@ -32,9 +32,8 @@ class _Stream(Struct, eq=False):
 class ThingServer:
     """Holds Things by name, with their history. `list_faults` and `watch_faults` are raised by the next requests."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, disorder: bool = False) -> None:
         self.objects: dict[str, Thing] = {}
-        self.disorder = False
         self.list_faults: deque[KubeError] = deque()
         self.watch_faults: deque[KubeError] = deque()
         self.lists = 0
@@ -43,6 +42,7 @@ class ThingServer:
         self._version = 100
         self._compacted = 0
         self._streams: set[_Stream] = set()
+        self._disorder = disorder
         self._rng = rng
 
     def put(self, name: str, colour: str) -> Thing:
@@ -123,7 +123,7 @@ class ThingServer:
 
     def _delivery(self, fresh: Events, unmarked: Events) -> Events:
         """What goes out: the new events, with disorder in any order and among old ones that go out again."""
-        if not self.disorder:
+        if not self._disorder:
             return fresh
         events = fresh + [event for event in unmarked if self._rng.random() < 0.3]
         self._rng.shuffle(events)

@@ -1,0 +1,174 @@
+"""Promises of the informer one by one; `test_informer_model` holds it against a server that does its worst."""
+
+import asyncio
+import gc
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+from lanloom.kube.errors import Forbidden, Gone, ServerError, TransportError
+from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from tests.kube.feed import ThingServer
+from tests.kube.things import THINGS, Thing
+from tests.virtual import run
+
+
+class Followed:
+    """A server with two Things and an informer on it, whose changes are noted as (old colour, new colour)."""
+
+    def __init__(self) -> None:
+        self.server = ThingServer(Random(1))
+        self.server.put("a", "red")
+        self.server.put("b", "blue")
+        self.informer: Informer[Thing] = Informer(self.server, THINGS, rng=Random(1))  # type: ignore[arg-type]
+        self.changes: list[tuple[str | None, str | None]] = []
+        self.informer.on_change(self.note)
+        self.task = asyncio.create_task(self.informer.run())
+
+    def note(self, old: Thing | None, new: Thing | None) -> None:
+        """A handler."""
+        self.changes.append((old.colour if old else None, new.colour if new else None))
+
+    async def quiet(self) -> None:
+        """Lets what is under way arrive."""
+        await asyncio.sleep(5)
+
+
+def _scene(main: Coroutine[Any, Any, None]) -> None:
+    run(main)
+
+
+def test_synced_after_the_first_list() -> None:
+    """Who waits for the first sync goes on when the store holds every object."""
+
+    async def main() -> None:
+        followed = Followed()
+        assert len(followed.informer.store) == 0
+        await all_synced([followed.informer, followed.informer])
+        assert len(followed.informer.store) == 2
+        assert followed.changes == [(None, "red"), (None, "blue")]
+
+    _scene(main())
+
+
+def test_a_late_handler_catches_up() -> None:
+    """A handler that comes late hears at once of the objects that are there."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.informer.synced()
+        heard: list[Thing | None] = []
+        followed.informer.on_change(lambda _old, new: heard.append(new))
+        assert heard == list(followed.informer.store.items())
+
+    _scene(main())
+
+
+def test_a_broken_watch_resumes_from_the_bookmark() -> None:
+    """After a broken watch nothing is listed again, and what comes twice is not reported twice."""
+
+    async def main() -> None:
+        followed = Followed()
+        await asyncio.sleep(70)
+        followed.server.put("a", "green")
+        await followed.quiet()
+        for error in (None, TransportError("reset"), ServerError(500, "InternalError", "overloaded")):
+            followed.server.end_watches(error)
+            await followed.quiet()
+        followed.server.remove("b")
+        await followed.quiet()
+        assert followed.changes == [(None, "red"), (None, "blue"), ("red", "green"), ("blue", None)]
+        assert followed.server.lists == 1
+        assert len(followed.server.watches) == 4
+        assert followed.server.watches[1] > followed.server.watches[0]
+
+    _scene(main())
+
+
+def test_a_compacted_version_leads_to_a_new_list() -> None:
+    """When the version is too old, the differences to a new list are reported, deletions included."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.quiet()
+        followed.server.watch_faults.append(TransportError("still down"))
+        followed.server.end_watches(TransportError("reset"))
+        followed.server.remove("b")
+        followed.server.put("c", "green")
+        followed.server.compact()
+        await followed.quiet()
+        assert followed.changes[2:] == [(None, "green"), ("blue", None)]
+        assert followed.server.lists == 2
+
+    _scene(main())
+
+
+def test_gone_in_the_stream() -> None:
+    """A 410 in the middle of a stream leads to a new list as one at its start does."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.quiet()
+        followed.server.end_watches(Gone(410, "Expired", "compacted"))
+        await followed.quiet()
+        assert followed.server.lists == 2
+        assert followed.changes == [(None, "red"), (None, "blue")]
+
+    _scene(main())
+
+
+def test_a_server_that_refuses_is_asked_less_and_less() -> None:
+    """While lists are refused the pauses grow to half a minute; the store keeps what it has."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.quiet()
+        followed.server.list_faults.extend(Forbidden(403, "Forbidden", "no") for _ in range(1000))
+        followed.server.end_watches(Forbidden(403, "Forbidden", "no longer"))
+        await asyncio.sleep(3600)
+        assert 3600 / 31 < followed.server.lists < 3600 / 15 + 10
+        assert len(followed.informer.store) == 2
+        followed.server.list_faults.clear()
+        followed.server.put("c", "red")
+        await asyncio.sleep(31)
+        assert len(followed.informer.store) == 3
+
+    _scene(main())
+
+
+def test_others_run_during_a_long_list() -> None:
+    """Taking in a long list gives others a turn every few hundred objects."""
+
+    async def main() -> None:
+        server = ThingServer(Random(1))
+        for number in range(3000):
+            server.put(str(number), "red")
+        informer: Informer[Thing] = Informer(server, THINGS, rng=Random(1))  # type: ignore[arg-type]
+        sizes: set[int] = set()
+
+        async def note_sizes() -> None:
+            while len(informer.store) < 3000:
+                sizes.add(len(informer.store))
+                await asyncio.sleep(0)
+
+        def hear(_old: Thing | None, _new: Thing | None) -> None:
+            if not observers:
+                observers.append(asyncio.create_task(note_sizes()))
+
+        observers: list[asyncio.Task[None]] = []
+        informer.on_change(hear)
+        following = asyncio.create_task(informer.run())
+        await informer.synced()
+        following.cancel()
+        assert len(sizes) > 8
+
+    _scene(main())
+
+
+def test_frozen_memory() -> None:
+    """What is alive after the first sync is out of the garbage collector's sight."""
+    try:
+        freeze_memory()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

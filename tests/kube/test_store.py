@@ -1,0 +1,85 @@
+"""Promises of the store that the model of the informer doesn't need."""
+
+import pytest
+
+from lanloom.api.meta import Key
+from lanloom.kube.ports import EventType, WatchEvent
+from lanloom.kube.store import Change, Store
+from tests.kube.things import Thing, thing
+
+
+def _store(*items: Thing) -> Store[Thing]:
+    store: Store[Thing] = Store({"colour": lambda item: [item.colour] if item.colour else []})
+    assert [change.new for change in store.replace(items)] == list(items)
+    return store
+
+
+def _event(type: EventType, item: Thing) -> WatchEvent[Thing]:
+    return WatchEvent(type, item)
+
+
+def test_truth_is_refused() -> None:
+    """A store is neither true nor false, because an empty one and a missing one are easily mixed up."""
+    with pytest.raises(TypeError, match="ambiguous"):
+        bool(_store())
+
+
+def test_unknown_index() -> None:
+    """An index that the store doesn't have is an error, a value without objects is not."""
+    store = _store(thing("a", 1, "red"))
+    assert store.by("colour", "blue") == ()
+    with pytest.raises(KeyError):
+        store.by("taste", "sour")
+
+
+def test_replace_tells_the_differences() -> None:
+    """A new list is reported as what was added, changed and removed; what is the same is not."""
+    old = (thing("same", 1), thing("changed", 2), thing("gone", 3))
+    store = _store(*old)
+    changed, new = thing("changed", 5), thing("new", 6)
+    assert list(store.replace([old[0], changed, new])) == [
+        Change(old[1], changed),
+        Change(None, new),
+        Change(old[2], None),
+    ]
+
+
+def test_a_list_overrules_versions() -> None:
+    """A list with lower versions, as after a restore from a backup, is believed."""
+    store = _store(thing("a", 100, "red"))
+    older = thing("a", 5, "blue")
+    assert list(store.replace([older])) == [Change(thing("a", 100, "red"), older)]
+    assert store.by("colour", "blue") == (older,)
+
+
+def test_stale_events() -> None:
+    """An event that is not newer than what is stored, or than the deletion, changes nothing."""
+    store = _store(thing("a", 7, "red"))
+    for type_ in ("ADDED", "MODIFIED", "DELETED"):
+        assert store.apply(_event(type_, thing("a", 7, "blue"))) is None
+        assert store.apply(_event(type_, thing("a", 6, "blue"))) is None
+    assert store.apply(_event("DELETED", thing("a", 9))) == Change(thing("a", 7, "red"), None)
+    assert store.apply(_event("MODIFIED", thing("a", 8))) is None
+    assert store.apply(_event("ADDED", thing("a", 12))) == Change(None, thing("a", 12))
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    """Version 10 is newer than version 9."""
+    store = _store(thing("a", 9))
+    assert store.apply(_event("MODIFIED", thing("a", 10))) == Change(thing("a", 9), thing("a", 10))
+
+
+def test_versions_that_are_no_numbers() -> None:
+    """Versions that are not decimal numbers can't be compared: the order of arrival counts."""
+    store: Store[Thing] = Store()
+    first, second = thing("a"), thing("a", text="new")
+    assert store.apply(_event("ADDED", first)) == Change(None, first)
+    assert store.apply(_event("MODIFIED", second)) == Change(first, second)
+    assert store.apply(_event("DELETED", second)) == Change(second, None)
+    assert store.apply(_event("ADDED", first)) == Change(None, first)
+    assert store.get(Key("default", "a")) == first
+
+
+def test_an_unknown_deletion() -> None:
+    """The deletion of an object that the store never had is no change."""
+    assert _store().apply(_event("DELETED", thing("a", 3))) is None
