@@ -37,10 +37,9 @@ class Lab:
         )
         return done
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Begins `lanloom lab …` without waiting for its end."""
-        quiet = subprocess.DEVNULL
-        return subprocess.Popen(self._command(*words), stdin=quiet, stdout=quiet, stderr=quiet)
+    def start(self, *words: str, terminal: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Begins `lanloom lab …` without waiting for its end, on a terminal if one is given."""
+        return subprocess.Popen(self._command(*words), stdin=terminal, stdout=terminal, stderr=terminal)
 
     def _command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words]

@@ -1,5 +1,8 @@
 """A running lab: its nodes, and what one can do with them."""
 
+import os
+import pty
+import termios
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,22 @@ def test_exec_reports_a_signal(lab: Lab) -> None:
 def test_exec_reports_a_missing_program(lab: Lab) -> None:
     """A program that the node does not have is exit status 127."""
     lab.run("exec", "node1", "--", "no-such-program", status=127)
+
+
+def test_exec_gives_a_terminal(lab: Lab) -> None:
+    """Somebody at a terminal gets one on the node too: with its size, job control, and the exit status at the end."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (33, 123))
+    shell = lab.start(
+        "exec", "node1", "--", "sh", "-c", "stty size; sleep 100; echo $?; exit 9", terminal=theirs
+    )
+    os.close(theirs)
+    printed = b""
+    while b"33 123" not in printed:
+        printed += os.read(ours, 1000)
+    os.write(ours, b"\x03")
+    assert shell.wait(30) == 130
+    os.close(ours)
 
 
 def test_an_unknown_node_is_said(lab: Lab) -> None:

@@ -58,7 +58,7 @@ def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
     server = next(pid for pid in own_lab.processes() if "\0serve\0" in command_line(pid))
     os.kill(server, signal.SIGKILL)
     eventually(lambda: not own_lab.processes())
-    assert "the API server ended unexpectedly" in (own_lab.state / "log/supervisor.log").read_text()
+    assert "the API server ended unexpectedly" in own_lab.run("status", status=1).stderr
 
 
 def test_an_interrupted_start_leaves_nothing(own_lab: Lab) -> None:

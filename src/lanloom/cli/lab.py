@@ -117,15 +117,18 @@ def status(layout: "Layout", output: str) -> None:
 def execute(layout: "Layout", node: str, words: tuple[str, ...]) -> None:
     """Run a program on a node; standard input, output, error and the exit status are passed through.
 
+    On a terminal, the program gets one too.
+
     \b
     Examples:
+      lanloom lab exec node1 -- bash
       lanloom lab exec node1 -- ip -br address
       lanloom lab exec node2 -- tcpdump -c 3 -ni eth1 vlan
       echo hello | lanloom lab exec node1 -- tee /var/lib/lanloom/greeting
     """
-    from lanloom.lab import client
+    from lanloom.lab.execute import execute as execute_on
 
-    sys.exit(_run(client.execute(layout, node, words)))
+    sys.exit(_run(execute_on(layout, node, words)))
 
 
 @command.command()
@@ -135,10 +138,10 @@ def execute(layout: "Layout", node: str, words: tuple[str, ...]) -> None:
 @click.pass_obj
 def kubeconfig(layout: "Layout", export: bool) -> None:
     """Print the path of the lab's kubeconfig."""
-    from lanloom.lab.errors import NotRunning
+    from lanloom.lab.client import not_running
 
-    if not layout.kubeconfig.exists():
-        raise NotRunning(f"no lab runs (looked in {layout.state})", "Start one with `lanloom lab up`.")
+    if not layout.runs():
+        raise not_running(layout)
     click.echo(f"export KUBECONFIG={layout.kubeconfig}" if export else layout.kubeconfig)
 
 

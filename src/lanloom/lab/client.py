@@ -2,9 +2,6 @@
 
 import asyncio
 import os
-import sys
-import threading
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,6 +9,7 @@ from lanloom.lab import protocol
 from lanloom.lab.errors import NotRunning, PartFailed
 from lanloom.lab.inside import as_error
 from lanloom.lab.layout import Layout
+from lanloom.lab.part import tail
 from lanloom.lab.polling import until
 from lanloom.lab.protocol import AnyMessage, Channel
 
@@ -28,7 +26,15 @@ async def connect(layout: Layout) -> Channel:
                 f"the lab in {layout.state} is starting or stopping",
                 "Try again when `lanloom lab up` has ended.",
             ) from None
-    raise NotRunning(f"no lab runs (looked in {layout.state})", "Start one with `lanloom lab up`.")
+    raise not_running(layout)
+
+
+def not_running(layout: Layout) -> NotRunning:
+    """The error for a lab that does not run; tells why it ended where it did so by itself."""
+    last_words = tail(layout.logs / "supervisor.log")
+    if last_words:
+        return NotRunning(f"the lab has ended: {last_words}", "Start it again with `lanloom lab up`.")
+    return NotRunning(f"no lab runs (looked in {layout.state})", "Start one with `lanloom lab up`.")
 
 
 async def _open(layout: Layout) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -64,59 +70,6 @@ async def status(layout: Layout) -> protocol.LabStatus:
     answer = await ask(layout, protocol.Status())
     assert isinstance(answer, protocol.LabStatus)
     return answer
-
-
-async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
-    """Runs a program on a node with this process's standard streams; its exit status. Raises LabError."""
-    channel = await connect(layout)
-    await channel.send(protocol.Exec(node, tuple(command)))
-    _send_input(channel, asyncio.get_running_loop())
-    while message := await channel.receive():
-        match message:
-            case protocol.Output(stream, data):
-                target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-                target.write(data)
-                target.flush()
-            case protocol.Exited(exit_status):
-                await channel.close()
-                return exit_status
-            case protocol.Failed():
-                raise as_error(message)
-    raise gone(node)
-
-
-async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
-    """Runs a program on a node without input; its exit status, and what it printed. Raises LabError."""
-    channel = await connect(layout)
-    await channel.send(protocol.Exec(node, command))
-    await channel.send(protocol.Input(b""))
-    printed = b""
-    while message := await channel.receive():
-        match message:
-            case protocol.Output(_, data):
-                printed += data
-            case protocol.Exited(exit_status):
-                await channel.close()
-                return exit_status, printed.decode(errors="replace")
-            case protocol.Failed():
-                raise as_error(message)
-    raise gone(node)
-
-
-def gone(node: str) -> PartFailed:
-    """The error for a node that ended while a program ran on it."""
-    return PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
-
-
-def _send_input(channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
-    # A thread, because a file as standard input can't be awaited; a daemon, because a terminal may never end.
-    def pump() -> None:
-        data = b"-"
-        while data:
-            data = os.read(0, protocol.CHUNK)
-            asyncio.run_coroutine_threadsafe(channel.send(protocol.Input(data)), loop).result()
-
-    threading.Thread(target=pump, daemon=True).start()
 
 
 async def down(layout: Layout, *, keep: bool) -> bool:

@@ -132,11 +132,16 @@ class Layout:
         return False
 
     def load(self) -> LabRecord | None:
-        """What the lab remembers, None for a new one."""
+        """What the lab remembers, None for a new one. Raises BadOption when it is not what `save` wrote."""
         try:
             return msgspec.json.decode(self._record.read_bytes(), type=LabRecord)
         except FileNotFoundError:
             return None
+        except msgspec.DecodeError as error:
+            raise BadOption(
+                f"{self._record} is not what this version of Lanloom wrote: {error}",
+                "Begin anew: `lanloom lab down`, then `lanloom lab up`.",
+            ) from None
 
     def save(self, record: LabRecord) -> None:
         """Remembers."""

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import structs
@@ -15,6 +16,8 @@ from lanloom.lab.inside import Inside
 from lanloom.lab.layout import LabRecord, Layout, NodeRecord, write_private
 from lanloom.lab.plan import NodeSpec, check_node_name, next_place
 from lanloom.lab.registry import Registry
+
+SURVEY_TIMEOUT = 5.0
 
 
 class Nodes:
@@ -33,11 +36,7 @@ class Nodes:
         for number in range(1, at_least + 1):
             if f"node{number}" not in names:
                 self._enter(f"node{number}")
-        async with asyncio.TaskGroup() as tasks:
-            for node in self._record.nodes:
-                tasks.create_task(
-                    self._power_on(node) if node.powered else self._registry.report(node.spec, ready=False)
-                )
+        await asyncio.gather(*map(self._resume, self._record.nodes))
 
     async def act(self, action: Literal["add", "start", "stop", "reboot", "remove"], name: str) -> None:
         """Does what the user asked for."""
@@ -56,12 +55,18 @@ class Nodes:
 
     async def report(self) -> tuple[protocol.NodeReport, ...]:
         """How each node is."""
-        try:
-            answer = await self._inside.ask(protocol.Survey())
-        except (LabError, OSError):
-            answer = None
+        answer = None
+        with suppress(LabError, OSError, TimeoutError):
+            async with asyncio.timeout(SURVEY_TIMEOUT):
+                answer = await self._inside.ask(protocol.Survey())
         programs = answer.nodes if isinstance(answer, protocol.Programs) else {}
         return tuple(_report(node, programs.get(node.spec.name)) for node in self._record.nodes)
+
+    async def _resume(self, node: NodeRecord) -> None:
+        if node.powered:
+            await self._power_on(node)
+        else:
+            await self._registry.report(node.spec, ready=False)
 
     async def _add(self, name: str) -> None:
         check_node_name(name)

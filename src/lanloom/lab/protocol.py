@@ -23,10 +23,14 @@ class Request(Struct, frozen=True, tag_field="type", tag=lambda name: name.lower
 
 
 class Exec(Request, frozen=True):
-    """Run a program on a node. Followed by `Input`; answered by `Output`… and one `Exited`."""
+    """Run a program on a node, on a terminal if one is given.
+
+    Followed by `Input` and `Terminal`; answered by `Output`… and one `Exited`.
+    """
 
     node: str
     command: tuple[str, ...]
+    terminal: "Terminal | None" = None
 
 
 class Plug(Request, frozen=True):
@@ -74,6 +78,14 @@ class Input(Message, frozen=True):
     """A piece of standard input; an empty one is its end."""
 
     data: bytes
+
+
+class Terminal(Message, frozen=True):
+    """A terminal: the value of TERM, and its size in characters."""
+
+    kind: str
+    rows: int
+    columns: int
 
 
 class Output(Message, frozen=True):
@@ -143,7 +155,7 @@ class LabStatus(Message, frozen=True):
 
 
 AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Down
-AnyMessage = Input | Output | Exited | Progress | Done | Failed | Programs | LabStatus
+AnyMessage = Input | Terminal | Output | Exited | Progress | Done | Failed | Programs | LabStatus
 
 _encoder = msgspec.json.Encoder()
 _requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)

@@ -77,14 +77,12 @@ def _listen(port: int) -> socket.socket:
 def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
     """Leaves the supervisor behind, or nothing if it fails or the user interrupts."""
     read, write = os.pipe()
-    file = layout.scratch / "settings.json"
-    file.write_bytes(encode(structs.replace(settings, report_fd=write)))
     cage = [*namespaces_command("net", "mount", "pid", "ipc"), "--fork", "--kill-child=KILL"]
     log = layout.logs / "supervisor.log"
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
-            [*cage, sys.executable, "-m", "lanloom.lab.supervisor", str(file)],
-            stdin=subprocess.DEVNULL,
+            [*cage, sys.executable, "-m", "lanloom.lab.supervisor", str(layout.state)],
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             pass_fds=(settings.api_fd, write),
@@ -92,6 +90,9 @@ def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
         )
     os.close(write)
     try:
+        assert process.stdin
+        with process.stdin:
+            process.stdin.write(encode(structs.replace(settings, report_fd=write)))
         _follow(read, log, progress)
     except BaseException:
         process.kill()

@@ -1,4 +1,4 @@
-"""The process that is a running lab: `python -m lanloom.lab.supervisor SETTINGS`, started by `lanloom.lab.start`.
+"""The process that is a running lab: `python -m lanloom.lab.supervisor STATE`, started by `lanloom.lab.start`.
 
 It is PID 1 of a PID namespace and has network and mount namespaces of its own. All else (API server, kernel, nodes,
 links, mounts) lives in or below them: whatever ends the supervisor, a crash and `kill -9` included, ends all of it,
@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
@@ -222,8 +221,8 @@ def as_failure(error: LabError) -> protocol.Failed:
 
 
 def main() -> int:
-    """Runs the lab that the settings in the first argument describe; returns the exit status."""
-    settings = decode(Path(sys.argv[1]).read_bytes())
+    """Runs the lab that the settings on standard input describe; returns the exit status."""
+    settings = decode(sys.stdin.buffer.read())
     layout = Layout(settings.directories.state)
 
     def report(message: Struct) -> None:
@@ -233,14 +232,21 @@ def main() -> int:
 
     try:
         layout.lock()
-        asyncio.run(Supervisor(settings, report).run())
+        # The log of the run before has served its time, now that no other run can be writing it.
+        os.ftruncate(sys.stdout.fileno(), 0)
+        _run(Supervisor(settings, report), layout)
     except LabError as error:
         report(as_failure(error))
         print(error, file=sys.stderr, flush=True)
         return 1
+    return 0
+
+
+def _run(supervisor: Supervisor, layout: Layout) -> None:
+    try:
+        asyncio.run(supervisor.run())
     finally:
         shutil.rmtree(layout.scratch, ignore_errors=True)
-    return 0
 
 
 if __name__ == "__main__":

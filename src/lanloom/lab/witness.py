@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable
 
 from lanloom.app.overview import Row
-from lanloom.lab.client import capture
 from lanloom.lab.errors import DemoFailed
+from lanloom.lab.execute import capture
 from lanloom.lab.layout import Layout
 from lanloom.lab.polling import until_done
 

@@ -1,10 +1,16 @@
 """`python3 -m lanloom.lab.inner`: the inner daemon, started by the kernel or by the supervisor."""
 
 import asyncio
+import traceback
 from pathlib import Path
 
-from lanloom.lab.inner.daemon import Daemon
+from lanloom.lab.inner.daemon import Daemon, halt
 from lanloom.lab.plan import INNER_ADDRESS, INNER_PORT
 
 if __name__ == "__main__":
-    asyncio.run(Daemon(Path("/mnt/state")).serve(INNER_ADDRESS, INNER_PORT))
+    try:
+        asyncio.run(Daemon(Path("/mnt/state")).serve(INNER_ADDRESS, INNER_PORT))
+    except Exception:
+        traceback.print_exc()
+    finally:
+        halt()

@@ -3,9 +3,13 @@
 # Everything that is written stays in memory or goes to the lab's state directory: the tree is mounted read-only, because
 # all labs of this user share it. LAB_* come from the kernel's command line.
 set -eu
+# A PID 1 that merely ends would leave a kernel that hangs in panic, and nobody the wiser.
+trap 'python3 -c "import ctypes; ctypes.CDLL(None).reboot(0x4321FEDC)"' EXIT
 export PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
+mkdir /dev/pts
+mount -t devpts devpts /dev/pts -o mode=620,ptmxmode=666
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /tmp
 mkdir -p /mnt/site /mnt/state /mnt/modules "/run/modules/lib/modules"

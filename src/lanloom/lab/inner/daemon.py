@@ -3,16 +3,12 @@
 import asyncio
 import ctypes
 import os
-from asyncio.subprocess import PIPE, Process
-from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 from lanloom.lab import protocol
 from lanloom.lab.errors import LabError, Refused
 from lanloom.lab.inner import node as nodes
-from lanloom.lab.inner.capsule import ENVIRONMENT
-from lanloom.lab.inner.program import kill_group
+from lanloom.lab.inner.execution import execute
 from lanloom.lab.inner.switch import Switch
 from lanloom.lab.plan import SUPERVISOR_ADDRESS, NodeSpec
 from lanloom.lab.protocol import Channel
@@ -60,8 +56,8 @@ class Daemon:
                 await channel.send(protocol.Done())
             case protocol.Survey():
                 await channel.send(self._survey())
-            case protocol.Exec(name, command):
-                await Execution(channel, self._node(name), command).run()
+            case protocol.Exec(name) as request:
+                await execute(channel, self._node(name), request)
             case protocol.Down():
                 halt()
 
@@ -86,48 +82,3 @@ def halt() -> None:
     if os.getpid() == 1:
         ctypes.CDLL(None).reboot(POWER_OFF)
     raise SystemExit
-
-
-class Execution:
-    """One program that somebody runs on a node and looks at; it ends when they go away."""
-
-    def __init__(self, channel: Channel, node: nodes.Node, command: tuple[str, ...]) -> None:
-        self._channel = channel
-        self._command = node.capsule.command(*command)
-
-    async def run(self) -> None:
-        """Runs it and relays its streams until it ends."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            env=ENVIRONMENT | nodes.NODE_ENVIRONMENT,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            start_new_session=True,
-        )
-        listener = asyncio.create_task(self._relay_input(process))
-        try:
-            assert process.stdout and process.stderr
-            await asyncio.gather(
-                self._relay_output("stdout", process.stdout), self._relay_output("stderr", process.stderr)
-            )
-            status = await process.wait()
-        finally:
-            listener.cancel()
-        await self._channel.send(protocol.Exited(status if status >= 0 else 128 - status))
-
-    async def _relay_input(self, process: Process) -> None:
-        assert process.stdin
-        while message := await self._channel.receive():
-            if isinstance(message, protocol.Input):
-                with suppress(ConnectionError):
-                    if message.data:
-                        process.stdin.write(message.data)
-                        await process.stdin.drain()
-                    else:
-                        process.stdin.close()
-        kill_group(process)
-
-    async def _relay_output(self, name: Literal["stdout", "stderr"], stream: asyncio.StreamReader) -> None:
-        while data := await stream.read(protocol.CHUNK):
-            await self._channel.send(protocol.Output(name, data))

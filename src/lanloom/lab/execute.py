@@ -1,0 +1,93 @@
+"""Running a program on a node from here, with the standard streams or the terminal of this process."""
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, nullcontext, suppress
+
+from lanloom.lab import protocol
+from lanloom.lab.client import connect
+from lanloom.lab.errors import PartFailed
+from lanloom.lab.inside import as_error
+from lanloom.lab.layout import Layout
+from lanloom.lab.protocol import Channel
+
+
+async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
+    """Runs a program on a node, on a terminal if this process has one; its exit status. Raises LabError."""
+    terminal = _terminal() if sys.stdin.isatty() and sys.stdout.isatty() else None
+    channel = await connect(layout)
+    await channel.send(protocol.Exec(node, tuple(command), terminal))
+    _send_input(channel, asyncio.get_running_loop())
+    with _raw(channel) if terminal else nullcontext():
+        while message := await channel.receive():
+            match message:
+                case protocol.Output(stream, data):
+                    target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+                    target.write(data)
+                    target.flush()
+                case protocol.Exited(status):
+                    await channel.close()
+                    return status
+                case protocol.Failed():
+                    raise as_error(message)
+    raise gone(node)
+
+
+async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
+    """Runs a program on a node without input; its exit status, and what it printed. Raises LabError."""
+    channel = await connect(layout)
+    await channel.send(protocol.Exec(node, command))
+    await channel.send(protocol.Input(b""))
+    printed = b""
+    while message := await channel.receive():
+        match message:
+            case protocol.Output(_, data):
+                printed += data
+            case protocol.Exited(status):
+                await channel.close()
+                return status, printed.decode(errors="replace")
+            case protocol.Failed():
+                raise as_error(message)
+    raise gone(node)
+
+
+def gone(node: str) -> PartFailed:
+    """The error for a node that ended while a program ran on it."""
+    return PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
+
+
+def _send_input(channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
+    # A thread, because a file as standard input can't be awaited; a daemon, because a terminal may never end.
+    def pump() -> None:
+        data = b"-"
+        with suppress(CancelledError, RuntimeError, OSError):
+            while data:
+                data = os.read(0, protocol.CHUNK)
+                asyncio.run_coroutine_threadsafe(channel.send(protocol.Input(data)), loop).result()
+
+    threading.Thread(target=pump, daemon=True).start()
+
+
+def _terminal() -> protocol.Terminal:
+    size = os.get_terminal_size()
+    return protocol.Terminal(os.environ.get("TERM", "dumb"), size.lines, size.columns)
+
+
+@contextmanager
+def _raw(channel: Channel) -> Iterator[None]:
+    """Leaves all keys to the program on the node, and tells it when the window changes."""
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    loop.add_signal_handler(signal.SIGWINCH, lambda: asyncio.ensure_future(channel.send(_terminal())))
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
