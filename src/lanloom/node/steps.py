@@ -65,7 +65,7 @@ class RemoveVlans(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
-    """Deletes a link with Lanloom's mark or a VLAN link on one; raises NotOurs for others. A missing link is no error."""
+    """Deletes a link with Lanloom's mark, or a VLAN link on one; else raises NotOurs. A missing link is no error."""
 
     name: str
 

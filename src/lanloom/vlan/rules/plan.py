@@ -30,7 +30,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     `steps` come in groups by cluster network (the last, "", removes what nothing wants any more), so that one that
     fails does not hold up the others. `problems` maps cluster networks to what stood in the way of a plan. `forget`
-    are profiles without a file whose sub-interface is still there: NetworkManager was not told of the removal.
+    are profiles without a file whose sub-interface is still there: NetworkManager was not told of the removal, or it
+    was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it was told.
     """
 
     remove_files: tuple[str, ...] = ()
@@ -58,10 +59,12 @@ def plan(wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[st
             buildable.append(network)
         if obstacles:
             problems[network.cluster_network] = obstacles
-    groups[""], busy = _leftovers(wanted, observed)
+    orphans = _orphans(wanted, observed, files)
+    leftovers, busy = _leftovers(wanted, observed)
+    groups[""] = (*(DeleteLink(name=link.name) for link in orphans), *leftovers)
     return Plan(
         remove_files=_files_to_remove(wanted, files),
-        forget=_profiles_to_forget(wanted, observed, files),
+        forget=tuple(_profile_of(link, observed) for link in orphans),
         steps=tuple((name, steps) for name, steps in groups.items() if steps),
         write_files=_files_to_write(buildable, files),
         problems=problems | busy,
@@ -80,30 +83,39 @@ def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]
     return tuple(gone)
 
 
-def _profiles_to_forget(
+def _orphans(
     wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes]
-) -> tuple[str, ...]:
+) -> tuple[Link, ...]:
     """Sub-interfaces on bridges of ours, of the name that a profile of ours gives, without such a profile."""
     frozen = {network.cluster_network: kept_ids(network) for network in wanted}
     keep = {item.name for network in wanted for item in network.interfaces}
-    names = []
+    found = []
     for name, link in sorted(observed.links.items()):
         parent = observed.links.get(link.parent)
         if link.kind != "vlan" or name in keep or parent is None or not parent.ours:
             continue
-        cluster_network = parent.name.removesuffix("-br")
+        cluster_network = _cluster_network(parent.name)
         kept = frozen.get(cluster_network, frozenset())
-        file = profile_file(cluster_network, link.vlan_id)
         ours = name == interface_name(cluster_network, link.vlan_id)
-        if ours and file not in files and kept is not None and link.vlan_id not in kept:
-            names.append(file)
-    return tuple(names)
+        missing = profile_file(cluster_network, link.vlan_id) not in files
+        if ours and missing and kept is not None and link.vlan_id not in kept:
+            found.append(link)
+    return tuple(found)
+
+
+def _profile_of(sub_interface: Link, observed: LinkState) -> str:
+    parent = observed.links[sub_interface.parent]
+    return profile_file(_cluster_network(parent.name), sub_interface.vlan_id)
+
+
+def _cluster_network(bridge: str) -> str:
+    return bridge.removesuffix("-br")
 
 
 def carried_networks(observed: LinkState) -> frozenset[str]:
     """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours."""
     bridges = (link for link in observed.links.values() if link.ours and link.kind == "bridge")
-    return frozenset(link.name.removesuffix("-br") for link in bridges)
+    return frozenset(_cluster_network(link.name) for link in bridges)
 
 
 def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
@@ -231,7 +243,7 @@ def _leftovers(
         if ports:
             message = f"the bridge {bridge.name} is not wanted any more but has the port {ports[0]}; stop what uses it"
             problem = Problem(vid=0, network=bridge.name, reason="BridgeInUse", message=message, keep=True)
-            problems[bridge.name.removesuffix("-br")] = (problem,)
+            problems[_cluster_network(bridge.name)] = (problem,)
         else:
             steps.append(DeleteLink(name=bridge.name))
     steps += [DeleteLink(name=link.name) for link in surplus if link.kind != "bridge"]
