@@ -19,7 +19,7 @@ from lanloom.app.webhooks import Admission, answer, mutate_all, validate_all
 from lanloom.kube.errors import KubeError
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Host
-from tests.sim.faults import Faults, FaultyClient, faulty_host
+from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
 from tests.sim.processes import Life, Process
 
 Raw = dict[str, Any]
@@ -49,6 +49,7 @@ class Replicas:
         mutates = webhook["clientConfig"]["url"].endswith("/mutate")
         decide = mutate_all(admissions) if mutates else validate_all(admissions)
         asking = asyncio.create_task(answer(msgspec.json.encode(review), decide))
+        asking.add_done_callback(retrieve)  # nobody is left to do so where the API server gave up
         await asyncio.wait((asking,))
         if asking.cancelled() or asking.exception() is not None:
             raise WebhookError("the connection was closed without an answer")

@@ -140,7 +140,7 @@ class FaultyClient:
         await self._pass()
         self._faults.before(self._caller)
         task = asyncio.create_task(request())
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(retrieve)
         result = await asyncio.shield(task)
         await self._pass()
         self._faults.after(self._caller)
@@ -258,6 +258,7 @@ def _unavailable() -> KubeError:
     return ServerError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
 
 
-def _retrieve(task: "asyncio.Task[Any]") -> None:
+def retrieve(task: "asyncio.Task[Any]") -> None:
+    """Takes note of a task's error, which its caller may be too dead to do."""
     if not task.cancelled():
         task.exception()

@@ -87,7 +87,7 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
             for informer in informers.all():
                 group.create_task(informer.run())
             await all_synced(informers.all())
-            sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers))])
+            sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers), lambda _pod: "")])
             await elector.run(vlan.run)
     finally:
         sim.replicas.leave(name)
