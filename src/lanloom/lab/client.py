@@ -9,7 +9,6 @@ from lanloom.lab import protocol
 from lanloom.lab.errors import NotRunning, PartFailed
 from lanloom.lab.inside import as_error
 from lanloom.lab.layout import Layout
-from lanloom.lab.part import tail
 from lanloom.lab.polling import until
 from lanloom.lab.protocol import AnyMessage, Channel
 
@@ -31,9 +30,9 @@ async def connect(layout: Layout) -> Channel:
 
 def not_running(layout: Layout) -> NotRunning:
     """The error for a lab that does not run; tells why it ended where it did so by itself."""
-    last_words = tail(layout.logs / "supervisor.log")
-    if last_words:
-        return NotRunning(f"the lab has ended: {last_words}", "Start it again with `lanloom lab up`.")
+    if layout.last_words.exists():
+        reason = layout.last_words.read_text()
+        return NotRunning(f"the lab has ended: {reason}", "Start it again with `lanloom lab up`.")
     return NotRunning(f"no lab runs (looked in {layout.state})", "Start one with `lanloom lab up`.")
 
 

@@ -85,6 +85,11 @@ class Layout:
         return self.state / "scratch"
 
     @property
+    def last_words(self) -> Path:
+        """Why a lab ended by itself; there is no such file if it was asked to end, or killed."""
+        return self.state / "last-words"
+
+    @property
     def socket(self) -> Path:
         """Where the supervisor listens."""
         return self.state / "lab.sock"
@@ -156,6 +161,7 @@ class Layout:
             self.kubeconfig,
             self.tokens,
             self.socket,
+            self.last_words,
             self._lock,
             *self.state.glob("data.db*"),
         ):

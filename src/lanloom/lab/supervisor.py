@@ -232,19 +232,22 @@ def main() -> int:
 
     try:
         layout.lock()
-        # The log of the run before has served its time, now that no other run can be writing it.
-        os.ftruncate(sys.stdout.fileno(), 0)
         _run(Supervisor(settings, report), layout)
     except LabError as error:
         report(as_failure(error))
-        print(error, file=sys.stderr, flush=True)
         return 1
     return 0
 
 
 def _run(supervisor: Supervisor, layout: Layout) -> None:
+    # What the run before has left can go, now that no other run can be using it.
+    os.ftruncate(sys.stdout.fileno(), 0)
+    layout.last_words.unlink(missing_ok=True)
     try:
         asyncio.run(supervisor.run())
+    except LabError as error:
+        layout.last_words.write_text(str(error))
+        raise
     finally:
         shutil.rmtree(layout.scratch, ignore_errors=True)
 
