@@ -35,7 +35,7 @@ class RealServer:
     `controllers` names those of kube-controller-manager that run too (`garbagecollector`, `namespace`, …);
     without any there is no kube-controller-manager. Once entered: `url`, `token` (an administrator's, group
     system:masters), `user_token` (of alice, group testers, without a role), `ca_file` (PEM), `kubeconfig`
-    (file). Webhooks are called at any https://127.0.0.1:PORT.
+    (file), `etcd_url`. Webhooks are called at any https://127.0.0.1:PORT.
     """
 
     def __init__(self, binaries: Path, controllers: Sequence[str] = ()) -> None:
@@ -114,6 +114,7 @@ class RealServer:
 
     def _start_etcd(self, port: int, peer_port: int) -> None:
         client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+        self.etcd_url = client
         self._spawn(
             "etcd",
             f"--data-dir={self._directory / 'etcd'}",
