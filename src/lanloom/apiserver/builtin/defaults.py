@@ -74,12 +74,27 @@ def _pod(obj: Raw) -> None:
     _pod_spec(spec)
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    status = obj.setdefault("status", {})
+    if isinstance(status, dict):
+        status.setdefault("qosClass", _quality(spec))
     tolerations = spec.setdefault("tolerations", [])
-    tolerated = {
+    # Nothing is validated yet: a key may be anything, also what no set can hold.
+    tolerated = [
         each.get("key") for each in _objects(tolerations) if each.get("effect") in (None, "", "NoExecute")
-    }
+    ]
     if isinstance(tolerations, list) and None not in tolerated:
         tolerations += [_patience(key) for key in _NODE_TROUBLES if key not in tolerated]
+
+
+def _quality(spec: Raw) -> str:
+    """The class of a pod: what its containers ask for decides who has to go first when a node is short of memory."""
+    resources = [_object(each.get("resources")) for each in _objects(spec.get("containers"))]
+    if not any(each.get("requests") or each.get("limits") for each in resources):
+        return "BestEffort"
+    limits = [_object(each.get("limits")) for each in resources]
+    asked = [limit | _object(each.get("requests")) for limit, each in zip(limits, resources, strict=True)]
+    bound = all({"cpu", "memory"} <= each.keys() for each in limits) and asked == limits
+    return "Guaranteed" if bound else "Burstable"
 
 
 def _patience(trouble: str) -> Raw:

@@ -127,7 +127,8 @@ _WRONG_TYPE = " in body must be of type "
 
 def _check_readable(kind: ServedKind, broken: list[FieldError]) -> None:
     """Values of wrong types can't even be read into a built-in kind. Raises BadRequest."""
-    wrong = [str(each) for each in broken if _WRONG_TYPE in each.detail]
+    # What begins with these words is about a default within a schema, which can be read.
+    wrong = [str(each) for each in broken if each.detail.find(_WRONG_TYPE) > 0]
     if wrong:
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {"; ".join(wrong)}'

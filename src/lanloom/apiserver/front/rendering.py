@@ -56,7 +56,7 @@ class Renderer:
 
     def page(self, kind: ServedKind, page: Page, form: Form, include: tables.Include = "Metadata") -> bytes:
         """A page of a list."""
-        metadata = _list_metadata(kind, page)
+        metadata = _list_metadata(page)
         if form.transform == "Table":
             return encode(self._table(kind, page.items, metadata, form, include), form)
         if form.transform == "PartialObjectMetadata":
@@ -97,9 +97,9 @@ class Renderer:
         return self._layouts[path]
 
 
-def _list_metadata(kind: ServedKind, page: Page) -> Raw:
+def _list_metadata(page: Page) -> Raw:
     metadata: Raw = {"resourceVersion": str(page.version)}
-    if page.continue_token or not kind.builtin:
+    if page.continue_token:
         metadata["continue"] = page.continue_token
     if page.remaining:
         metadata["remainingItemCount"] = page.remaining
@@ -115,6 +115,8 @@ def _partial(obj: Raw, form: Form) -> Raw:
 
 
 def _plain_list(kind: ServedKind, items: Sequence[Stored], metadata: Raw) -> bytes:
+    if not kind.builtin:
+        metadata = {"continue": "", **metadata}
     head = _encoder.encode({"kind": kind.list_name, "apiVersion": kind.api_version, "metadata": metadata})
     if kind.builtin:
         # Items of built-in lists say neither kind nor version, items of custom ones do.

@@ -47,7 +47,7 @@ def check_config_map(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
         len(each) * 3 // 4 for each in binary.values()
     )
     if size > DATA_LIMIT:
-        yield too_long("", DATA_LIMIT)
+        yield too_long("[]", DATA_LIMIT)
 
 
 def _keys(data: Mapping[str, str], path: str) -> Iterator[FieldError]:
