@@ -240,9 +240,16 @@ def that_become_stricter(api: Api) -> None:
         spec=obj(size={"type": "integer", "maximum": 10}, colour={"type": "string", "default": "red"})
     )
     api.patch(f"{CRDS}/things.{group}", {"spec": {"versions": [crd_version("v1", schema)]}})
-    api.until(f"{path}/a", lambda answer: "colour" in answer.body["spec"])
+    with api.quietly():
+        api.until(f"/apis/{group}/v1/namespaces/{api.ns}", lambda _: _refuses(api, path, f"{group}/v1"))
+    api.get(f"{path}/a")
     api.patch(f"{path}/a", {"metadata": {"labels": {"a": "b"}}}, expect=422)
     api.patch(f"{path}/a", {"spec": {"size": 5}})
+
+
+def _refuses(api: Api, path: str, version: str) -> bool:
+    probe = named(version, "Thing", "probe", spec={"size": 99})
+    return api.post(path, probe, query={"dryRun": "All"}, expect=-1).status == 422
 
 
 @case
