@@ -228,8 +228,16 @@ def parse_fields(text: str, resource: GroupPlural) -> FieldSelector:
     terms = tuple(_field_term(text, part) for part in sorted(_split_terms(text)) if part)
     for term in terms:
         if term.field not in supported:
-            raise BadRequest(f"field label not supported: {term.field}")
+            raise BadRequest(_unsupported(term.field, resource))
     return FieldSelector(terms)
+
+
+def _unsupported(field: str, resource: GroupPlural) -> str:
+    """Kubernetes' own kinds without fields of their own say it in other words than all others."""
+    if resource in _SELECTABLE or not (resource.group in ("", "apps") or resource.group.endswith(".k8s.io")):
+        return f"field label not supported: {field}"
+    listed = ", ".join(json.dumps(each) for each in sorted(_EVERYWHERE))
+    return f"{json.dumps(field)} is not a known field selector: only {listed}"
 
 
 def field_text(raw: Raw, field: str) -> str:

@@ -177,3 +177,21 @@ def test_pods_that_tolerate_everything_stay_so() -> None:
     }
     default_builtin(KINDS["pods"], pod)
     assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ([{}], "BestEffort"),
+        ([{"requests": {"cpu": "1"}}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}], "Guaranteed"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}, {}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "0.5"}}], "Burstable"),
+    ],
+)
+def test_quality_of_service(resources: list[dict[str, Any]], quality: str) -> None:
+    """A pod's class follows from what its containers ask for."""
+    containers = [{"name": f"c{index}", "resources": each} for index, each in enumerate(resources)]
+    pod: dict[str, Any] = {"metadata": {}, "spec": {"containers": containers}}
+    default_builtin(KINDS["pods"], pod)
+    assert pod["status"]["qosClass"] == quality

@@ -84,6 +84,17 @@ def test_field_selectors_refused(text: str, message: str) -> None:
     assert caught.value.message == message
 
 
+def test_kinds_without_fields_of_their_own_say_so() -> None:
+    """Kubernetes' own kinds name the two fields that are left; custom ones only refuse."""
+    with pytest.raises(BadRequest) as caught:
+        parse_fields("spec.size=3", GroupPlural("", "configmaps"))
+    only = 'only "metadata.name", "metadata.namespace"'
+    assert caught.value.message == f'"spec.size" is not a known field selector: {only}'
+    with pytest.raises(BadRequest) as caught:
+        parse_fields("spec.size=3", GroupPlural("k8s.cni.cncf.io", "network-attachment-definitions"))
+    assert caught.value.message == "field label not supported: spec.size"
+
+
 def test_a_node_without_the_mark_is_schedulable() -> None:
     """An absent spec.unschedulable counts as false."""
     assert parse_fields("spec.unschedulable=false", GroupPlural("", "nodes")).matches({"spec": {}})

@@ -128,7 +128,7 @@ _NODE = kind(
 _EVENT = kind(
     "A report of something that happened to an object.",
     {
-        "involvedObject": OBJECT_REFERENCE,
+        "involvedObject": OBJECT_REFERENCE | {"default": {}},
         "reason": text("Why, in one CamelCase word."),
         "message": text("What happened, for people."),
         "type": text("Normal or Warning."),
@@ -147,7 +147,6 @@ _EVENT = kind(
         "reportingInstance": text("The process that reports.", default=""),
         "series": anything("A run of the same event."),
     },
-    required=("metadata", "involvedObject"),
 )
 
 _SECRET = kind(

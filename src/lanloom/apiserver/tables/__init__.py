@@ -42,7 +42,7 @@ def render(
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": dict(metadata),
+        "metadata": {key: value for key, value in metadata.items() if value},
         "columnDefinitions": [column.definition() for column in layout.columns] if headers else None,
         "rows": [_row(layout, item, now, version, include) for item in items],
     }
