@@ -40,9 +40,13 @@ def command(kubeconfig: str | None, node: str, profiles: Path, cluster: str, log
     """
     from lanloom.app.logs import configure_logs
     from lanloom.app.process import run_process
+    from lanloom.kube.errors import ConfigError
 
     configure_logs(log_level)
-    run_process(_run(kubeconfig, node, profiles, cluster))
+    try:
+        run_process(_run(kubeconfig, node, profiles, cluster))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
 
 
 async def _run(kubeconfig: str | None, node: str, profiles: Path, cluster: str) -> None:

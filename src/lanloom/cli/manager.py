@@ -48,9 +48,13 @@ def command(
 
     from lanloom.app.logs import configure_logs
     from lanloom.app.process import run_process
+    from lanloom.kube.errors import ConfigError
 
     configure_logs(log_level)
-    run_process(_run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address))
+    try:
+        run_process(_run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
 
 
 async def _run(kubeconfig: str | None, identity: str, port: int, address: str | None) -> None:
