@@ -1,0 +1,243 @@
+"""Plans: they lead where they should, from anywhere, however often they are interrupted, and touch nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from lanloom.node.ports import MARK, Link, LinkState
+from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans
+from lanloom.node.vlanids import contains
+from lanloom.vlan.rules.desired import NodeNetwork, Problem
+from lanloom.vlan.rules.plan import plan
+from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
+from tests.vlan.rules.ground import Ground
+from tests.vlan.rules.strategies import FOREIGN, NODE, wanted
+
+Wanted = tuple[NodeNetwork, ...]
+
+
+def one(*nads: dict[str, Any], nics: tuple[str, ...] = ("eth1",)) -> Wanted:
+    """What a node should carry for one cluster network with these NADs."""
+    objects = [node(NODE), cluster_network("cluster-1"), vlan_config("one", "cluster-1", nics=nics), *nads]
+    return cluster_of(objects).managed().on_node(NODE)
+
+
+DHCP = nad("vlan2012", "cluster-1", 2012, mode="dhcp")
+
+
+@given(wanted(), wanted())
+def test_a_plan_reaches_what_is_wanted(first: Wanted, second: Wanted) -> None:
+    """From any state to any other, one plan is enough: after it nothing is left to do."""
+    ground = Ground()
+    for target in (first, second):
+        ground.reach(target)
+        ground.reach(target)  # a NIC that another cluster network gave up is free only now
+        assert ground.plan(target).empty
+
+
+@given(wanted(), wanted(), st.integers(0, 40), st.booleans())
+def test_an_interrupted_plan_ends_alike(first: Wanted, second: Wanted, stop: int, restart: bool) -> None:
+    """An agent that dies after any action, and NetworkManager that restarts then, change nothing of the end."""
+    straight, broken = Ground(), Ground()
+    for ground in (straight, broken):
+        ground.reach(first)
+    straight.reach(second)
+    for action in broken.actions(broken.plan(second))[:stop]:
+        action()
+    if restart:
+        broken.restart_network_manager()
+    broken.start_agent()
+    broken.reach(second)
+    broken.reach(second)
+    assert broken.picture() == straight.picture()
+
+
+@given(wanted(), st.data())
+def test_damage_is_repaired(target: Wanted, data: st.DataObject) -> None:
+    """Deleted links, ids and files come back."""
+    ground = Ground()
+    ground.reach(target)
+    before = ground.picture()
+    ours = sorted(name for name, link in ground.kernel.links.items() if link.ours)
+    for name in data.draw(st.lists(st.sampled_from(ours or [""]), max_size=2)):
+        ground.kernel.delete(name)
+    for name in sorted(ground.files):
+        if data.draw(st.booleans()):
+            del ground.files[name]
+    ground.restart_network_manager()
+    ground.reach(target)
+    ground.reach(target)
+    assert ground.picture() == before
+
+
+@given(wanted(), wanted(broken=True))
+def test_what_is_foreign_is_never_named(first: Wanted, second: Wanted) -> None:
+    """Steps name Lanloom's links and the NICs of VlanConfigs; files are Lanloom's; id 1 is never touched."""
+    ground = Ground()
+    ground.reach(first)
+    todo = ground.plan(second)
+    ours = {
+        name for name, link in ground.kernel.links.items() if link.ours or link.parent not in ("", "docker0")
+    }
+    ours |= {name for network in second for name in (network.bridge, network.bond, *network.nics)}
+    ours |= {name for network in first for name in network.nics}
+    for _, steps in todo.steps:
+        for step in steps:
+            name = step.name if isinstance(step, EnsureBond | EnsureBridge | DeleteLink) else step.link
+            assert name in ours
+            if isinstance(step, AddVlans | RemoveVlans):
+                assert not contains(step.ids, 1)
+    assert {*todo.remove_files, *todo.forget} <= ground.files.keys()
+    ground.reach(second)
+    links = ground.kernel.links
+    assert tuple(replace(links[link.name], index=0, mac="") for link in FOREIGN) == FOREIGN
+
+
+@given(wanted(), wanted(broken=True))
+def test_what_can_t_be_read_takes_nothing_away(first: Wanted, second: Wanted) -> None:
+    """A cluster network with a problem that freezes it keeps all its ids, profiles and interfaces."""
+    ground = Ground()
+    ground.reach(first)
+    before, files = dict(ground.kernel.links), dict(ground.files)
+    ground.reach(second)
+    for network in second:
+        if any(problem.keep for problem in network.problems):
+            stem = f"{network.cluster_network}-vlan"
+            assert {name for name in files if name.startswith(stem)} <= ground.files.keys()
+            for name in (network.bridge, network.bond):
+                if name in before:
+                    old, new = before[name], ground.kernel.links[name]
+                    ids = [vid for first, last in old.vlans for vid in range(first, last + 1)]
+                    assert all(contains(new.vlans, vid) for vid in ids)
+
+
+@settings(max_examples=30)
+@given(wanted())
+def test_ids_change_in_one_step_per_link(target: Wanted) -> None:
+    """However many ids change, a link is named once for those that come and once for those that go."""
+    ground = Ground()
+    for state in (target, ()):
+        for _, steps in ground.plan(state).steps:
+            changed = [
+                (step.link, type(step), step.self_)
+                for step in steps
+                if isinstance(step, AddVlans | RemoveVlans)
+            ]
+            assert len(changed) == len(set(changed))
+        ground.reach(state)
+
+
+def test_a_frozen_id_stays_alone() -> None:
+    """Where only one VLAN can't be read, that VLAN stays and the others follow what is wanted."""
+    ground = Ground()
+    other = nad("vlan5", "cluster-1", 5, mode="dhcp")
+    ground.reach(one(DHCP, other))
+    problem = Problem(vid=2012, network="x", reason="InvalidAnnotation", message="broken", keep=True)
+    frozen = (replace(one()[0], problems=(problem,)),)
+    ground.reach(frozen)
+    assert sorted(ground.files) == ["cluster-1-vlan2012.nmconnection"]
+    assert ground.kernel.links["cluster-1-br"].self_vlans == ((1, 1), (2012, 2012))
+
+
+@pytest.mark.parametrize(
+    ("link", "reason", "message"),
+    [
+        (
+            Link(name="cluster-1-br", index=0, kind="bridge"),
+            "ForeignLink",
+            "the link cluster-1-br exists and was not made",
+        ),
+        (
+            Link(name="cluster-1-bo", index=0, kind="bond"),
+            "ForeignLink",
+            "the link cluster-1-bo exists and was not made",
+        ),
+        (
+            Link(name="eth1", index=0, master="docker0"),
+            "UplinkInUse",
+            "the NIC eth1 already belongs to docker0",
+        ),
+        (
+            Link(name="eth1", index=0, addresses=("10.0.0.1/8",)),
+            "UplinkInUse",
+            "the NIC eth1 has the address 10.0.0.1/8",
+        ),
+    ],
+)
+def test_what_stands_in_the_way_is_told(link: Link, reason: str, message: str) -> None:
+    """A foreign link of our name, and a NIC that somebody uses, are left alone and reported."""
+    ground = Ground()
+    ground.kernel.add(link)
+    before = ground.kernel.links[link.name]
+    todo = ground.plan(one(DHCP))
+    (problem,) = todo.problems["cluster-1"]
+    assert problem.reason == reason
+    assert problem.message.startswith(message)
+    ground.reach(one(DHCP))
+    assert ground.kernel.links[link.name] == before
+
+
+def test_no_profile_for_a_foreign_bridge() -> None:
+    """Where the bridge is not Lanloom's, no profile puts an address on top of it."""
+    ground = Ground()
+    ground.kernel.add(Link(name="cluster-1-br", index=0, kind="bridge"))
+    assert ground.plan(one(DHCP)).empty
+
+
+def test_the_default_route_is_never_taken() -> None:
+    """A NIC that the node's default route goes out of is left alone."""
+    ground = Ground()
+    ground.kernel.default_route_links = frozenset({"eth1"})
+    (problem,) = ground.plan(one()).problems["cluster-1"]
+    assert (problem.reason, problem.network) == ("UplinkInUse", "eth1")
+    assert "cut the node off" in problem.message
+
+
+def test_a_missing_nic_does_not_hold_up_the_others() -> None:
+    """The uplink is built of the NICs that are there."""
+    ground = Ground()
+    ground.reach(one(DHCP, nics=("eth9", "eth1")))
+    assert ground.kernel.links["eth1"].master == "cluster-1-bo"
+    (problem,) = ground.plan(one(DHCP, nics=("eth9", "eth1"))).problems["cluster-1"]
+    assert problem.message == "the NIC eth9 of VlanConfig one does not exist"
+
+
+def test_a_bridge_in_use_stays() -> None:
+    """A bridge that is not wanted any more stays while a virtual machine is on it, and says so."""
+    ground = Ground()
+    ground.reach(one(DHCP))
+    ground.kernel.add(Link(name="tap0", index=0, kind="tun", master="cluster-1-br"))
+    ground.reach(())
+    (problem,) = ground.plan(()).problems["cluster-1"]
+    assert problem.reason == "BridgeInUse"
+    assert "tap0" in problem.message
+    assert set(ground.kernel.links) & {"cluster-1-br", "cluster-1-bo"} == {"cluster-1-br"}
+    assert ground.files == {}
+
+
+def test_nothing_is_left_behind() -> None:
+    """When nothing is wanted any more, the host is as before, but for NICs, which the kernel sets down."""
+    ground = Ground()
+    before = ground.picture()
+    ground.reach(one(DHCP, nics=("eth1", "eth2")))
+    ground.reach(())
+    for nic in ("eth1", "eth2"):
+        ground.kernel.change(nic, up=True)
+    assert ground.picture() == before
+
+
+def test_the_mark_alone_makes_a_link_ours() -> None:
+    """A leftover with the mark goes whatever its name; one without it stays whatever its name."""
+    links = {
+        "strange": Link(name="strange", index=1, kind="bond", alias=MARK),
+        "cluster-9-bo": Link(name="cluster-9-bo", index=2, kind="bond"),
+    }
+    assert plan((), LinkState(links), {}).steps == (("", (DeleteLink(name="strange"),)),)
+
+
+def test_a_profile_with_the_mark_is_ours_whatever_its_name() -> None:
+    """A profile with Lanloom's mark that no VLAN gives is removed."""
+    assert plan((), LinkState({}), {"old.nmconnection": b""}).remove_files == ("old.nmconnection",)
