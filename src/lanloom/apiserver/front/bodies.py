@@ -1,5 +1,6 @@
 """Request bodies: read up to a limit, decoded by their media type."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,7 +20,16 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 Receive = Callable[[], Awaitable[Any]]
 
-_decoder = msgspec.json.Decoder()
+
+def _number(text: str) -> int | float:
+    """A whole number is an integer however it is written (3.0 is 3), as Go has it."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text} is too large")
+    return int(value) if value.is_integer() else value
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
 
 
 async def read(receive: Receive) -> bytes:
@@ -63,7 +73,7 @@ def from_json(body: bytes) -> Any:
     """A JSON document. Raises ValueError."""
     try:
         return _decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"json parse error: {error}") from None
 
 
