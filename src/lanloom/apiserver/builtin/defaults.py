@@ -11,7 +11,14 @@ _ROLLING: dict[str, Raw] = {
     "deployments": {"maxSurge": "25%", "maxUnavailable": "25%"},
     "daemonsets": {"maxSurge": 0, "maxUnavailable": 1},
 }
-_LEFT_OUT_WHEN_EMPTY = ("data", "binaryData", "imagePullSecrets", "secrets", "subjects", "webhooks")
+_LEFT_OUT_WHEN_EMPTY: dict[str, Any] = {
+    "data": {},
+    "binaryData": {},
+    "imagePullSecrets": [],
+    "secrets": [],
+    "subjects": [],
+    "webhooks": [],
+}
 _EVENT_TIMES = ("eventTime", "firstTimestamp", "lastTimestamp")
 _NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _STRATEGIES = {"deployments": "strategy", "daemonsets": "updateStrategy"}
@@ -21,8 +28,8 @@ def fill_in(resource: GroupPlural, obj: Raw) -> None:
     """Fills in these defaults in place, as far as the object has the right form."""
     if (default := _DEFAULTS.get(resource)) is not None:
         default(obj)
-    for name in _LEFT_OUT_WHEN_EMPTY:
-        if obj.get(name) in ({}, []):
+    for name, empty in _LEFT_OUT_WHEN_EMPTY.items():
+        if obj.get(name) == empty:
             del obj[name]
 
 
