@@ -118,6 +118,19 @@ class Machine:
         """The address of the node's D-Bus."""
         return f"unix:path={self.inside('/run/dbus/system_bus_socket')}"
 
+    def knows(self, device: str) -> bool:
+        """Whether NetworkManager has noticed a device."""
+        question = [
+            "dbus-send",
+            f"--bus={self.bus}",
+            "--print-reply",
+            "--dest=org.freedesktop.NetworkManager",
+        ]
+        question += ["/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.GetDeviceByIpIface"]
+        return (
+            subprocess.run([*question, f"string:{device}"], capture_output=True, check=False).returncode == 0
+        )
+
     def start_network_manager(self) -> None:
         """Starts it; it answers a little later."""
         enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net"]
@@ -204,7 +217,12 @@ class RealNode:
         )
 
     def plant_vlan(self, parent: str, vid: int) -> None:
-        batch("ip", "node", f"link add link {parent} name {parent}.{vid} up type vlan id {vid}\n")
+        name = f"{parent}.{vid}"
+        batch("ip", "node", f"link add link {parent} name {name} up type vlan id {vid}\n")
+        # A profile that comes before NetworkManager has noticed the link keeps it from ever taking the link over.
+        deadline = time.monotonic() + 20
+        while not self._machine.knows(name):
+            assert time.monotonic() < deadline, f"NetworkManager does not see {name}"
 
     def delete_link(self, name: str) -> None:
         ip(f"link delete {name}")

@@ -42,6 +42,14 @@ async def test_bond(node: Node) -> None:
     assert (bond.bond_mode, bond.bond_miimon) == ("802.3ad", 50)
 
 
+@pytest.mark.parametrize(("mode", "miimon"), [("active-backup", 0), ("balance-tlb", 100)])
+@on_node
+async def test_default_miimon(node: Node, mode: str, miimon: int) -> None:
+    """Without a miimon a bond gets the kernel's default, which depends on its mode."""
+    await node.host.links.apply((EnsureBond(name="c-bo", mode=mode, mtu=1500),))
+    assert (await links(node))["c-bo"].bond_miimon == miimon
+
+
 @on_node
 async def test_uplink(node: Node) -> None:
     """A NIC becomes the slave of a bond, and the bond the port of a bridge with the default id."""

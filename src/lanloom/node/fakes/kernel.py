@@ -26,13 +26,17 @@ DEFAULT_VLAN: VlanIds = ((1, 1),)
 """What the kernel gives every bridge and every new port (the default PVID)."""
 
 
+MONITORED_MODES = frozenset({"802.3ad", "balance-tlb", "balance-alb"})
+"""The modes of a bond for which the kernel's default miimon is 100 and not 0."""
+
+
 def mac_address(host: str, link: str) -> str:
     """A locally administered MAC that a link of a host always gets."""
     return "02:" + hashlib.blake2s(f"{host}/{link}".encode(), digest_size=5).digest().hex(":")
 
 
 class FakeKernel:
-    """The links of one host. `watch` is called after every change that takes effect, never for one that was there."""
+    """The links of one host. `watchers` are called after every change that takes effect; `writes` counts them."""
 
     def __init__(self, host: str, nics: tuple[str, ...]) -> None:
         self.links: dict[str, Link] = {}
@@ -94,9 +98,7 @@ class FakeKernel:
         guard(step, self.links)
         match step:
             case EnsureBond():
-                self._ensure(step.name, "bond", step.mtu, bond_mode=step.mode)
-                if step.miimon is not None:
-                    self.change(step.name, bond_miimon=step.miimon)
+                self._ensure_bond(step)
             case EnsureBridge():
                 self._ensure(step.name, "bridge", step.mtu, vlan_filtering=True)
             case SetMaster():
@@ -140,6 +142,16 @@ class FakeKernel:
             self.add(Link(name=name, index=0, kind=kind, alias=MARK, self_vlans=vlans))
         self._set_mtu(name, mtu)
         self.change(name, up=True, **options)
+
+    def _ensure_bond(self, step: EnsureBond) -> None:
+        before = self.links.get(step.name)
+        if step.miimon is not None:
+            miimon = step.miimon
+        elif before is not None and before.bond_mode == step.mode:
+            miimon = before.bond_miimon
+        else:
+            miimon = 100 if step.mode in MONITORED_MODES else 0
+        self._ensure(step.name, "bond", step.mtu, bond_mode=step.mode, bond_miimon=miimon)
 
     def _set_master(self, name: str, master: str) -> None:
         if self.links[name].master == master:

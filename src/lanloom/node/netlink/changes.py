@@ -111,7 +111,7 @@ class Changes:
             self._route.link("del", index=self._links[UNFINISHED].index)
         self._route.link("add", ifname=UNFINISHED, **attributes)
         self._refresh()
-        with _without_ipv6():
+        with _tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
             self._set(UNFINISHED, IFLA_AF_SPEC=NO_ADDRESSES)
         self._set(UNFINISHED, ifname=name, ifalias=MARK)
         self._refresh()
@@ -142,7 +142,8 @@ class Changes:
 
     def _delete(self, name: str) -> None:
         if name in self._links:
-            self._route.link("del", index=self._links[name].index)
+            with _tolerating(errno.ENODEV):  # somebody else was quicker
+                self._route.link("del", index=self._links[name].index)
             self._refresh()
 
     def _set(self, name: str, **attributes: Any) -> None:
@@ -162,12 +163,11 @@ def _messages(ids: VlanIds) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _without_ipv6() -> Iterator[None]:
-    # A kernel that was booted with ipv6.disable=1 does not know the attribute, and needs it not.
+def _tolerating(code: int) -> Iterator[None]:
     try:
         yield
     except NetlinkError as error:
-        if error.code != errno.EAFNOSUPPORT:
+        if error.code != code:
             raise
 
 

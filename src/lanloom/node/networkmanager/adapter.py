@@ -1,7 +1,7 @@
 """The port itself: one D-Bus connection, opened when it is first needed and again after it broke."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Self
@@ -20,18 +20,13 @@ UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax a
 
 
 class DBusNetworkManager:
-    """NetworkManager on the bus at `address`, by default the system bus. `async with` or `close` frees the
-    connection.
+    """NetworkManager on the bus at `address`, by default the system bus.
 
-    `directory` is the profile directory as NetworkManager sees it, which in a container is another path than ours.
+    `async with` or `close` frees the connection. `directory` is the profile directory as NetworkManager sees it,
+    which in a container is another path than ours.
     """
 
-    def __init__(
-        self,
-        address: str = "",
-        *,
-        directory: PurePosixPath = SYSTEM_CONNECTIONS,
-    ) -> None:
+    def __init__(self, address: str = "", *, directory: PurePosixPath = SYSTEM_CONNECTIONS) -> None:
         self._address = address
         self._directory = directory
         self._bus: Bus | None = None
@@ -64,8 +59,8 @@ class DBusNetworkManager:
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
         """As the port says: one call for all objects, two for each profile."""
         bus = await self._connected()
-        objects = Objects(await bus.call(OBJECTS, f"{DBUS}.ObjectManager", "GetManagedObjects"))
-        profiles = await asyncio.gather(*(self._profile(bus, uuid, objects) for uuid in uuids))
+        objects = await _objects(bus)
+        profiles = await asyncio.gather(*(_profile(bus, uuid, objects) for uuid in uuids))
         known = [profile for profile in profiles if profile is not None]
         self._failures.note_names(
             objects.device_names(), {profile.path: profile.interface for profile in known}
@@ -85,7 +80,7 @@ class DBusNetworkManager:
     async def activate(self, uuid: str) -> None:
         """As the port says."""
         bus = await self._connected()
-        path = await self._profile_path(bus, uuid)
+        path = await _profile_path(bus, uuid)
         if path is None:
             raise NetworkManagerError(UNKNOWN_PROFILE.format(uuid))
         await bus.call(ROOT, NM, "ActivateConnection", "ooo", path, "/", "/")
@@ -93,7 +88,7 @@ class DBusNetworkManager:
     async def reapply(self, uuid: str) -> None:
         """As the port says."""
         bus = await self._connected()
-        objects = Objects(await bus.call(OBJECTS, f"{DBUS}.ObjectManager", "GetManagedObjects"))
+        objects = await _objects(bus)
         device = objects.device_of(uuid)
         if not device:
             raise NetworkManagerError(
@@ -145,28 +140,35 @@ class DBusNetworkManager:
         for listener in self._listeners:
             listener.set()
 
-    async def _profile_path(self, bus: Bus, uuid: str) -> str | None:
-        try:
-            path = await bus.call(SETTINGS, f"{NM}.Settings", "GetConnectionByUuid", "s", uuid)
-        except NetworkManagerMissing:
-            raise
-        except NetworkManagerError:
-            return None
-        return str(path)
 
-    async def _profile(self, bus: Bus, uuid: str, objects: Objects) -> Profile | None:
-        path = await self._profile_path(bus, uuid)
-        if path is None:
-            return None
-        settings = await bus.call(path, f"{NM}.Settings.Connection", "GetSettings")
-        device = objects.device_of(uuid)
-        applied = await self._applied(bus, device) if device else None
-        return Profile(path, uuid, settings, applied)
+async def _objects(bus: Bus) -> Objects:
+    return Objects(await bus.call(OBJECTS, f"{DBUS}.ObjectManager", "GetManagedObjects"))
 
-    async def _applied(self, bus: Bus, device: str) -> Any:
-        try:
-            return await bus.call(device, f"{NM}.Device", "GetAppliedConnection", "u", 0)
-        except NetworkManagerMissing:
-            raise
-        except NetworkManagerError:
-            return None  # the device went down between the two calls
+
+async def _profile_path(bus: Bus, uuid: str) -> str | None:
+    path: str | None = await _if_there(bus.call(SETTINGS, f"{NM}.Settings", "GetConnectionByUuid", "s", uuid))
+    return path
+
+
+async def _profile(bus: Bus, uuid: str, objects: Objects) -> Profile | None:
+    path = await _profile_path(bus, uuid)
+    if path is None:
+        return None
+    settings = await _if_there(bus.call(path, f"{NM}.Settings.Connection", "GetSettings"))
+    if settings is None:
+        return None
+    device = objects.device_of(uuid)
+    if not device:
+        return Profile(path, uuid, settings, None)
+    applied = await _if_there(bus.call(device, f"{NM}.Device", "GetAppliedConnection", "u", 0))
+    return Profile(path, uuid, settings, applied)
+
+
+async def _if_there(answer: Awaitable[Any]) -> Any | None:
+    """The answer, or None where NetworkManager refuses it: profiles and devices may go between two calls."""
+    try:
+        return await answer
+    except NetworkManagerMissing:
+        raise
+    except NetworkManagerError:
+        return None

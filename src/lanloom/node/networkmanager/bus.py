@@ -112,17 +112,24 @@ def _value(reply: Message | None, path: str, member: str) -> Any:
     raise NetworkManagerError(f"NetworkManager refused {member}: {text}")
 
 
+async def _connect(address: str) -> MessageBus:
+    bus = MessageBus(bus_address=address or None, bus_type=BusType.SYSTEM)
+    try:
+        return await asyncio.wait_for(bus.connect(), PATIENCE)
+    except BaseException:
+        bus.disconnect()
+        raise
+
+
 async def open_bus(address: str, heard: Heard, lost: Callable[[], None]) -> Bus:
     """Connects to the bus at `address`, or the system bus for an empty one, and subscribes."""
     try:
-        bus = MessageBus(bus_address=address or None, bus_type=BusType.SYSTEM)
-        await asyncio.wait_for(bus.connect(), PATIENCE)
+        opened = Bus(await _connect(address), heard, lost)
     except (OSError, EOFError, DBusFastError) as error:
         where = address or "the system bus"
         raise NetworkManagerMissing(
             f"can't connect to D-Bus at {where}: {error}; check that dbus runs and that the agent sees its socket"
         ) from error
-    opened = Bus(bus, heard, lost)
     try:
         await opened.subscribe()
     except BaseException:
