@@ -1,7 +1,7 @@
 """A cluster's objects as values, and what a manager makes of them: input of the rules' tests and of simulations."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,9 +46,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
             self, configs=configs, networks=tuple(self._annotated(item, configs) for item in self.networks)
         )
 
-    def on_node(self, name: str) -> tuple[NodeNetwork, ...]:
-        """What a node should carry."""
-        return node_networks(name, CLUSTER, self.networks, self.configs, self.nads)
+    def on_node(self, name: str, carried: Container[str] = ()) -> tuple[NodeNetwork, ...]:
+        """What a node should carry; `carried` are the cluster networks that it has now."""
+        return node_networks(name, CLUSTER, self.networks, self.configs, self.nads, carried)
 
     def _matched(self, config: VlanConfig) -> VlanConfig:
         value = matched_annotation(matching(config.spec.node_selector, self.nodes))
