@@ -105,9 +105,11 @@ def after_waiting_for_a_deletion(k: Kubectl) -> None:
     k.quietly("create", "-f", k.file("w.yaml", widget("a", finalizers=[FINALIZER])))
     k("wait", "--for=delete", "widget/a", "--timeout=300ms", code=1)
     k.quietly("delete", "widget", "a", "--wait=false")
-    with k.watching("wait", "--for=delete", "widget/a", "--timeout=20s") as waiting:
+    with k.watching("delete", "widget", "a") as deletion:
+        deletion.lines(1)
         k.quietly("patch", "widget", "a", "--type=merge", "-p", RELEASE)
-        waiting.lines(1)
+    k.quietly("wait", "--for=delete", "widget/a", "--timeout=20s")
+    k("get", "widget", "a", code=1)
 
 
 @case
