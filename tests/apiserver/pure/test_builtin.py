@@ -150,6 +150,45 @@ def test_what_never_changes(resource: str, old: dict[str, Any], new: dict[str, A
     assert [str(error) for error in errors] == [expected]
 
 
+def test_what_a_definition_keeps() -> None:
+    """Group, scope, kind and plural of a definition stay, and so do versions in which objects may be stored."""
+    kind = KINDS["customresourcedefinitions.apiextensions.k8s.io"]
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"}},
+    }
+    names = {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"}
+    spec = {"group": "example.org", "scope": "Cluster", "names": names, "versions": [version]}
+    old = {"metadata": {"name": "as.example.org"}, "spec": spec, "status": {"storedVersions": ["v1"]}}
+    changed = spec | {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": names | {"plural": "bs", "kind": "B"},
+        "versions": [version | {"name": "v2"}],
+    }
+    assert [str(error) for error in validate_builtin(kind, old | {"spec": changed}, old)] == [
+        'spec.scope: Invalid value: "Namespaced": field is immutable',
+        'spec.group: Invalid value: "example.com": field is immutable',
+        'spec.names.kind: Invalid value: "B": field is immutable',
+        'spec.names.plural: Invalid value: "bs": field is immutable',
+        'status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions',
+    ]
+
+
+def test_a_pod_keeps_its_node() -> None:
+    """A pod that has a node stays there."""
+    pod: dict[str, Any] = {
+        "metadata": {},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+    }
+    moved = copy.deepcopy(pod)
+    moved["spec"]["nodeName"] = "n2"
+    errors = validate_builtin(KINDS["pods"], moved, pod)
+    assert [error.field for error in errors] == ["spec.nodeName"]
+
+
 def test_pods_are_patient_with_nodes() -> None:
     """A pod tolerates a node's trouble for five minutes unless it says otherwise, and is filled in only once."""
     own = {
