@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from lanloom.app.overview import Row
+    from lanloom.cli.waiting import Progress
     from lanloom.lab.kernel import KernelWish
     from lanloom.lab.layout import Layout
 
@@ -40,8 +42,8 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
     from lanloom.lab.demo import run_demo
     from lanloom.lab.start import Wishes, start
 
-    show = _Tables(svg)
     with waiting("demo") as progress:
+        show = _Tables(svg, progress)
         start(layout, Wishes(3, kernel), progress)
         try:
             asyncio.run(run_demo(layout, progress, show))
@@ -61,15 +63,17 @@ _REMOTE_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 class _Tables:
     """Prints tables, and writes the first of them as a picture."""
 
-    def __init__(self, svg: Path | None) -> None:
+    def __init__(self, svg: Path | None, progress: "Progress") -> None:
         self._svg = svg
+        self._progress = progress
 
     def __call__(self, title: str, rows: tuple["Row", ...]) -> None:
         from rich.console import Console
 
         from lanloom.app.overview import table
 
-        Console(file=sys.stdout, highlight=False).print("", table(rows, title), "")
+        with self._progress.aside():
+            Console(file=sys.stdout, highlight=False).print("", table(rows, title), "")
         if self._svg is None:
             return
         with Path("/dev/null").open("w") as nowhere:
@@ -81,11 +85,15 @@ class _Tables:
 
 
 def _how_to_go_on(layout: "Layout") -> str:
+    from lanloom.lab.layout import default_state
+
+    program = "lanloom" if shutil.which("lanloom") else sys.argv[0]
+    lab = f"{program} lab" if layout.state == default_state() else f"{program} lab --state {layout.state}"
     return f"""
 The lab is still running. For example:
 
   export KUBECONFIG={layout.kubeconfig}
   kubectl apply -f examples/cluster-1.yaml -f examples/vlan2012-dhcp.yaml
-  lanloom status
-  lanloom lab exec node1 -- ip -brief address
-  lanloom lab down"""
+  {program} status
+  {lab} exec node1 -- ip -brief address
+  {lab} down"""

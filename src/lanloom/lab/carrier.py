@@ -9,7 +9,10 @@ from lanloom.lab.assets import UmlKernel
 from lanloom.lab.plan import INNER_ADDRESS, SUPERVISOR_ADDRESS
 
 UML_MEMORY_MIB = 2048
-"""Memory of user-mode Linux: an upper bound, taken from the host as it is touched."""
+"""Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 20 nodes."""
+
+NODE_MEMORY_MIB = 100
+"""What a node takes; its agent is most of it."""
 
 _SCRIPTS = Path(__file__).parent / "inner"
 
@@ -64,25 +67,19 @@ _FIRST_WORDS = (
 )
 
 
-def uml_command(kernel: UmlKernel, directories: Directories) -> list[str]:
-    """The command line that boots the tree in user-mode Linux, its console on standard output.
+def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list[str]:
+    """The command line that boots the tree in user-mode Linux for so many nodes, its console on standard output.
 
     The kernel is PID 1 of a PID namespace, and the host is read-only for it except for the lab's state: killed
     hard, it would let go of the guest's processes, which are the host's too, and they would go on for a moment with
     the host's system calls.
     """
     cage = ["unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "/bin/sh", "-c", _CONTAIN, "sh"]
+    memory = max(UML_MEMORY_MIB, nodes * NODE_MEMORY_MIB)
     root = ["root=/dev/root", "rootfstype=hostfs", f"rootflags={directories.tree}", "ro"]
     wires = ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
     modules = ["bonding.max_bonds=0", "dummy.numdummies=0"]
-    machine = [
-        f"mem={UML_MEMORY_MIB}M",
-        f"uml_dir={directories.scratch}",
-        "umid=kernel",
-        *root,
-        *wires,
-        *modules,
-    ]
+    machine = [f"mem={memory}M", f"uml_dir={directories.scratch}", "umid=kernel", *root, *wires, *modules]
     variables = directories.environment() | {"LAB_MODULES": str(kernel.modules), "LAB_ADDRESS": INNER_ADDRESS}
     environment = [f"{name}={value}" for name, value in variables.items()]
     return [

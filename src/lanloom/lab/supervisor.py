@@ -120,7 +120,8 @@ class Supervisor:
         if self._settings.uml is None:
             name, words = "the inner daemon", carrier.host_command()
         else:
-            name, words = "user-mode Linux", carrier.uml_command(self._settings.uml, directories)
+            nodes = max(self._settings.nodes, len(self._settings.record.nodes))
+            name, words = "user-mode Linux", carrier.uml_command(self._settings.uml, directories, nodes)
         memory = carrier.memory_directory(directories.scratch)
         environment = os.environ | directories.environment() | {"TMPDIR": str(memory)}
         return await Part.start(name, words, self._layout.logs / "kernel.log", environment=environment)

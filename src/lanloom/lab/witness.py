@@ -23,15 +23,14 @@ class Witness:
         """Every row's address is on its interface."""
         await asyncio.gather(*(self._has_address(row) for row in rows if row.interface))
 
-    async def ping(self, rows: Iterable[Row]) -> int:
-        """Within each cluster network, the first node reaches all others over the VLAN; returns how many."""
+    async def ping(self, rows: Iterable[Row]) -> None:
+        """Within each cluster network, the first node reaches all others over the VLAN."""
         networks: dict[str, list[Row]] = {}
         for row in rows:
             if row.interface:
                 networks.setdefault(row.cluster_network, []).append(row)
         pairs = [(first, other) for first, *others in networks.values() for other in others]
         await asyncio.gather(*(self._reaches(first, other) for first, other in pairs))
-        return len(pairs)
 
     async def lacks(self, node: str, what: str, command: str, text: str) -> None:
         """The output of a shell command on a node soon does not hold `text`, which would be a sign of `what`.

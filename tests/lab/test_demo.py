@@ -1,0 +1,52 @@
+"""The demo, and how it judges what it sees."""
+
+from pathlib import Path
+
+import pytest
+
+from lanloom.app.overview import Row
+from lanloom.lab.demo import assigned, on_nodes
+from lanloom.lab.examples import directory
+from tests.lab.driver import Lab
+
+LEASED = Row(
+    cluster_network="cluster-1",
+    node="node1",
+    bridge="cluster-1-br",
+    vlan_ids="1,2012",
+    interface="cluster-1-br.12",
+    address="192.168.1.100/24",
+    assigned="DHCP",
+    state="Ready",
+)
+WAITING = Row(cluster_network="cluster-1", node="node2", bridge="cluster-1-br", vlan_ids="1", assigned="DHCP")
+OTHER = Row(cluster_network="cluster-2", node="node3", bridge="cluster-2-br", vlan_ids="1")
+
+
+def test_a_waiting_interface_is_not_assigned() -> None:
+    """Only a Ready interface with an address counts, and only in its own cluster network."""
+    assert assigned((LEASED, WAITING, OTHER), "cluster-1", "DHCP") == {"node1": "192.168.1.100/24"}
+    assert assigned((LEASED, WAITING, OTHER), "cluster-1", "static") == {}
+
+
+def test_nodes_of_a_cluster_network() -> None:
+    """A node carries a cluster network as soon as it reports its bridge."""
+    assert on_nodes((LEASED, WAITING, OTHER), "cluster-1") == {"node1", "node2"}
+
+
+def test_the_examples_are_found() -> None:
+    """The demo's objects are the project's examples."""
+    assert (directory() / "cluster-1.yaml").exists()
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
+    """The demo succeeds, shows both tables, writes a picture, and leaves nothing."""
+    picture = tmp_path / "demo.svg"
+    done = own_lab.run("demo", "--svg", str(picture))
+    assert "192.168.1.10/24" in done.stdout
+    assert "everything was as it should be" in done.stdout
+    assert "cluster-1-br" in picture.read_text()
+    assert not own_lab.processes()
+    assert not own_lab.state.exists()
