@@ -16,6 +16,11 @@ from typing import Any
 
 import yaml
 
+from bench.report import Row
+
+WRITES_AT_LEAST = 1500.0
+READS_AT_LEAST = 5000.0
+
 WATCHERS = 100
 WRITERS = 32
 READERS = 16
@@ -33,7 +38,9 @@ class Connection:
         self._writer = writer
         self._head = head
 
-    async def send(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> None:
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+    ) -> None:
         """Sends a request."""
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n" if body else ""
         self._writer.write(f"{method} {path} HTTP/1.1\r\n{self._head}{length}\r\n".encode() + body)
@@ -46,7 +53,9 @@ class Connection:
         await self._reader.readexactly(size)
         return status
 
-    async def request(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> None:
+    async def request(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+    ) -> None:
         """Sends a request and reads its answer, which must be a success."""
         await self.send(method, path, body, content_type)
         status = await self.answer()
@@ -64,7 +73,9 @@ class Load:
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
-        self._host, _, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").rpartition(":")
+        self._host, _, port = (
+            config["clusters"][0]["cluster"]["server"].removeprefix("https://").rpartition(":")
+        )
         self._port = int(port)
         self._head = f"Host: {self._host}\r\nAuthorization: Bearer {config['users'][0]['user']['token']}\r\n"
         self._context = ssl.create_default_context()
@@ -73,7 +84,9 @@ class Load:
 
     async def connect(self) -> Connection:
         """A new connection."""
-        reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._context, limit=1 << 20)
+        reader, writer = await asyncio.open_connection(
+            self._host, self._port, ssl=self._context, limit=1 << 20
+        )
         return Connection(reader, writer, self._head)
 
 
@@ -125,7 +138,10 @@ async def measure(kubeconfig: Path) -> dict[str, float]:
     load = Load(kubeconfig)
     first = await load.connect()
     for number in range(OBJECTS):
-        body = {"metadata": {"name": f"bench-{number}", "labels": {"bench": "yes"}}, "data": {"padding": "x" * 200}}
+        body = {
+            "metadata": {"name": f"bench-{number}", "labels": {"bench": "yes"}},
+            "data": {"padding": "x" * 200},
+        }
         await first.request("POST", _PATH, json.dumps(body).encode())
     seen = [0]
     watchers: list[asyncio.Task[None]] = []
@@ -149,15 +165,11 @@ async def run() -> dict[str, float]:
         directory = Path(name)
         kubeconfig = directory / "kubeconfig"
         words = ["serve", "--data", str(directory / "data"), "--kubeconfig", str(kubeconfig), "--no-manager"]
-        server = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "lanloom.cli", *words, stdout=asyncio.subprocess.PIPE
-        )
+        server = await _start("lanloom.cli", *words)
         try:
             assert server.stdout is not None
             await server.stdout.readline()
-            load = await asyncio.create_subprocess_exec(
-                sys.executable, __file__, str(kubeconfig), stdout=asyncio.subprocess.PIPE
-            )
+            load = await _start("bench.apiserver", str(kubeconfig))
             output, _ = await load.communicate()
             figures: dict[str, float] = json.loads(output)
             return figures
@@ -167,10 +179,38 @@ async def run() -> dict[str, float]:
             await server.wait()
 
 
+async def _start(module: str, *words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *words, stdout=asyncio.subprocess.PIPE
+    )
+
+
+def rows() -> list[Row]:
+    """The figures and what they must reach."""
+    figures = asyncio.run(run())
+    note = f"{WATCHERS} watchers of every object connected"
+    sent = f"{note}, who get {figures['watched_megabytes']:.0f} MB/s"
+    return [
+        Row(
+            name="embedded API: durable writes",
+            measured=figures["writes"],
+            limit=WRITES_AT_LEAST,
+            unit="/s",
+            at_least=True,
+            note=sent,
+        ),
+        Row(
+            name="embedded API: reads",
+            measured=figures["reads"],
+            limit=READS_AT_LEAST,
+            unit="/s",
+            at_least=True,
+            note=note,
+        ),
+    ]
+
+
 if __name__ == "__main__":
     import uvloop
 
-    if len(sys.argv) > 1:
-        print(json.dumps(uvloop.run(measure(Path(sys.argv[1])))))
-    else:
-        print(asyncio.run(run()))
+    print(json.dumps(uvloop.run(measure(Path(sys.argv[1])))))

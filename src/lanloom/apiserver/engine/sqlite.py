@@ -49,8 +49,12 @@ class SqliteStorage:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
         try:
             self._db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
-            self._prepare()
         except sqlite3.Error as error:
+            raise StorageError(self._explain(error)) from error
+        try:
+            self._prepare()
+        except (sqlite3.Error, StorageError) as error:
+            self._db.close()
             raise StorageError(self._explain(error)) from error
 
     def load(self) -> Snapshot:
@@ -143,6 +147,8 @@ class SqliteStorage:
         return tuple(reversed(changes))
 
     def _explain(self, error: Exception) -> str:
+        if isinstance(error, StorageError):
+            return str(error)
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             return f"{self._path} is in use by another process: end that one first, or name another file"
         return f"{self._path} can't be used as the server's data: {error}"
