@@ -117,6 +117,8 @@ def _partial(obj: Raw, form: Form) -> Raw:
 def _plain_list(kind: ServedKind, items: Sequence[Stored], metadata: Raw) -> bytes:
     if not kind.builtin:
         metadata = {"continue": "", **metadata}
+    if not kind.builtin:
+        metadata.setdefault("continue", "")
     head = _encoder.encode({"kind": kind.list_name, "apiVersion": kind.api_version, "metadata": metadata})
     if kind.builtin:
         # Items of built-in lists say neither kind nor version, items of custom ones do.
