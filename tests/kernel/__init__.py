@@ -6,6 +6,7 @@ user-mode Linux. The tests run as root, may do what they like to links and files
 outside. A test outside reports for them:
 
     @pytest.mark.lab
+    @pytest.mark.timeout(600)
     def test_on_a_kernel(subtests: pytest.Subtests, tmp_path: Path) -> None:
         cases = run_inside(tmp_path, "tests/node/kernel")
         assert cases
@@ -45,7 +46,7 @@ class Case(Struct, frozen=True):
         assert self.outcome == "passed", f"{self.name} {self.outcome} inside:\n{self.text}"
 
 
-def run_inside(scratch: Path, *paths: str, seconds: float = 240) -> tuple[Case, ...]:
+def run_inside(scratch: Path, *paths: str, seconds: float = 500) -> tuple[Case, ...]:
     """The outcomes of the tests below `paths` (relative to the checkout), run inside; `scratch` is an empty
     directory.
 

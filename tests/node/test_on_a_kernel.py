@@ -8,6 +8,7 @@ from tests.kernel import run_inside
 
 
 @pytest.mark.lab
+@pytest.mark.timeout(600)
 def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The adapters keep the contract on a real kernel with a real NetworkManager."""
     cases = run_inside(tmp_path, "tests/node/contract", "tests/node/kernel")

@@ -52,7 +52,7 @@ address add 192.168.12.1/24 dev dhcp
 link set dhcp up
 """
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
-NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\n"
+NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\nlink set cable2 up\n"
 KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
 
 
