@@ -1,0 +1,1 @@
+"""Benchmarks with limits. `python -m bench` runs them all, `python -m bench NAME…` some."""
