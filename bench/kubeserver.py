@@ -15,6 +15,8 @@ from aiohttp import web
 
 PAGE = 500
 SENT = "bench/sent-ns"
+SETTLE_SECONDS = 1.0
+"""Between a watch's start and its first event: the client has just listed, and tidies its memory up."""
 
 
 def pod(number: int, version: int, annotations: dict[str, str]) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Server:
         return response
 
     async def _stream(self, response: web.StreamResponse) -> None:
-        started = time.monotonic()
+        started = time.monotonic() + SETTLE_SECONDS
         for number in range(self._events):
             await asyncio.sleep(max(0.0, started + number / self._rate - time.monotonic()))
             item = pod(number % self._objects, self._objects + number + 1, {SENT: str(time.monotonic_ns())})
