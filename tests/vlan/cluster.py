@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import parse_config
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
 from lanloom.vlan.rules.desired import NodeNetwork, node_networks
 
@@ -139,23 +141,30 @@ def nad(
     if addresses is not None:
         text = addresses if isinstance(addresses, str) else json.dumps(addresses)
         annotations[names.NODE_IP_MAP] = text
-    labels = {names.CLUSTER_NETWORK_LABEL: cluster_network, names.TYPE_LABEL: "L2VlanNetwork"}
-    if vid:
-        labels[names.VLAN_ID_LABEL] = str(vid)
+    text = config if isinstance(config, str) else _config(name, cluster_network, vid, config)
     return {
         "apiVersion": "k8s.cni.cncf.io/v1",
         "kind": "NetworkAttachmentDefinition",
         "metadata": {
             "namespace": namespace,
             "name": name,
-            "labels": labels,
+            "labels": {names.CLUSTER_NETWORK_LABEL: cluster_network, **_implied(text)},
             "annotations": annotations,
             "creationTimestamp": created,
         },
-        "spec": {
-            "config": config if isinstance(config, str) else _config(name, cluster_network, vid, config)
-        },
+        "spec": {"config": text},
     }
+
+
+def _implied(config: str) -> dict[str, str]:
+    try:
+        network = parse_config(config)
+    except AnnotationError:
+        return {}
+    if network is None:
+        return {}
+    labels: dict[str, str] = {names.TYPE_LABEL: network.type}
+    return labels | ({names.VLAN_ID_LABEL: str(network.vid)} if network.vid else {})
 
 
 def _config(name: str, cluster_network: str, vid: int, more: Mapping[str, Any] | None) -> str:

@@ -89,7 +89,8 @@ def leftover_status(
 ) -> VlStatus:
     """The status of a cluster network that the node should no longer carry but can't let go of yet."""
     problem = obstacles[0]
-    conditions = with_finding(previous, READY, Finding("False", problem.reason, problem.message), now)
+    uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
+    conditions = with_finding(uplink, READY, Finding("False", problem.reason, problem.message), now)
     return VlStatus(cluster_network=cluster_network, node=node, bridge=problem.network, conditions=conditions)
 
 

@@ -1,0 +1,104 @@
+"""Requests as the API server sends them, and a small cluster to judge them in."""
+
+import asyncio
+from typing import Any
+
+from lanloom.api import names
+from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
+from lanloom.api.resource import Resource
+from lanloom.vlan.admission import VlanAdmission, judge
+from lanloom.vlan.rules.names import vlan_status_name
+from lanloom.vlan.worlds import FreshWorld
+from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
+
+Raw = dict[str, Any]
+
+
+def report(network: str, name: str, ready: bool = True) -> Raw:
+    """A node's report of a cluster network."""
+    conditions = [{"type": "ready", "status": str(ready)}]
+    labels = {names.NODE_LABEL: name, names.CLUSTER_NETWORK_LABEL: network}
+    return {
+        "kind": "VlanStatus",
+        "metadata": {"name": vlan_status_name(network, name), "labels": labels},
+        "status": {"clusterNetwork": network, "node": name, "conditions": conditions},
+    }
+
+
+def world(*more: Raw) -> FreshWorld:
+    """Two nodes that carry cluster-1, a witness, a cluster network without an uplink, and more."""
+    witness = node("witness")
+    witness["metadata"]["labels"][names.WITNESS_ROLE] = "true"
+    objects = [
+        node("node1", address="10.115.252.135"),
+        node("node2", address="10.115.252.136"),
+        witness,
+        cluster_network("mgmt"),
+        cluster_network("cluster-1"),
+        vlan_config("one", "cluster-1"),
+        report("cluster-1", "node1"),
+        report("cluster-1", "node2", ready=False),
+        cluster_network("bare"),
+        *more,
+    ]
+    cluster = cluster_of(objects)
+    nodes = {item.metadata.name: item for item in cluster.nodes}
+    return FreshWorld(cluster.networks, cluster.configs, cluster.nads, cluster.statuses, nodes)
+
+
+def request(
+    resource: Resource[Any], new: Raw | None, old: Raw | None = None, user: str = "kubernetes-admin"
+) -> AdmissionRequest:
+    """A request as the API server sends it."""
+    shown = new or old or {}
+    return AdmissionRequest(
+        uid="1",
+        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
+        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
+        name=shown["metadata"]["name"],
+        namespace=shown["metadata"].get("namespace", ""),
+        object=new,
+        old_object=old,
+        user_info=UserInfo(username=user),
+    )
+
+
+def network(**more: Any) -> Raw:
+    """A network on VLAN 2012 of cluster-1, with node addresses by DHCP unless told otherwise."""
+    return nad("net", **{"cluster_network": "cluster-1", "vid": 2012, "mode": "dhcp", **more})
+
+
+def static(addresses: dict[str, str] | str | None) -> Raw:
+    """The same with static addresses."""
+    return network(mode="static", addresses=addresses)
+
+
+def with_annotation(key: str, value: str) -> Raw:
+    """The network with one annotation changed."""
+    body = network()
+    body["metadata"]["annotations"][names.PREFIX + key] = value
+    return body
+
+
+def with_label(key: str, value: str) -> Raw:
+    """The network with one label changed."""
+    body = network()
+    body["metadata"]["labels"][names.PREFIX + key] = value
+    return body
+
+
+def refusal(asked: AdmissionRequest, seen: FreshWorld) -> str:
+    """The message of a refusal; empty if the request is allowed."""
+    verdict = judge(asked, seen)
+    assert verdict.allowed == (not verdict.message)
+    return verdict.message
+
+
+def admission(**nodes_of_pods: str) -> VlanAdmission:
+    """The webhooks without an API server behind them, for what needs none."""
+    return VlanAdmission(None, world(), lambda pod: nodes_of_pods.get(pod, ""))  # type: ignore[arg-type]
+
+
+def report_verdict(asked: AdmissionRequest) -> Verdict:
+    """What is answered to somebody who writes a report."""
+    return asyncio.run(admission(agent7="node1").validate(asked))

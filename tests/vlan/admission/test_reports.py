@@ -1,0 +1,72 @@
+"""Who may write a VlanStatus."""
+
+import pytest
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.admission import UserInfo
+from lanloom.api.harvester import VLAN_STATUSES
+from lanloom.vlan.rules.names import vlan_status_name
+from tests.vlan.admission.requests import Raw, report, report_verdict, request
+
+AGENT = names.NODE_USER_PREFIX
+FOREIGN_REPORTS = {
+    "another node's": report("cluster-1", "node2"),
+    "another node's name": {
+        **report("cluster-1", "node1"),
+        "metadata": {**report("cluster-1", "node2")["metadata"]},
+    },
+    "a made-up name": {
+        **report("cluster-1", "node1"),
+        "metadata": {
+            **report("cluster-1", "node1")["metadata"],
+            "name": vlan_status_name("cluster-1", "node2"),
+        },
+    },
+    "another node in it": {**report("cluster-1", "node1"), "status": report("cluster-1", "node2")["status"]},
+    "no labels": {**report("cluster-1", "node1"), "metadata": {"name": "x"}},
+}
+
+
+@pytest.mark.parametrize("body", FOREIGN_REPORTS.values(), ids=FOREIGN_REPORTS)
+def test_an_agent_writes_its_own_reports_only(body: Raw) -> None:
+    """An agent can't create, change or delete a report that is not its own node's."""
+    own = report("cluster-1", "node1")
+    name = body["metadata"]["name"]
+    for asked in (
+        request(VLAN_STATUSES, body, user=f"{AGENT}node1"),
+        request(VLAN_STATUSES, body, own, user=f"{AGENT}node1"),
+        request(VLAN_STATUSES, None, body, user=f"{AGENT}node1"),
+    ):
+        assert report_verdict(asked).message == (
+            f"can't write VlanStatus {name} because the agent of node \"node1\" may only write its own node's"
+        )
+
+
+@pytest.mark.parametrize(
+    "user", [f"{AGENT}node1", "kubernetes-admin", "system:serviceaccount:lanloom-system:manager"]
+)
+def test_reports_are_written_by_their_agents_and_by_people(user: str) -> None:
+    """A node's own agent writes its report, and nobody else is an agent."""
+    assert report_verdict(request(VLAN_STATUSES, report("cluster-1", "node1"), user=user)).allowed
+
+
+ACCOUNT = f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent"
+TOKEN = "authentication.kubernetes.io/"
+
+
+@pytest.mark.parametrize(
+    ("extra", "allowed"),
+    [
+        ({"node-name": "node1"}, True),
+        ({"node-name": "node2"}, False),
+        ({"pod-name": "agent7"}, True),
+        ({"pod-name": "agent8"}, False),
+        ({}, False),
+    ],
+)
+def test_on_kubernetes_the_token_tells_the_node(extra: dict[str, str], allowed: bool) -> None:
+    """Agents share a service account: their token names the node, or the pod; one without both writes nothing."""
+    user = UserInfo(username=ACCOUNT, extra={TOKEN + key: (value,) for key, value in extra.items()})
+    asked = replace(request(VLAN_STATUSES, report("cluster-1", "node1")), user_info=user)
+    assert report_verdict(asked).allowed == allowed
