@@ -1,0 +1,181 @@
+"""The webhooks over real HTTPS on loopback."""
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.api.multus import NADS
+from lanloom.app.certificates import Bundle, issue
+from lanloom.app.webhooks import Admission, TlsServer, webhook_app, webhook_configurations
+from lanloom.kube.errors import TransportError
+from lanloom.kube.webhookcall import HttpsPoster
+
+
+class Scripted:
+    """A feature that answers what it is told to."""
+
+    def __init__(self, defaults: Verdict = Verdict(), verdict: Verdict = Verdict()) -> None:  # noqa: B008 - frozen
+        self._defaults = defaults
+        self._verdict = verdict
+        self.seen: list[AdmissionRequest] = []
+
+    def mutate(self, request: AdmissionRequest) -> Verdict:
+        """As the port says."""
+        self.seen.append(request)
+        return self._defaults
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """As the port says."""
+        self.seen.append(request)
+        return self._verdict
+
+
+class Running:
+    """A server, and a client that trusts it."""
+
+    def __init__(self, server: TlsServer, poster: HttpsPoster, bundle: Bundle) -> None:
+        self.server = server
+        self._poster = poster
+        self.ca = bundle.ca
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """Posts as an API server does."""
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        return await self._poster.post(url, body, ca_bundle=self.ca, timeout=10)
+
+    async def ask(self, path: str) -> dict[str, Any]:
+        """The response to a review of a NAD that is created."""
+        answer = msgspec.json.decode(await self.post(path, msgspec.json.encode(REVIEW)))
+        assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        response: dict[str, Any] = answer["response"]
+        return response
+
+
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u-1",
+        "operation": "CREATE",
+        "resource": {
+            "group": "k8s.cni.cncf.io",
+            "version": "v1",
+            "resource": "network-attachment-definitions",
+        },
+        "name": "a",
+        "namespace": "default",
+        "object": {"metadata": {"name": "a"}},
+        "oldObject": None,
+        "userInfo": {"username": "alice", "groups": ["people"]},
+        "dryRun": False,
+        "options": {"kind": "CreateOptions"},
+    },
+}
+
+
+@asynccontextmanager
+async def running(admissions: Sequence[Admission], *, ready: bool = True) -> AsyncIterator[Running]:
+    """The webhooks of these features on a free port."""
+    bundle = issue(("127.0.0.1",), time.time())
+    server = TlsServer(webhook_app(admissions, lambda: ready), "127.0.0.1", 0, bundle)
+    poster = HttpsPoster()
+    task = asyncio.create_task(server.run())
+    try:
+        await server.started()
+        yield Running(server, poster, bundle)
+    finally:
+        await poster.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_refusal_carries_the_rule_s_message() -> None:
+    """A refused request is answered with the uid, 403 and the rule's own words."""
+    async with running([Scripted(verdict=Verdict(allowed=False, message="can't, because"))]) as webhooks:
+        response = await webhooks.ask("/validate")
+    assert response["uid"] == "u-1"
+    assert response["allowed"] is False
+    assert response["status"] == {"code": 403, "reason": "Forbidden", "message": "can't, because"}
+
+
+async def test_the_first_refusal_is_the_answer() -> None:
+    """Of several features, one that refuses is enough."""
+    features = [Scripted(), Scripted(verdict=Verdict(allowed=False, message="no"))]
+    async with running(features) as webhooks:
+        assert (await webhooks.ask("/validate"))["allowed"] is False
+
+
+async def test_warnings_of_all_features_are_shown() -> None:
+    """An allowed request carries every feature's warnings."""
+    features = [Scripted(verdict=Verdict(warnings=("one",))), Scripted(verdict=Verdict(warnings=("two",)))]
+    async with running(features) as webhooks:
+        assert (await webhooks.ask("/validate"))["warnings"] == ["one", "two"]
+
+
+async def test_defaults_are_a_json_patch() -> None:
+    """Defaults come as a base64-encoded JSON patch."""
+    operation = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+    async with running([Scripted(defaults=Verdict(patch=(operation,)))]) as webhooks:
+        response = await webhooks.ask("/mutate")
+    assert response["patchType"] == "JSONPatch"
+    assert msgspec.json.decode(base64.b64decode(response["patch"])) == [operation]
+
+
+async def test_a_feature_sees_the_request() -> None:
+    """What the API server says of object and user reaches the feature."""
+    feature = Scripted()
+    async with running([feature]) as webhooks:
+        await webhooks.ask("/validate")
+    (request,) = feature.seen
+    assert request.object == {"metadata": {"name": "a"}}
+    assert (request.user_info.username, request.user_info.groups) == ("alice", ("people",))
+
+
+async def test_nothing_is_judged_before_the_cluster_is_read() -> None:
+    """Until the manager has read the cluster, reviews are answered with 503 and the reason."""
+    async with running([Scripted()], ready=False) as webhooks:
+        with pytest.raises(TransportError, match=r"503.*has not read the cluster yet"):
+            await webhooks.ask("/validate")
+
+
+async def test_rubbish_is_refused() -> None:
+    """A body that is no AdmissionReview is answered with 400 and what is wrong with it."""
+    async with running([Scripted()]) as webhooks:
+        with pytest.raises(TransportError, match=r"400.*not an AdmissionReview"):
+            await webhooks.post("/validate", b"{}")
+
+
+async def test_the_certificate_changes_without_a_restart() -> None:
+    """A renewed certificate is presented to new connections, and the old CA no longer fits."""
+    async with running([Scripted()]) as webhooks:
+        await webhooks.ask("/validate")
+        renewed = issue(("127.0.0.1",), time.time())
+        webhooks.server.use(renewed)
+        fresh = HttpsPoster()
+        try:
+            url = f"https://127.0.0.1:{webhooks.server.port}/validate"
+            body = msgspec.json.encode(REVIEW)
+            assert await fresh.post(url, body, ca_bundle=renewed.ca, timeout=10)
+            with pytest.raises(TransportError):
+                await fresh.post(url, body, ca_bundle=webhooks.ca, timeout=10)
+        finally:
+            await fresh.close()
+
+
+def test_configurations_fail_closed() -> None:
+    """A registered webhook names its resources, and refuses requests when it can't be reached."""
+    mutating, validating = webhook_configurations(
+        ((NADS, ("CREATE",)),), ((NADS, ("CREATE", "UPDATE")),), lambda path: {"url": f"https://h{path}"}
+    )
+    assert mutating["webhooks"][0]["clientConfig"] == {"url": "https://h/mutate"}
+    (webhook,) = validating["webhooks"]
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Fail", "None")
+    assert webhook["rules"][0]["resources"] == ["network-attachment-definitions"]
+    assert webhook["rules"][0]["operations"] == ["CREATE", "UPDATE"]
