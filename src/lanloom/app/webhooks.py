@@ -152,8 +152,11 @@ class TlsServer:
         await self._server.up.wait()
 
     async def run(self) -> None:
-        """Serves until cancelled."""
-        await self._server.serve()
+        """Serves until cancelled; then nobody can connect any more."""
+        try:
+            await self._server.serve()
+        finally:
+            self._server.hang_up()
 
 
 class _Server(uvicorn.Server):
@@ -167,6 +170,14 @@ class _Server(uvicorn.Server):
         """Binds, then says so."""
         await super().startup(sockets)
         self.up.set()
+
+    def hang_up(self) -> None:
+        """Stops listening and ends idle connections. uvicorn itself does neither when it is cancelled."""
+        if self.up.is_set():
+            for server in self.servers:
+                server.close()
+            for connection in tuple(self.server_state.connections):
+                connection.shutdown()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
