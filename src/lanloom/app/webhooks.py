@@ -3,17 +3,13 @@
 `mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
 """
 
-import asyncio
 import base64
-import contextlib
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 import structlog
-import uvicorn
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,6 +18,7 @@ from starlette.routing import Route
 
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.resource import Resource
+from lanloom.apiserver.front.server import HttpsServer, listen
 from lanloom.app.certificates import Bundle
 from lanloom.kube.memory import memory_file
 
@@ -126,16 +123,8 @@ class TlsServer:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.use(bundle)
-        config = uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ssl_context_factory=lambda _config, _default: self._context,
-        )
-        self._server = _Server(config)
+        self._socket = listen(host, port)
+        self._server = HttpsServer(app, self._context, (self._socket,))
 
     def use(self, bundle: Bundle) -> None:
         """Presents this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
@@ -144,45 +133,19 @@ class TlsServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on, once it runs."""
-        return int(self._server.servers[0].sockets[0].getsockname()[1])
+        """The port that it listens on."""
+        return int(self._socket.getsockname()[1])
 
     async def started(self) -> None:
         """Returns when it accepts connections."""
-        await self._server.up.wait()
+        await self._server.started()
 
     async def run(self) -> None:
         """Serves until cancelled; then nobody can connect any more."""
         try:
-            await self._server.serve()
+            await self._server.run()
         finally:
             self._server.hang_up()
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that says when it is up, and leaves signals to the process's owner."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Binds, then says so."""
-        await super().startup(sockets)
-        self.up.set()
-
-    def hang_up(self) -> None:
-        """Stops listening and ends idle connections. uvicorn itself does neither when it is cancelled."""
-        if self.up.is_set():
-            for server in self.servers:
-                server.close()
-            for connection in tuple(self.server_state.connections):
-                connection.shutdown()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Captures none."""
-        yield
 
 
 def webhook_configurations(
