@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
+
 from tests.virtual import START, DeadlockError, run
 
 
