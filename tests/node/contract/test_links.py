@@ -219,6 +219,19 @@ async def test_deletion(node: Node) -> None:
 
 
 @on_node
+async def test_deletion_of_sub_interfaces(node: Node) -> None:
+    """A VLAN link on a bridge of ours may be deleted although it has no mark, one on a foreign bridge may not."""
+    node.plant_bridge("x-br")
+    await node.host.links.apply(uplink(2013))
+    for bridge in ("c-br", "x-br"):
+        node.plant_vlan(bridge, 2013)
+    await node.host.links.apply((DeleteLink(name="c-br.2013"),))
+    with pytest.raises(NotOurs, match="Lanloom did not make"):
+        await node.host.links.apply((DeleteLink(name="x-br.2013"),))
+    assert {"c-br.2013", "x-br.2013"} & set(await links(node)) == {"x-br.2013"}
+
+
+@on_node
 async def test_release(node: Node) -> None:
     """An empty master releases a port, which loses its ids, and a NIC that has none may be released again."""
     await node.host.links.apply((*uplink(2012), SetMaster(link="c-bo", master="")))
