@@ -68,9 +68,9 @@ class Following(RuleBasedStateMachine):
             elif name in self.server.objects:
                 self.server.remove(name)
 
-    @rule(error=st.none() | faults)
-    def end_watches(self, error: KubeError | None) -> None:
-        self.server.end_watches(error)
+    @rule(error=st.none() | faults, delay=st.sampled_from([0.0, 0.05, 0.2, 1.0]))
+    def end_watches(self, error: KubeError | None, delay: float) -> None:
+        self.loop.call_later(delay, self.server.end_watches, error)
 
     @rule(error=faults, watch=st.booleans())
     def fail_next(self, error: KubeError, watch: bool) -> None:
