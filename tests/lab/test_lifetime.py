@@ -45,6 +45,7 @@ def test_a_kept_lab_comes_back(own_lab: Lab) -> None:
     own_lab.run("up", "--nodes", "1")
     assert own_lab.on("node1", "cat /var/lib/lanloom/mark") == "kept\n"
     assert own_lab.node("extra")["state"] == "stopped"
+    assert "the demo removes the one that it uses" in own_lab.run("demo", status=1).stderr
     mark = own_lab.kubectl(
         "get", "node", "extra", "-o", r"jsonpath={.metadata.annotations.example\.org/mark}"
     )

@@ -42,6 +42,7 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
     from lanloom.lab.demo import run_demo
     from lanloom.lab.start import Wishes, start
 
+    _check_unused(layout)
     with waiting("demo") as progress:
         show = _Tables(svg, progress)
         start(layout, Wishes(3, kernel), progress)
@@ -58,6 +59,16 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
 
 _REMOTE_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 """What rich puts into a picture to load its font from another site; without it the reader's own is used."""
+
+
+def _check_unused(layout: "Layout") -> None:
+    from lanloom.lab.errors import AlreadyRunning
+
+    if layout.runs() or layout.load() is not None:
+        raise AlreadyRunning(
+            f"there is a lab in {layout.state}, and the demo removes the one that it uses",
+            "Remove that lab with `lanloom lab down`, or give the demo another directory: `lanloom lab --state DIR demo`.",
+        )
 
 
 class _Tables:

@@ -59,7 +59,8 @@ def host_command() -> list[str]:
     return ["unshare", "--mount", "/bin/sh", str(_SCRIPTS / "host.sh")]
 
 
-_CONTAIN = 'mount --bind "$LAB_STATE" "$LAB_STATE" && mount -o remount,bind,ro / && exec "$@"'
+_CONTAIN = 'mount --bind "$LAB_STATE" "$LAB_STATE" && mount -o remount,bind,ro / ; exec "$@"'
+"""Where the host's root can't be made read-only, the lab does without this second fence."""
 
 _FIRST_WORDS = (
     "mount -t tmpfs tmpfs /mnt && mkdir /mnt/src && mount -t hostfs none /mnt/src -o $LAB_SRC"
@@ -95,10 +96,14 @@ def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list
 
 
 def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:
-    """Where user-mode Linux maps its memory from: shared memory, or the disk where that is small (a container)."""
+    """Where user-mode Linux maps its memory from: shared memory, or the disk where that is too small or noexec.
+
+    Containers have 64 MB of it, and noexec.
+    """
     try:
         room = os.statvfs(shared)
     except OSError:
         return scratch
     enough = room.f_bavail * room.f_frsize > UML_MEMORY_MIB << 20
-    return shared if enough and os.access(shared, os.W_OK) else scratch
+    usable = not room.f_flag & os.ST_NOEXEC and os.access(shared, os.W_OK)
+    return shared if enough and usable else scratch

@@ -72,7 +72,13 @@ class Nodes:
         check_node_name(name)
         if any(node.spec.name == name for node in self._record.nodes):
             raise Refused(f"the lab has a node {name} already", "Choose another name.")
-        await self._power_on(self._enter(name))
+        node = self._enter(name)
+        try:
+            await self._power_on(node)
+        except BaseException:
+            await self._registry.forget(name)
+            self._replace(node, None)
+            raise
 
     async def _start(self, node: NodeRecord) -> None:
         if node.powered:

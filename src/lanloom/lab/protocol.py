@@ -60,14 +60,14 @@ class Status(Request, frozen=True):
 
 
 class NodeAction(Request, frozen=True):
-    """To the supervisor: do this with a node. Answered by `Progress`… and `Done`."""
+    """To the supervisor: do this with a node. Answered by `Done`."""
 
     action: Literal["add", "start", "stop", "reboot", "remove"]
     name: str
 
 
 class Down(Request, frozen=True):
-    """To the supervisor: end the lab. Answered by `Progress`… and the end of the connection."""
+    """End the lab, or to the inner daemon: its kernel. Answered by the end of the connection."""
 
 
 class Message(Struct, frozen=True, tag_field="type", tag=lambda name: name.lower()):

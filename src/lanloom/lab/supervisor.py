@@ -3,7 +3,7 @@
 It is PID 1 of a PID namespace and has network and mount namespaces of its own. All else (API server, kernel, nodes,
 links, mounts) lives in or below them: whatever ends the supervisor, a crash and `kill -9` included, ends all of it,
 and nothing is left on the host. The one way in from the host's network is a listening socket on 127.0.0.1 that it
-inherits.
+inherits. Its settings come on standard input; STATE is for people who read the list of processes.
 """
 
 import asyncio
@@ -105,13 +105,12 @@ class Supervisor:
             "serve",
             "--data",
             layout.data,
-            "--kubeconfig",
-            layout.kubeconfig,
+            "--tokens",
+            layout.tokens,
         ]
         # The same port in both network namespaces: one kubeconfig serves the host and the supervisor.
-        words += ["--socket-fd", self._settings.api_fd, "--port", self._settings.record.port]
-        words += ["--tokens", layout.tokens]
-        words += ["--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
+        words += ["--kubeconfig", layout.kubeconfig, "--port", self._settings.record.port]
+        words += ["--socket-fd", self._settings.api_fd, "--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
         log = layout.logs / "serve.log"
         return await Part.start("the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd])
 

@@ -23,6 +23,8 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }
 
+_KINDS = ("--mount", "--net", "--pid", "--uts", "--ipc")
+
 
 class Capsule:
     """Namespaces held by a running script, which printed its PID and waits to be told to go on."""
@@ -35,13 +37,9 @@ class Capsule:
     @classmethod
     async def start(cls, script: str, environment: Mapping[str, str], log: Path) -> "Capsule":
         """Starts a script of this package in new namespaces. Raises PartFailed."""
-        kinds = ("--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL")
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                "unshare",
-                *kinds,
-                "/bin/sh",
-                str(SCRIPTS / script),
+                *("unshare", *_KINDS, "--fork", "--kill-child=KILL", "/bin/sh", str(SCRIPTS / script)),
                 env={**ENVIRONMENT, **environment},
                 stdin=PIPE,
                 stdout=PIPE,
@@ -68,17 +66,7 @@ class Capsule:
 
     def command(self, *words: str) -> tuple[str, ...]:
         """The command line that runs these words inside."""
-        return (
-            "nsenter",
-            f"--target={self.pid}",
-            "--mount",
-            "--net",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--",
-            *words,
-        )
+        return ("nsenter", f"--target={self.pid}", *_KINDS, "--", *words)
 
 
 async def _answer(process: Process, log: Path) -> bytes:

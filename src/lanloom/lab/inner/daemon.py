@@ -51,8 +51,8 @@ class Daemon:
                 await self._power_on(spec)
                 await channel.send(protocol.Done())
             case protocol.PowerOff(name):
-                await self._node(name).power_off()
-                del self._nodes[name]
+                if node := self._nodes.pop(name, None):
+                    await node.power_off()
                 await channel.send(protocol.Done())
             case protocol.Survey():
                 await channel.send(self._survey())

@@ -156,18 +156,11 @@ def _scratch(spec: NodeSpec) -> Path:
 def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
     """The node's part of the inner side's memory: layers of its root, and the list of its mounts."""
     scratch = _scratch(spec)
-    for directory in (
-        "root",
-        "work",
-        "upper/etc",
-        "upper/usr/local/bin",
-        *(f"upper{path}" for path in KEPT.values()),
-    ):
-        (scratch / directory).mkdir(parents=True, exist_ok=True)
-    for directory in ("src", "site"):
-        (scratch / "upper/opt/lanloom" / directory).mkdir(parents=True, exist_ok=True)
     upper = scratch / "upper"
-    (upper / "etc/machine-id").write_text(f"{hashlib.md5(spec.name.encode()).hexdigest()}\n")
+    inside = ("/etc", "/usr/local/bin", "/opt/lanloom/src", "/opt/lanloom/site", *KEPT.values())
+    for directory in (scratch / "root", scratch / "work", *(Path(f"{upper}{path}") for path in inside)):
+        directory.mkdir(parents=True, exist_ok=True)
+    (upper / "etc/machine-id").write_text(f"{hashlib.sha256(spec.name.encode()).hexdigest()[:32]}\n")
     (upper / "etc/hostname").write_text(f"{spec.name}\n")
     command = upper / "usr/local/bin/lanloom"
     command.write_text('#!/bin/sh\nexec python3 -m lanloom.cli "$@"\n')

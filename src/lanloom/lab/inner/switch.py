@@ -28,19 +28,8 @@ class Switch:
 
     async def build(self, networks: Sequence[DhcpNetwork]) -> None:
         """Makes the switch and starts the DHCP servers. Raises PartFailed."""
-        await run(
-            "ip",
-            "link",
-            "add",
-            "switch",
-            "up",
-            "type",
-            "bridge",
-            "vlan_filtering",
-            "1",
-            "mcast_snooping",
-            "0",
-        )
+        bridge = "link add switch up type bridge vlan_filtering 1 mcast_snooping 0\n"
+        await run("ip", "-batch", "-", text=bridge)
         if networks:
             await self._serve(networks)
 
