@@ -67,7 +67,7 @@ def _check_unused(layout: "Layout") -> None:
     if layout.runs() or layout.load() is not None:
         raise AlreadyRunning(
             f"there is a lab in {layout.state}, and the demo removes the one that it uses",
-            "Remove that lab with `lanloom lab down`, or give the demo another directory: `lanloom lab --state DIR demo`.",
+            "Remove that lab with `lanloom lab down`, or use another directory: `lanloom lab --state DIR demo`.",
         )
 
 
