@@ -89,10 +89,15 @@ class Activator:
         self._failures = {
             key: reason for key, reason in self._failures.items() if key in connections.keys() - active
         }
-        self._failures |= {key: item.reason for key, item in connections.items() if item.phase == "failed"}
+        self._failures |= {key: item.reason for key, item in connections.items() if _has_failed(item)}
 
     def _with_failure(self, connection: Connection) -> Connection:
         reason = self._failures.get(connection.uuid)
         if reason is None or connection.phase not in ("activating", "inactive"):
             return connection
         return msgspec.structs.replace(connection, phase="failed", reason=reason)
+
+
+def _has_failed(connection: Connection) -> bool:
+    """Whether the last attempt failed, be it that NetworkManager gave up or that it is at the next one already."""
+    return connection.phase == "failed" or (connection.phase == "activating" and bool(connection.reason))
