@@ -15,16 +15,19 @@ def bootstrap_roles() -> tuple[Raw, ...]:
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
     ]
-    reviews = {
-        "apiGroups": ["authorization.k8s.io"],
-        "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        "verbs": ["create"],
-    }
+    reviews = [
+        {
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            "verbs": ["create"],
+        },
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+    ]
     return (
         *_role("cluster-admin", everything, (MASTERS,)),
         *_role("system:discovery", [_get(_DISCOVERY)], _ANYBODY[:1]),
         *_role("system:public-info-viewer", [_get(_HEALTH)], _ANYBODY),
-        *_role("system:basic-user", [reviews], _ANYBODY[:1]),
+        *_role("system:basic-user", reviews, _ANYBODY[:1]),
     )
 
 

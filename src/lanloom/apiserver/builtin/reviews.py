@@ -37,10 +37,30 @@ _SUBJECT_REVIEW = _review(
     extra=mapping("More about the user.", values()),
 )
 
+_RULES_REVIEW = kind(
+    "Asks for the rules that hold for oneself in a namespace.",
+    {
+        "spec": record("The question.", {"namespace": text("The namespace.")}),
+        "status": record(
+            "The answer.",
+            {
+                "resourceRules": values("What may be done to resources.", anything()),
+                "nonResourceRules": values("What may be done to other paths.", anything()),
+                "incomplete": flag("Whether there may be more rules."),
+                "evaluationError": text("What went wrong."),
+            },
+        ),
+    },
+)
+_WHO_AM_I = kind(
+    "Asks who one is.",
+    {"status": record("The answer.", {"userInfo": anything("The user that the credentials stand for.")})},
+)
 
-def _answered(name: str, plural: str, schema: Raw) -> ServedKind:
+
+def _answered(name: str, plural: str, schema: Raw, group: str = "authorization.k8s.io") -> ServedKind:
     return ServedKind(
-        group="authorization.k8s.io",
+        group=group,
         version="v1",
         kind=name,
         plural=plural,
@@ -54,5 +74,7 @@ def _answered(name: str, plural: str, schema: Raw) -> ServedKind:
 
 KINDS = (
     _answered("SelfSubjectAccessReview", "selfsubjectaccessreviews", _SELF_REVIEW),
+    _answered("SelfSubjectRulesReview", "selfsubjectrulesreviews", _RULES_REVIEW),
+    _answered("SelfSubjectReview", "selfsubjectreviews", _WHO_AM_I, "authentication.k8s.io"),
     _answered("SubjectAccessReview", "subjectaccessreviews", _SUBJECT_REVIEW),
 )

@@ -222,4 +222,9 @@ _MESSAGES: dict[tuple[str, str], _Message] = {
         1: _META,
         2: _Field("spec", _message(_REVIEW_SPEC)),
     },
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): {
+        1: _META,
+        2: _Field("spec", _message(_texts("namespace"))),
+    },
+    ("authentication.k8s.io/v1", "SelfSubjectReview"): {1: _META},
 }

@@ -1,4 +1,6 @@
-"""Access reviews: `kubectl auth can-i` asks what a user may do. They are answered and never kept."""
+"""Reviews: `kubectl auth` asks who a user is and what they may do. They are answered and never kept."""
+
+import msgspec
 
 from lanloom.api.admission import UserInfo
 from lanloom.apiserver import errors
@@ -26,10 +28,13 @@ class Reviews:
             await bodies.read(exchange.receive), exchange.header(b"content-type"), kind.kind
         )
         spec = body.get("spec") or {}
-        if kind.kind == "SelfSubjectRulesReview":
-            status = self._rules(user, str(spec.get("namespace", "")))
-        else:
-            status = self._decision(_subject(kind, spec, user), spec)
+        match kind.kind:
+            case "SelfSubjectRulesReview":
+                status = self._rules(user, str(spec.get("namespace", "")))
+            case "SelfSubjectReview":
+                status = {"userInfo": msgspec.to_builtins(user)}
+            case _:
+                status = self._decision(_subject(kind, spec, user), spec)
         head = {"kind": kind.kind, "apiVersion": kind.api_version}
         answer = {**head, "metadata": {"creationTimestamp": None}, "spec": spec, "status": status}
         await exchange.answer(encode(answer, form), code=201, form=form)
