@@ -28,6 +28,8 @@ class Row(Struct, frozen=True, kw_only=True):
         """How much of what is allowed is used up: 1.0 is exactly at the limit, less is better."""
         if self.at_least:
             return self.limit / self.measured if self.measured else float("inf")
+        if not self.limit:
+            return float("inf") if self.measured else 0.0
         return self.measured / self.limit
 
     @property
@@ -57,6 +59,13 @@ def show(rows: Sequence[Row], console: Console) -> None:
             row.note,
         )
     console.print(table)
+
+
+def one_line(row: Row) -> str:
+    """The row as a line of progress."""
+    sign = "≥" if row.at_least else "≤"
+    figures = f"{_figure(row.measured, row.unit)} ({sign} {_figure(row.limit, row.unit)})"
+    return f"{row.name}: {figures}{'' if row.ok else '  LIMIT MISSED'}"
 
 
 def write(rows: Sequence[Row], path: Path) -> None:

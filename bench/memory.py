@@ -1,0 +1,115 @@
+"""How much memory `lanloom agent` takes on a node: the real program, following a real `lanloom serve`.
+
+Both run in a network namespace of their own, because an agent takes care of all links that it finds.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from pyroute2 import IPRoute
+
+from bench.agent import NETWORKS, VLANS, create, quiet_cluster
+from bench.report import Row
+from lanloom.kube.config import load
+from lanloom.kube.http import HttpClient
+
+LIMIT_MB = 60
+STEADY_SECONDS = 3.0
+PATIENCE_SECONDS = 90.0
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Of a process, in bytes: resident now, and the most that ever was."""
+
+    resident: int
+    peak: int
+
+
+def rows() -> list[Row]:
+    """The idle agent's memory."""
+    rights = [] if os.geteuid() == 0 else ["--map-root-user"]
+    words = ["unshare", *rights, "--net", sys.executable, "-m", "bench.memory"]
+    answer = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=2 * PATIENCE_SECONDS).stdout
+    memory = msgspec.json.decode(answer, type=Memory)
+    return [
+        Row(
+            name="lanloom agent, resident when idle",
+            measured=memory.resident / 1e6,
+            limit=LIMIT_MB,
+            unit="MB",
+            note=f"most ever {memory.peak / 1e6:.0f} MB; follows {NETWORKS * VLANS} NADs",
+        )
+    ]
+
+
+def measure() -> Memory:
+    """Starts both programs, waits until the agent's memory is steady."""
+    with IPRoute() as netlink:
+        netlink.link("set", index=1, state="up")
+    with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
+        directory = Path(name)
+        kubeconfig = str(directory / "kubeconfig")
+        served = ["serve", "--data", str(directory / "data"), "--kubeconfig", kubeconfig, "--no-manager"]
+        with _started(*served) as server:
+            assert server.stdout is not None
+            server.stdout.readline()
+            asyncio.run(_fill(kubeconfig))
+            profiles = directory / "profiles"
+            profiles.mkdir()
+            words = ["--kubeconfig", kubeconfig, "--node", "bench", "--profiles", str(profiles)]
+            with _started("agent", *words) as agent:
+                return _steady(agent)
+
+
+@contextmanager
+def _started(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    # No NetworkManager: an agent of a benchmark must not speak to this machine's own.
+    environment = os.environ | {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lanloom.cli", *words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _fill(kubeconfig: str) -> None:
+    async with HttpClient(load(kubeconfig)) as client:
+        await create(client, quiet_cluster())
+
+
+def _steady(process: subprocess.Popen[bytes]) -> Memory:
+    """The memory once it has not changed for a while, and at the latest when patience ends."""
+    started = changed = time.monotonic()
+    memory = _memory(process.pid)
+    while time.monotonic() < min(changed + STEADY_SECONDS, started + PATIENCE_SECONDS):
+        time.sleep(0.05)
+        if process.poll() is not None:
+            raise RuntimeError(f"the agent ended with exit status {process.returncode}")
+        if (now := _memory(process.pid)) != memory:
+            memory, changed = now, time.monotonic()
+    return memory
+
+
+def _memory(pid: int) -> Memory:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return Memory(*(int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")))
+
+
+if __name__ == "__main__":
+    print(json.dumps(msgspec.to_builtins(measure())))
