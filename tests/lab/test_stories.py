@@ -132,7 +132,7 @@ def test_dhcp_timeout_is_reported(cluster: Lab) -> None:
         interfaces = [entry for item in items for entry in item["status"].get("interfaces", ())]
         return any("no DHCP server answered on VLAN 3000" in entry.get("message", "") for entry in interfaces)
 
-    eventually(reported, timeout=90)
+    eventually(reported, timeout=150)
 
 
 def test_bad_input_changes_no_node(cluster: Lab) -> None:

@@ -1,9 +1,7 @@
 """The example objects of the project, as the demo applies and deletes them."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,9 @@ import lanloom
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import AlreadyExists, Forbidden, NotFound
+from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.ports import Client
 from lanloom.lab.errors import DemoFailed
-
-LAG = 5.0
-"""Seconds for which a refusal is tried again: the webhooks see objects come and go a moment after the server does."""
-
-PAUSE = 0.2
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
@@ -40,13 +33,13 @@ def directory() -> Path:
 async def apply(client: Client, *names: str) -> None:
     """Creates the objects of these files, or changes them to what the files say. Raises KubeError."""
     for resource, body in _objects(*names):
-        await _patiently(partial(_apply, client, resource, body))
+        await _apply(client, resource, body)
 
 
 async def delete(client: Client, *names: str) -> None:
     """Deletes the objects of these files, in reverse order; objects that are not there are no error."""
     for resource, body in reversed(list(_objects(*names))):
-        await _patiently(partial(_delete, client, resource, body))
+        await _delete(client, resource, body)
 
 
 async def _apply(client: Client, resource: Resource[Any], body: dict[str, Any]) -> None:
@@ -62,17 +55,6 @@ async def _delete(client: Client, resource: Resource[Any], body: dict[str, Any])
     metadata = body["metadata"]
     with suppress(NotFound):
         await client.delete(resource, metadata["name"], metadata.get("namespace", ""))
-
-
-async def _patiently(attempt: Callable[[], Awaitable[None]]) -> None:
-    deadline = asyncio.get_running_loop().time() + LAG
-    while True:
-        try:
-            return await attempt()
-        except Forbidden:
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-        await asyncio.sleep(PAUSE)
 
 
 def _objects(*names: str) -> Iterator[tuple[Resource[Any], dict[str, Any]]]:

@@ -170,6 +170,11 @@ def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
 
 
 def _fstab(scratch: Path, disk: Path) -> str:
+    """The mounts of a node's root.
+
+    /sys is read-only: where it can be written, NetworkManager waits for udev, which no node has, and takes none of its
+    devices over after a restart.
+    """
     root = scratch / "root"
     layers = f"lowerdir=/,upperdir={scratch}/upper,workdir={scratch}/work"
     binds = [
@@ -181,7 +186,7 @@ def _fstab(scratch: Path, disk: Path) -> str:
     return (
         f"overlay {root} overlay {layers}\n"
         f"proc {root}/proc proc defaults\n"
-        f"sysfs {root}/sys sysfs defaults\n"
+        f"sysfs {root}/sys sysfs ro\n"
         f"tmpfs {root}/run tmpfs mode=755\n"
         f"tmpfs {root}/tmp tmpfs mode=1777\n"
     ) + "".join(f"{source} {root}{target} none {options}\n" for source, target, options in binds)
