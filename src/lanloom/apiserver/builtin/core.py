@@ -180,6 +180,11 @@ _SERVICE_ACCOUNT = kind(
 )
 
 
+_SERVICE = kind(
+    "A name under which pods can be reached. It is kept for those who look it up; nothing routes to it here.",
+    {"spec": anything("Which pods, and how."), "status": anything("Where it is reached from outside.")},
+)
+
 _NAMESPACE_VERBS: tuple[Verb, ...] = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 
@@ -215,4 +220,5 @@ KINDS = (
     _served("Secret", "secrets", _SECRET),
     _served("ConfigMap", "configmaps", _CONFIG_MAP, "cm"),
     _served("ServiceAccount", "serviceaccounts", _SERVICE_ACCOUNT, "sa"),
+    _served("Service", "services", _SERVICE, "svc"),
 )
