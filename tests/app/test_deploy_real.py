@@ -1,0 +1,165 @@
+"""The manifests in deploy/ on a real kube-apiserver: manager and agent do their work with these rights and no more."""
+
+import asyncio
+import random
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from lanloom.api.core import NODES, PODS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
+from lanloom.api.multus import NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.app.agent import run_agent
+from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.errors import Forbidden, NotFound
+from lanloom.kube.http import HttpClient
+from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.vlan.rules.names import vlan_status_name
+from tests.servers.real import RealServer
+
+pytestmark = [pytest.mark.realserver, pytest.mark.slow]
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver to which everything in deploy/ was applied, as docs and README say."""
+    with RealServer(real_binaries) as running:
+        kubectl = [str(real_binaries / "kubectl"), "--kubeconfig", str(running.kubeconfig)]
+        for name in ("crds", "manager.yaml", "rbac.yaml", "agent.yaml"):
+            subprocess.run(
+                [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)], check=True, capture_output=True
+            )
+        yield running
+
+
+class Cluster:
+    """The server as its administrator, and as the accounts of the manager and of agents."""
+
+    def __init__(self, server: RealServer, stack: AsyncExitStack) -> None:
+        self._config = load(str(server.kubeconfig))
+        self._stack = stack
+        self.admin = HttpClient(self._config)
+
+    async def account(self, name: str, pod: str = "") -> HttpClient:
+        """A client with a token of a service account, bound to a pod if one is named."""
+        spec: dict[str, Any] = {"expirationSeconds": 600}
+        if pod:
+            uid = (await self.admin.get(PODS, pod, LANLOOM_NAMESPACE)).metadata.uid
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
+        path = f"/api/v1/namespaces/{LANLOOM_NAMESPACE}/serviceaccounts/{name}/token"
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.admin.request("POST", path, body)
+        config = ClusterConfig(
+            server=self._config.server, ca=self._config.ca, token=answer["status"]["token"]
+        )
+        return await self._stack.enter_async_context(HttpClient(config))
+
+    async def agent(self, node: str) -> HttpClient:
+        """A client with the token of the agent that runs on a node."""
+        pod = f"lanloom-agent-{node}"
+        container = {"name": "agent", "image": "lanloom"}
+        spec = {"nodeName": node, "serviceAccountName": "lanloom-agent", "containers": [container]}
+        with suppress(NotFound):
+            await self.admin.get(PODS, pod, LANLOOM_NAMESPACE)
+            return await self.account("lanloom-agent", pod)
+        await self.admin.create(PODS, {"metadata": {"name": pod}, "spec": spec}, LANLOOM_NAMESPACE)
+        return await self.account("lanloom-agent", pod)
+
+    def start(self, work: Awaitable[None]) -> None:
+        """Runs something until the end of the test."""
+        task = asyncio.ensure_future(work)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(stop)
+
+
+@asynccontextmanager
+async def cluster(server: RealServer) -> AsyncIterator[Cluster]:
+    """The cluster with node1 and node2, and with a manager that leads under its own account."""
+    async with AsyncExitStack() as stack:
+        made = Cluster(server, stack)
+        await stack.enter_async_context(made.admin)
+        for node in ("node1", "node2"):
+            with suppress(Exception):
+                await made.admin.create(NODES, {"metadata": {"name": node}})
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+        client = await made.account("lanloom-manager")
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+        made.start(manager.run())
+        await asyncio.wait_for(manager.ready.wait(), 40)
+        yield made
+
+
+async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
+    """What `read` gives once it holds; NotFound and Forbidden count as not yet."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(NotFound, Forbidden):
+                value = await read()
+                if holds(value):
+                    return value
+            await asyncio.sleep(0.1)
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """The objects of an example."""
+    return list(yaml.safe_load_all((ROOT / "examples" / name).read_text()))
+
+
+async def test_the_rights_suffice_for_the_main_job(server: RealServer) -> None:
+    """With the accounts of deploy/, a NAD becomes an address on a node and a report of it."""
+    async with cluster(server) as made:
+        host = FakeHost("node1", ("eth1",), switch=FakeSwitch({2012: "192.168.1.0/24"}), now=time.time)
+        client = await made.agent("node1")
+        made.start(run_agent(client, host.host, cluster="test", now=time.time, rng=random.Random(2)))
+        network, config = documents("cluster-1.yaml")
+        await made.admin.create(CLUSTER_NETWORKS, network)
+        await made.admin.create(VLAN_CONFIGS, config)
+        (nad,) = documents("vlan2012-dhcp.yaml")
+        await eventually(lambda: made.admin.create(NADS, nad, "default"), lambda _: True)
+
+        def addressed(report: VlanStatus) -> bool:
+            return any(item.address.startswith("192.168.1.") for item in report.status.interfaces)
+
+        name = vlan_status_name("cluster-1", "node1")
+        await eventually(lambda: made.admin.get(VLAN_STATUSES, name), addressed)
+
+
+async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -> None:
+    """The agent of one node can neither make, change nor delete the report of another."""
+    async with cluster(server) as made:
+        first, second = await made.agent("node1"), await made.agent("node2")
+        labels = {"network.harvesterhci.io/node": "node2"}
+        body = {"metadata": {"name": "theirs", "labels": labels}}
+        with pytest.raises(Forbidden, match='the agent of node "node1" may only write its own node'):
+            await first.create(VLAN_STATUSES, body)
+        await second.create(VLAN_STATUSES, body)
+        with pytest.raises(Forbidden, match="may only write its own node's"):
+            await first.patch(VLAN_STATUSES, "theirs", {"status": {"node": "node1"}}, subresource="status")
+        with pytest.raises(Forbidden, match="may only write its own node's"):
+            await first.delete(VLAN_STATUSES, "theirs")
+        await second.delete(VLAN_STATUSES, "theirs")
+
+
+async def test_an_agent_can_read_no_secret_and_change_no_network(server: RealServer) -> None:
+    """An agent's rights end at the kinds that it needs."""
+    async with cluster(server) as made:
+        client = await made.agent("node1")
+        with pytest.raises(Forbidden, match="cannot list resource"):
+            await client.request("GET", f"/api/v1/namespaces/{LANLOOM_NAMESPACE}/secrets")
+        with pytest.raises(Forbidden, match="cannot patch resource"):
+            await client.patch(CLUSTER_NETWORKS, "cluster-1", {"metadata": {"labels": {"a": "b"}}})
