@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tests.apiserver.cases.kit.ground import Ground
 from tests.apiserver.cases.kit.objects import Raw
-from tests.apiserver.cases.kit.script import slug
+from tests.apiserver.cases.kit.script import Api, slug
 from tests.apiserver.cases.kit.suite import Case
 from tests.apiserver.cases.kit.wire import Json
 
@@ -46,18 +46,28 @@ class Program(Struct, frozen=True):
     path: Path
 
 
+class Outcome(Struct, frozen=True):
+    """How a command ended."""
+
+    code: int
+    error: str
+
+
 class Kubectl:
     """One case's kubectl: `k("get", "widgets")` runs it in the case's namespace.
 
-    Every command is kept in `transcript` with its exit code and what it said, and must end with the code that the case
-    expects (0 by default; -1 accepts any). Output that is JSON or YAML is kept as a document.
+    Every command is kept in `transcript` with its exit code and what it said, and must end with the code that the
+    case expects (0 by default; -1 accepts any). Output that is JSON or YAML is kept as a document. What a case
+    needs around its commands goes through `api`, which is faster and not compared.
     """
 
-    def __init__(self, program: Program, kubeconfig: Path, home: Path, namespace: str) -> None:
-        self.ns = self.name = namespace
+    def __init__(self, program: Program, kubeconfig: Path, home: Path, api: Api) -> None:
+        self.api = api
+        self.ns = self.name = api.ns
         self.transcript: list[dict[str, Any]] = []
         self.strict = False
-        self.directory = home / namespace
+        self.last = Outcome(0, "")
+        self.directory = home / api.ns
         self.directory.mkdir(parents=True, exist_ok=True)
         self._program = program
         self._environment = {
@@ -73,6 +83,7 @@ class Kubectl:
         """Run a command, keep what it says, and return its standard output."""
         done = self._run(arguments, stdin, environment or {})
         step = f"kubectl {' '.join(arguments)}"
+        self.last = Outcome(done.returncode, done.stderr)
         self.transcript.append(
             {
                 "step": step,
@@ -85,9 +96,25 @@ class Kubectl:
             raise UnexpectedExit(f"{step} ended with {done.returncode}: {done.stderr}{done.stdout}")
         return done.stdout
 
-    def quietly(self, *arguments: str, stdin: Json = None) -> str:
+    def quietly(self, *arguments: str) -> str:
         """Run a command that is not compared."""
-        return self._run(arguments, stdin, {}).stdout
+        return self._run(arguments, None, {}).stdout
+
+    def make(self, *objects: Raw) -> None:
+        """Create objects, not by kubectl."""
+        for each in objects:
+            self.api.post(f"{each['kind'].lower()}s", each)
+
+    def note(self, name: str, value: Json) -> None:
+        """Keep a fact."""
+        self.transcript.append({"step": f"note: {name}", "value": value})
+
+    def show(self, path: str) -> None:
+        """Keep what an object holds now."""
+        body = self.api.get(path).body
+        self.note(
+            path, {"labels": body["metadata"].get("labels"), **{k: body.get(k) for k in ("spec", "data")}}
+        )
 
     @contextmanager
     def watching(self, *arguments: str) -> Iterator["Watcher"]:
@@ -143,12 +170,15 @@ class Desk:
 
     def run(self, case: Case, program: Program, *, strict: bool) -> list[Json]:
         """Run a case and return its transcript. A strict run raises when a command doesn't end as it should."""
-        namespace = slug(f"{program.name}-{case.name}")
-        self._ground.namespace(namespace)
-        kubectl = Kubectl(program, self._kubeconfig, self._home / program.name, namespace)
+        kubectl = self.kubectl(program, case.name)
         kubectl.strict = strict
         case.run(kubectl)
         return kubectl.transcript
+
+    def kubectl(self, program: Program, name: str) -> Kubectl:
+        """A kubectl in a namespace of its own."""
+        api = self._ground.namespace(slug(f"{program.name}-{name}"))
+        return Kubectl(program, self._kubeconfig, self._home / program.name, api)
 
 
 class Watcher:

@@ -6,7 +6,7 @@ from tests.apiserver.kubectl.runner import Kubectl
 
 case = Area(__name__, KUBECTL_REGISTER)
 
-RELEASE = '{"metadata":{"finalizers":null}}'
+RELEASE = {"metadata": {"finalizers": None}}
 FINALIZER = "example.com/stay"
 
 
@@ -14,7 +14,7 @@ FINALIZER = "example.com/stay"
 def by_delete(k: Kubectl) -> None:
     """kubectl delete removes by name, file, selector and all at once."""
     names = ("a", "b", "c", "d", "e", "f")
-    k.quietly("create", "-f", k.file("w.yaml", *(widget(each, labels={"l": each}) for each in names)))
+    k.make(*(widget(each, labels={"l": each}) for each in names))
     k("delete", "widget", "a")
     k("delete", "widget", "a", code=1)
     k("delete", "widget", "a", "--ignore-not-found")
@@ -28,30 +28,30 @@ def by_delete(k: Kubectl) -> None:
 @case
 def with_a_finalizer(k: Kubectl) -> None:
     """kubectl delete waits for finalizers, and --wait=false doesn't."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("a", finalizers=[FINALIZER])))
+    k.make(widget("a", finalizers=[FINALIZER]))
     k("delete", "widget", "a", "--wait=false")
     k("delete", "widget", "a", "--timeout=300ms", code=1)
-    k.quietly("patch", "widget", "a", "--type=merge", "-p", RELEASE)
+    k.api.patch("widgets/a", RELEASE)
     k("get", "widget", "a", code=1)
 
 
 @case
 def with_a_finalizer_that_goes(k: Kubectl) -> None:
     """kubectl delete ends when the last finalizer is removed."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("a", finalizers=[FINALIZER])))
+    k.make(widget("a", finalizers=[FINALIZER]))
     with k.watching("delete", "widget", "a") as deletion:
         deletion.lines(1)
-        k.quietly("patch", "widget", "a", "--type=merge", "-p", RELEASE)
+        k.api.patch("widgets/a", RELEASE)
         k("wait", "--for=delete", "widget/a", "--timeout=20s", code=-1)
     k("get", "widget", "a", code=1)
 
 
 def owned(k: Kubectl) -> None:
     """A widget that owns a ConfigMap."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("parent")))
-    uid = k.quietly("get", "widget", "parent", "-o", "jsonpath={.metadata.uid}")
+    k.make(widget("parent"))
+    uid = k.api.get("widgets/parent").uid
     reference = owner("example.com/v1", "Widget", "parent", uid, blockOwnerDeletion=True)
-    k.quietly("create", "-f", k.file("c.yaml", config_map("child", ownerReferences=[reference])))
+    k.make(config_map("child", ownerReferences=[reference]))
 
 
 @case.each(["background", "foreground"])
@@ -59,7 +59,7 @@ def with_dependants(k: Kubectl, cascade: str) -> None:
     """kubectl delete --cascade takes the dependants too."""
     owned(k)
     k("delete", "widget", "parent", f"--cascade={cascade}")
-    k.quietly("wait", "--for=delete", "configmap/child", "--timeout=20s")
+    k.api.gone("configmaps/child")
     k("get", "widget", "parent", code=1)
     k("get", "configmap", "child", code=1)
 
@@ -85,15 +85,9 @@ def of_a_namespace(k: Kubectl) -> None:
 @case
 def after_waiting_for_a_condition(k: Kubectl) -> None:
     """kubectl wait ends when a condition is met, or its time is over."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("a")))
-    status = {"status": {"conditions": [{"type": "ready", "status": "True"}]}}
-    body = {**widget("a"), **status}
-    raw = f"/apis/example.com/v1/namespaces/{k.ns}/widgets/a/status"
+    k.make(widget("a"))
     k("wait", "--for=condition=ready", "widget/a", "--timeout=300ms", code=1)
-    body["metadata"]["resourceVersion"] = k.quietly(
-        "get", "widget", "a", "-o", "jsonpath={.metadata.resourceVersion}"
-    )
-    k.quietly("replace", "--raw", raw, "-f", "-", stdin=body)
+    k.api.patch("widgets/a/status", {"status": {"conditions": [{"type": "ready", "status": "True"}]}})
     k("wait", "--for=condition=ready", "widget/a", "--timeout=20s")
     k("wait", "--for=condition=ready=false", "widget/a", "--timeout=300ms", code=1)
     k("wait", "--for=condition=ready", "widget/nothing", "--timeout=1s", code=1)
@@ -102,20 +96,20 @@ def after_waiting_for_a_condition(k: Kubectl) -> None:
 @case
 def after_waiting_for_a_deletion(k: Kubectl) -> None:
     """kubectl wait --for=delete ends when the object is gone."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("a", finalizers=[FINALIZER])))
+    k.make(widget("a", finalizers=[FINALIZER]))
     k("wait", "--for=delete", "widget/a", "--timeout=300ms", code=1)
-    k.quietly("delete", "widget", "a", "--wait=false")
+    k.api.delete("widgets/a")
     with k.watching("delete", "widget", "a") as deletion:
         deletion.lines(1)
-        k.quietly("patch", "widget", "a", "--type=merge", "-p", RELEASE)
-    k.quietly("wait", "--for=delete", "widget/a", "--timeout=20s")
+        k.api.patch("widgets/a", RELEASE)
+    k.api.gone("widgets/a")
     k("get", "widget", "a", code=1)
 
 
 @case
 def after_waiting_for_a_value(k: Kubectl) -> None:
     """kubectl wait --for=jsonpath ends when a field has a value (kubectl 1.23 and newer)."""
-    k.quietly("create", "-f", k.file("w.yaml", widget("a", {"size": 2})))
+    k.make(widget("a", {"size": 2}))
     k("wait", "--for=jsonpath={.spec.size}=2", "widget/a", "--timeout=20s", code=-1)
     k("wait", "--for=jsonpath={.spec.size}=3", "widget/a", "--timeout=300ms", code=1)
 
@@ -123,7 +117,7 @@ def after_waiting_for_a_value(k: Kubectl) -> None:
 @case
 def of_several_kinds(k: Kubectl) -> None:
     """kubectl delete -f removes all documents of a file."""
-    files = k.file("all.yaml", widget("a"), config_map("b"), named("v1", "Secret", "c"))
-    k.quietly("create", "-f", files)
-    k("delete", "-f", files)
+    objects = [widget("a"), config_map("b"), named("v1", "Secret", "c")]
+    k.make(*objects)
+    k("delete", "-f", k.file("all.yaml", *objects))
     k("get", "widgets,configmaps,secrets", "--ignore-not-found")
