@@ -143,16 +143,17 @@ async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -
     """The agent of one node can neither make, change nor delete the report of another."""
     async with cluster(server) as made:
         first, second = await made.agent("node1"), await made.agent("node2")
-        labels = {"network.harvesterhci.io/node": "node2"}
-        body = {"metadata": {"name": "theirs", "labels": labels}}
+        labels = {"network.harvesterhci.io/node": "node2", "network.harvesterhci.io/clusternetwork": "cn9"}
+        theirs = vlan_status_name("cn9", "node2")
+        body = {"metadata": {"name": theirs, "labels": labels}}
         with pytest.raises(Forbidden, match='the agent of node "node1" may only write its own node'):
             await first.create(VLAN_STATUSES, body)
         await second.create(VLAN_STATUSES, body)
         with pytest.raises(Forbidden, match="may only write its own node's"):
-            await first.patch(VLAN_STATUSES, "theirs", {"status": {"node": "node1"}}, subresource="status")
+            await first.patch(VLAN_STATUSES, theirs, {"status": {"node": "node1"}}, subresource="status")
         with pytest.raises(Forbidden, match="may only write its own node's"):
-            await first.delete(VLAN_STATUSES, "theirs")
-        await second.delete(VLAN_STATUSES, "theirs")
+            await first.delete(VLAN_STATUSES, theirs)
+        await second.delete(VLAN_STATUSES, theirs)
 
 
 async def test_an_agent_can_read_no_secret_and_change_no_network(server: RealServer) -> None:
