@@ -3,7 +3,10 @@
 import logging
 import sys
 
-import structlog
+from lanloom.app.lean import without
+
+with without("rich"):  # only colours tracebacks, which JSON lines have none of, and takes 4 MB
+    import structlog
 
 
 def configure_logs(level: str = "info") -> None:
