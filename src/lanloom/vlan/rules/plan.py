@@ -17,6 +17,7 @@ from lanloom.node.steps import (
     LinkStep,
     RemoveVlans,
     SetMaster,
+    SetUp,
 )
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
 from lanloom.vlan.rules.desired import NodeNetwork, Problem
@@ -195,6 +196,7 @@ def _network_steps(network: NodeNetwork, observed: LinkState, unusable: set[str]
     steps += [
         SetMaster(link=nic, master=network.bond) for nic in network.nics if nic not in members | unusable
     ]
+    steps += [SetUp(link=nic) for nic in network.nics if nic in members and not links[nic].up]
     if bridge is None or not (bridge.up and bridge.vlan_filtering and bridge.mtu == network.mtu):
         steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
     if bond is None or bond.master != network.bridge:
