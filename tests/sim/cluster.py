@@ -1,7 +1,7 @@
 """The simulated cluster itself: an API server in memory, hosts on one switch, processes, and what may befall them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
@@ -23,6 +23,12 @@ from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
 from tests.sim.processes import Life, Process
 
 Raw = dict[str, Any]
+
+
+HISTORY = 40
+"""So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
+
+Happening = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Replicas:
@@ -67,7 +73,9 @@ class SimCluster:
         self.hosts: dict[str, FakeHost] = {}
         self.processes: dict[str, Process] = {}
         self.replicas = Replicas(Random(f"replicas {seed}"))
-        self.engine = Engine(storage, now=self.now, rng=Random(f"engine {seed}"), webhooks=self.replicas)
+        self.engine = Engine(
+            storage, now=self.now, rng=Random(f"engine {seed}"), webhooks=self.replicas, history=HISTORY
+        )
         self.admin = LocalClient(self.engine)
         self.journal: list[str] = []
         self.harm: list[str] = []
@@ -75,6 +83,15 @@ class SimCluster:
         self._seed = seed
         self._rng = Random(f"chaos {seed}")
         self._lives = 0
+        self._happenings: dict[Happening, int] = {
+            self._kill: 12,
+            self._terminate: 4,
+            self._reboot: 2,
+            self._restart_network_manager: 2,
+            self._fill_disk: 1,
+            self._partition: 4,
+            self._steal_lease: 2,
+        }
 
     def note(self, text: str) -> None:
         """Writes down what happened, for whoever must understand a failure."""
@@ -114,14 +131,17 @@ class SimCluster:
         self._lives += 1
         return Random(f"{name} {self._lives} {self._seed}")
 
+    def add_misfortune(self, happening: Happening, weight: int) -> None:
+        """Something more that may happen; a process's death has the weight 12."""
+        self._happenings[happening] = weight
+
     async def misfortunes(self) -> None:
         """Lets one thing after the other happen until cancelled. What was ended is started again some time later."""
-        happenings = self._happenings()
+        happenings, weights = list(self._happenings), list(self._happenings.values())
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(self._rng.expovariate(1 / 4.0))
-                happening = self._rng.choices(list(happenings), list(happenings.values()))[0]
-                group.create_task(happening())
+                group.create_task(self._rng.choices(happenings, weights)[0]())
 
     async def heal(self) -> None:
         """Ends all faults; whatever is down comes up."""
@@ -129,6 +149,7 @@ class SimCluster:
         self.faults.on = False
         self.faults.partitioned.clear()
         for host in self.hosts.values():
+            host.directory.full = False
             if not host.daemon.running:
                 if host.kernel.links:
                     host.daemon.start()
@@ -136,16 +157,6 @@ class SimCluster:
                     host.power_on()
         for process in self.processes.values():
             await process.revive()
-
-    def _happenings(self) -> Mapping[Callable[[], Coroutine[Any, Any, None]], int]:
-        return {
-            self._kill: 6,
-            self._terminate: 2,
-            self._reboot: 1,
-            self._restart_network_manager: 1,
-            self._partition: 2,
-            self._steal_lease: 1,
-        }
 
     def _process(self) -> Process:
         return self.processes[self._rng.choice(sorted(self.processes))]
@@ -196,6 +207,13 @@ class SimCluster:
         await asyncio.sleep(self._rng.random() * 5)
         if host.kernel.links and not host.daemon.running:
             host.daemon.start()
+
+    async def _fill_disk(self) -> None:
+        host = self.hosts[self._rng.choice(sorted(self.hosts))]
+        self.note(f"fill the disk of {host.host.name}")
+        host.directory.full = True
+        await asyncio.sleep(self._rng.random() * 15)
+        host.directory.full = False
 
     async def _partition(self) -> None:
         name = self._process().name

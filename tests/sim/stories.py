@@ -14,7 +14,7 @@ from lanloom.api.multus import NADS
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from tests.sim.cluster import SimCluster
-from tests.sim.vlan import DHCP, add_host, complaints, first_objects, objects, run_manager
+from tests.sim.vlan import DHCP, Meddlers, add_host, complaints, first_objects, objects, run_manager
 from tests.virtual import run
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
@@ -72,6 +72,20 @@ def _delete(name: str) -> Step:
     return step
 
 
+def _delete_uplink(name: str) -> Step:
+    async def step(sim: SimCluster) -> None:
+        try:
+            await sim.admin.delete(VLAN_CONFIGS, name)
+        except NotFound:
+            return
+
+    return step
+
+
+def _select(name: str, labels: dict[str, str] | None) -> Step:
+    return lambda sim: sim.admin.patch(VLAN_CONFIGS, name, {"spec": {"nodeSelector": labels}})
+
+
 def _static(name: str, addresses: dict[str, str]) -> Step:
     return _annotate(name, mode="static", node_ip_map=json.dumps(addresses))
 
@@ -97,6 +111,13 @@ STORIES: dict[str, tuple[Step, ...]] = {
         _network("vlan2012", "cluster-1", 2012, "dhcp"),
     ),
     "another VLAN id": (*_STORY_1, _configure("vlan2012", "cluster-1", 2014)),
+    "6: uplink deleted": (*_STORY_1, _delete_uplink("cluster-1")),
+    "8: fewer nodes": (*_STORY_1, _select("cluster-1", {"zone": "a"})),
+    "8 and back: all nodes again": (
+        *_STORY_1,
+        _select("cluster-1", {"zone": "b"}),
+        _select("cluster-1", None),
+    ),
     "two cluster networks": (
         *_STORY_3,
         _uplink("cluster-2", "eth2", nodeSelector={"zone": "a"}),
@@ -122,6 +143,7 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> N
         add_host(sim, name)
     for name in ("manager-1", "manager-2"):
         sim.add_process(name, partial(run_manager, sim, name))
+    Meddlers(sim, Random(f"meddlers {seed}"))
     try:
         await _live(sim, story, Random(f"users {seed}"))
         await _rest(sim)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Interface, IPv4Network
+from random import Random
 
 from msgspec.structs import replace
 
@@ -22,11 +24,13 @@ from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
 from lanloom.app.agent import agent_informers
 from lanloom.app.webhooks import webhook_configurations
 from lanloom.kube.election import Elector
+from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
+from lanloom.node.vlanids import subtract
 from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
 from lanloom.vlan.agent import VlanAgent
 from lanloom.vlan.manager import VlanManager, vlan_informers
@@ -72,6 +76,52 @@ def add_host(sim: SimCluster, name: str) -> None:
     before = _foreign(host)
     host.kernel.watchers.append(lambda: _guard(sim, host, before))
     sim.add_process(name, partial(run_agent, sim, name))
+
+
+class Meddlers:
+    """People who do to VLAN networks what they should not."""
+
+    def __init__(self, sim: SimCluster, rng: Random) -> None:
+        self._sim = sim
+        self._rng = rng
+        sim.add_misfortune(self._meddle, 3)
+        sim.add_misfortune(self._delete_report, 1)
+
+    async def _meddle(self) -> None:
+        """Does something to a link of Lanloom's, or to one above or below it."""
+        host = self._sim.hosts[self._rng.choice(sorted(self._sim.hosts))]
+        links = [link for link in host.kernel.links.values() if link.ours or _is_at_ours(link, host)]
+        if not links:
+            return
+        link = self._rng.choice(links)
+        act = self._rng.choice(("flush", "delete", "set down", "take ids away"))
+        self._sim.note(f"somebody does to {link.name} of {host.host.name}: {act}")
+        match act:
+            case "flush":
+                host.flush(link.name)
+            case "delete" if link.kind:  # nobody deletes a NIC
+                host.delete_link(link.name)
+            case "take ids away":
+                ids = {"vlans": link.vlans, "self_vlans": link.self_vlans}
+                host.kernel.change(
+                    link.name, **{key: subtract(has, ((2, 4094),)) for key, has in ids.items()}
+                )
+            case _:
+                host.kernel.change(link.name, up=False)
+
+    async def _delete_report(self) -> None:
+        reports = (await self._sim.admin.list(VLAN_STATUSES)).items
+        if reports:
+            name = self._rng.choice(reports).metadata.name
+            self._sim.note(f"somebody deletes the report {name}")
+            with suppress(KubeError):
+                await self._sim.admin.delete(VLAN_STATUSES, name)
+
+
+def _is_at_ours(link: Link, host: FakeHost) -> bool:
+    return any(
+        name in host.kernel.links and host.kernel.links[name].ours for name in (link.parent, link.master)
+    )
 
 
 async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
@@ -216,7 +266,8 @@ def _model(wanted: tuple[NodeNetwork, ...]) -> dict[str, Link]:
 
 
 def _fields(link: Link) -> Link:
-    return replace(link, index=0, mac="", operstate="")
+    """What of a link must be as wanted. A NIC that left a bond is down: the kernel does that."""
+    return replace(link, index=0, mac="", operstate="", up=link.up or not (link.ours or link.master))
 
 
 def _report_complaints(network: NodeNetwork, statuses: tuple[VlanStatus, ...], name: str) -> Iterator[str]:
