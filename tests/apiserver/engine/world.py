@@ -9,6 +9,7 @@ from lanloom.apiserver.engine.admission import WebhookCaller
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.engine.storage import Storage
+from lanloom.apiserver.kinds import Raw, ServedKind
 
 NOW = 1_767_225_600.0
 
@@ -39,3 +40,52 @@ async def until(condition: Callable[[], bool], turns: int = 10_000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("the condition never became true")
+
+
+def kind_of(engine: Engine, plural: str, group: str = "", version: str = "v1") -> ServedKind:
+    """A kind that the engine serves."""
+    found = engine.registry.find(group, version, plural)
+    assert found is not None
+    return found
+
+
+def config_map(name: str, **data: str) -> Raw:
+    """A config map as a client sends it."""
+    return {"metadata": {"name": name}, "data": data}
+
+
+WIDGETS: Raw = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": version,
+                "served": True,
+                "storage": version == "v1",
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer", "maximum": 10},
+                                    "mode": {"type": "string", "default": "auto"},
+                                },
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+            for version in ("v1", "v1beta1")
+        ],
+    },
+}
+"""A custom kind in two versions, with a status, a default and a limit."""

@@ -1,0 +1,92 @@
+"""`lanloom serve` from the inside: what it brings along, and what outlives a restart."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from lanloom.api.core import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
+from lanloom.app.serve import ServeSettings, serve
+from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.errors import Forbidden, Invalid, Unauthorized
+from lanloom.kube.http import HttpClient
+
+
+@asynccontextmanager
+async def serving(directory: Path, **settings: object) -> AsyncIterator[ClusterConfig]:
+    """A server in this process; yields the administrator's configuration."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    chosen = ServeSettings(data=directory / "data", kubeconfig=directory / "kubeconfig", **settings)  # type: ignore[arg-type]
+    task = asyncio.create_task(serve(chosen, ready.set_result))
+    try:
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        yield load(str(directory / "kubeconfig"))
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_new_server_has_our_kinds_our_namespace_and_our_webhooks(tmp_path: Path) -> None:
+    """When the server is ready, Lanloom's kinds are served and its webhooks refuse what is wrong."""
+    async with serving(tmp_path) as config, HttpClient(config) as client:
+        assert (await client.list(CLUSTER_NETWORKS)).items == ()
+        assert await client.get(NAMESPACES, "lanloom-system")
+        assert await client.get(MUTATING_WEBHOOKS, "lanloom")
+        assert await client.get(VALIDATING_WEBHOOKS, "lanloom")
+        with pytest.raises((Invalid, Forbidden), match="cluster-with-a-long-name"):
+            await client.create(CLUSTER_NETWORKS, {"metadata": {"name": "cluster-with-a-long-name"}})
+
+
+async def test_kubeconfig_is_for_its_owner_only_and_outlives_a_restart(tmp_path: Path) -> None:
+    """The kubeconfig has mode 0600, and a copy of it is good after a restart at the same port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    async with serving(tmp_path, port=port, manager=False) as former:
+        assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
+    async with serving(tmp_path, port=port, manager=False) as config, HttpClient(former) as client:
+        assert config == former
+        assert await client.get(SECRETS, "lanloom-serve", "kube-system")
+
+
+async def test_agents_have_their_rights_and_no_others(tmp_path: Path) -> None:
+    """A token of the agents' group reads networks and no secrets; a token that was never given is refused."""
+    tokens = tmp_path / "tokens"
+    async with serving(tmp_path, tokens=tokens, manager=False) as config:
+        tokens.write_text(f'agent-token,{NODE_USER_PREFIX}node1,node1,"{AGENTS_GROUP}"\n')
+        agent = ClusterConfig(server=config.server, ca=config.ca, token="agent-token")
+        async with HttpClient(agent) as client:
+            assert (await client.list(CLUSTER_NETWORKS)).items == ()
+            with pytest.raises(Forbidden):
+                await client.list(SECRETS)
+        stranger = ClusterConfig(server=config.server, ca=config.ca, token="guessed")
+        async with HttpClient(stranger) as client:
+            with pytest.raises(Unauthorized):
+                await client.list(CLUSTER_NETWORKS)
+
+
+async def test_further_addresses_and_sockets_are_served(tmp_path: Path) -> None:
+    """The server answers at every address that it is given and on sockets that it inherits, under its certificate."""
+    inherited = socket.create_server(("127.0.0.2", 0))
+    port = inherited.getsockname()[1]
+    async with serving(
+        tmp_path, listen=("127.0.0.3:0",), sockets=(inherited.detach(),), manager=False
+    ) as config:
+        other = ClusterConfig(server=f"https://127.0.0.2:{port}", ca=config.ca, token=config.token)
+        async with HttpClient(other) as client:
+            assert (await client.list(CLUSTER_NETWORKS)).items == ()
+
+
+async def test_address_that_is_none_is_an_error_before_anything_runs(tmp_path: Path) -> None:
+    """An address without a port is refused by name."""
+    with pytest.raises(ValueError, match="nonsense is not an address of the form HOST:PORT"):
+        async with serving(tmp_path, listen=("nonsense",), manager=False):
+            pass
