@@ -56,5 +56,5 @@ async def test_review_is_posted_to_the_address_of_the_configuration() -> None:
 @pytest.mark.parametrize("answer", [TransportError("nobody listens"), b"<html>", b"[]"])
 async def test_silence_and_nonsense_name_the_address(answer: bytes | TransportError) -> None:
     """When there is no answer, or none that is a review, the error says where it was sought."""
-    with pytest.raises(WebhookError, match="https://127.0.0.1:9443/validate"):
+    with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1:9443/validate"):
         await HttpsWebhooks(PlayedPoster(answer)).call(WEBHOOK, {})

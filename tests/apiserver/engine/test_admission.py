@@ -299,13 +299,13 @@ async def test_unreachable_webhook_names_itself() -> None:
 
     async with engine_world(webhooks=Dead()) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"})
-        with pytest.raises(InternalError, match='failed calling webhook "one.example.com": nobody listens'):
+        with pytest.raises(InternalError, match=r'webhook "one\.example\.com": nobody listens'):
             await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), Call())
 
 
 def test_side_effects_are_refused_in_a_dry_run() -> None:
     """A webhook that may do something on a dry run makes the dry run a bad request."""
     hook = Hook({"name": "one.example.com", "sideEffects": "Some"})
-    with pytest.raises(BadRequest, match='admission webhook "one.example.com" does not support dry run'):
+    with pytest.raises(BadRequest, match=r'webhook "one\.example\.com" does not support dry run'):
         hook.check_dry_run(True)
     hook.check_dry_run(False)

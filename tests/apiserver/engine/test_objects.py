@@ -16,6 +16,7 @@ from tests.apiserver.engine.world import engine_world, until
 
 
 def config_map(name: str, **data: str) -> ConfigMap:
+    """A config map as the client takes it."""
     return ConfigMap(metadata=ObjectMeta(name=name), data=data)
 
 
@@ -138,11 +139,14 @@ async def test_watch_tells_what_happens_after_its_version() -> None:
         await client.create(CONFIG_MAPS, config_map("a"), "default")
         seen: list[tuple[str, str]] = []
 
+        def note(kind: str, name: str) -> None:
+            seen.append((kind, name))
+
         async def follow() -> None:
             watch = client.watch(CONFIG_MAPS, "default", resource_version=listing.resource_version)
             async with aclosing(watch) as events:
                 async for event in events:
-                    seen.append((event.type, event.object.metadata.name))
+                    note(event.type, event.object.metadata.name)
 
         task = asyncio.create_task(follow())
         await until(lambda: len(seen) == 1)

@@ -186,21 +186,22 @@ def test_waiting_watches_are_woken_once_in_a_tick() -> None:
     async def main() -> tuple[int, float]:
         feed, loop = Feed(tick=0.01), asyncio.get_running_loop()
         wakings = 0
+        enough = asyncio.Event()
 
         async def wait() -> None:
             nonlocal wakings
-            while True:
+            while wakings < 11:
                 await feed.wait(3600)
                 wakings += 1
+            enough.set()
 
         task = asyncio.create_task(wait())
         started = loop.time()
         for _ in range(100):
             await asyncio.sleep(0.001)
             feed.wake()
-        while wakings < 11:
-            await asyncio.sleep(0.001)
-        task.cancel()
+        await enough.wait()
+        await task
         return wakings, loop.time() - started
 
     wakings, seconds = run(main())
