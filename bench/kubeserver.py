@@ -19,49 +19,62 @@ SETTLE_SECONDS = 1.0
 """Between a watch's start and its first event: the client has just listed, and tidies its memory up."""
 
 
-def pod(number: int, version: int, annotations: dict[str, str]) -> dict[str, Any]:
-    """An object of a pod's usual size, about 5 KB, most of which Lanloom does not read."""
-    environment = [
-        {"name": f"VARIABLE_{index}", "value": f"value-{number}-{index}" * 3} for index in range(12)
-    ]
-    container = {
-        "image": f"registry.example.org/team/application-{number % 50}:1.2.{number}",
-        "env": environment,
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-        "volumeMounts": [{"name": f"volume-{index}", "mountPath": f"/mnt/{index}"} for index in range(6)],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10},
+def network(number: int, version: int, annotations: dict[str, str]) -> dict[str, Any]:
+    """A NetworkAttachmentDefinition as clusters hold it: about 4 KB, half of which Lanloom does not read."""
+    name, vid = f"network-{number}", number % 4094 + 1
+    config = {
+        "cniVersion": "0.3.1",
+        "name": name,
+        "type": "bridge",
+        "bridge": f"cluster-{number % 50}-br",
+        "promiscMode": True,
+        "vlan": vid,
+        "ipam": {},
     }
-    conditions = [
-        {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-    ]
+    route = {"mode": "auto", "serverIPAddr": "", "cidr": f"10.{number % 250}.0.0/16", "connectivity": "true"}
+    addresses = {f"node-{node}": f"10.{number % 250}.0.{node}/16" for node in range(1, 9)}
+    labels = {
+        "network.harvesterhci.io/clusternetwork": f"cluster-{number % 50}",
+        "network.harvesterhci.io/ready": "true",
+        "network.harvesterhci.io/type": "L2VlanNetwork",
+        "network.harvesterhci.io/vlan-id": str(vid),
+    }
+    written = {
+        "network.harvesterhci.io/route": json.dumps(route),
+        "network.harvesterhci.io/l3-connectivity": "true",
+        "network.harvesterhci.io/node-ip-map": json.dumps(addresses),
+    }
+    metadata = {"name": name, "namespace": f"team-{number % 20}", "labels": labels, "annotations": written}
+    spec = {"config": json.dumps(config)}
+    applied = json.dumps({"apiVersion": "k8s.cni.cncf.io/v1", "metadata": metadata, "spec": spec})
+    served = {
+        "uid": f"00000000-0000-4000-8000-{number:012x}",
+        "resourceVersion": str(version),
+        "generation": 1,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "annotations": written | {"kubectl.kubernetes.io/last-applied-configuration": applied} | annotations,
+        "managedFields": [_managed(manager, metadata) for manager in ("kubectl", "harvester", "rancher")],
+    }
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"application-{number}",
-            "namespace": f"team-{number % 20}",
-            "uid": f"00000000-0000-4000-8000-{number:012x}",
-            "resourceVersion": str(version),
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"app": f"application-{number % 50}", "pod-template-hash": f"{number:010x}"},
-            "annotations": annotations,
-            "managedFields": [_managed(name) for name in ("kube-controller-manager", "kubelet")],
-        },
-        "spec": {
-            "nodeName": f"node-{number % 100}",
-            "containers": [container | {"name": name} for name in ("main", "sidecar")],
-            "volumes": [{"name": f"volume-{index}", "emptyDir": {}} for index in range(6)],
-        },
-        "status": {"phase": "Running", "podIP": "192.0.2.1", "conditions": conditions},
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": metadata | served,
+        "spec": spec,
     }
 
 
-def _managed(manager: str) -> dict[str, Any]:
+def _managed(manager: str, metadata: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        f"f:{name}": {} for name in ("image", "env", "resources", "volumeMounts", "livenessProbe", "name")
+        f"f:{part}": {f"f:{key}": {} for key in metadata[part]} for part in ("labels", "annotations")
     }
-    return {"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": fields}}
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": fields, "f:spec": {"f:config": {}}},
+    }
 
 
 class Server:
@@ -76,8 +89,15 @@ class Server:
         meta = {"resourceVersion": str(self._objects)} | (
             {"continue": str(end)} if end < self._objects else {}
         )
-        items = [pod(number, number + 1, {}) for number in range(start, end)]
-        return json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": meta, "items": items}).encode()
+        items = [network(number, number + 1, {}) for number in range(start, end)]
+        return json.dumps(
+            {
+                "apiVersion": "k8s.cni.cncf.io/v1",
+                "kind": "NetworkAttachmentDefinitionList",
+                "metadata": meta,
+                "items": items,
+            }
+        ).encode()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """A page of the list, or a watch."""
@@ -97,7 +117,9 @@ class Server:
         started = time.monotonic() + SETTLE_SECONDS
         for number in range(self._events):
             await asyncio.sleep(max(0.0, started + number / self._rate - time.monotonic()))
-            item = pod(number % self._objects, self._objects + number + 1, {SENT: str(time.monotonic_ns())})
+            item = network(
+                number % self._objects, self._objects + number + 1, {SENT: str(time.monotonic_ns())}
+            )
             await response.write(json.dumps({"type": "MODIFIED", "object": item}).encode() + b"\n")
         await asyncio.Event().wait()
 
