@@ -1,7 +1,7 @@
 """The simulated cluster itself: an API server in memory, hosts on one switch, processes, and what may befall them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
@@ -130,6 +130,12 @@ class SimCluster:
         """The random numbers of one life of a process."""
         self._lives += 1
         return Random(f"{name} {self._lives} {self._seed}")
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 300.0) -> None:
+        """Waits until a condition holds, in virtual time. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while not await condition():  # noqa: ASYNC110 - time is virtual
+                await asyncio.sleep(1)
 
     def add_misfortune(self, happening: Happening, weight: int) -> None:
         """Something more that may happen; a process's death has the weight 12."""

@@ -1,10 +1,8 @@
 """What users do in the stories of VLAN networks: steps that are tried until they succeed, while misfortunes happen."""
 
 import asyncio
-import copy
 import json
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -14,13 +12,13 @@ from lanloom.api.multus import NADS
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from tests.sim.cluster import SimCluster
-from tests.sim.vlan import DHCP, Meddlers, add_host, complaints, first_objects, objects, run_manager
+from tests.sim.judge import complaints, objects
+from tests.sim.vlan import DHCP, NODE_NAMES, Meddlers, add_host, add_manager, first_storage
 from tests.virtual import run
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
-NODES = ("node1", "node2", "node3")
-PATIENCE = 1800.0
-"""Virtual seconds in which a healed cluster must come to rest; NetworkManager alone may sulk for 300."""
+PATIENCE = 900.0
+"""Virtual seconds in which a healed cluster must rest: a silent watch takes 90, NetworkManager's sulk 300."""
 
 QUIET = 95.0
 """Virtual seconds in which a cluster at rest changes nothing: three of the agents' periodic looks."""
@@ -28,8 +26,8 @@ QUIET = 95.0
 Step = Callable[[SimCluster], Awaitable[object]]
 
 _SPACE = "default"
-_ADDRESSES = {name: f"192.168.1.{10 + index}/24" for index, name in enumerate(NODES)}
-_SWAPPED = dict(zip(NODES, reversed(_ADDRESSES.values()), strict=True))
+_ADDRESSES = {name: f"192.168.1.{10 + index}/24" for index, name in enumerate(NODE_NAMES)}
+_SWAPPED = dict(zip(NODE_NAMES, reversed(_ADDRESSES.values()), strict=True))
 
 
 def _uplink(name: str, nic: str, **spec: Any) -> Step:
@@ -130,7 +128,7 @@ STORIES: dict[str, tuple[Step, ...]] = {
 def play(seed: int) -> str:
     """Plays one story on a fresh cluster; its name. Raises AssertionError where the cluster does not come to rest."""
     name = Random(seed).choice(list(STORIES))
-    run(_play(seed, copy.deepcopy(_first_storage()), STORIES[name]), rng=Random(seed))
+    run(_play(seed, first_storage(), STORIES[name]), rng=Random(seed))
     return name
 
 
@@ -139,10 +137,10 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> N
     for vid in (2012, 2013, 2014):
         sim.switch.set_dhcp(vid, str(DHCP))
     await sim.start()
-    for name in NODES:
+    for name in NODE_NAMES:
         add_host(sim, name)
     for name in ("manager-1", "manager-2"):
-        sim.add_process(name, partial(run_manager, sim, name))
+        add_manager(sim, name)
     Meddlers(sim, Random(f"meddlers {seed}"))
     try:
         await _live(sim, story, Random(f"users {seed}"))
@@ -152,21 +150,6 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> N
         raise
     finally:
         await sim.close()
-
-
-@cache
-def _first_storage() -> MemoryStorage:
-    """A cluster's storage before anybody used it; made once, because CRDs take their time."""
-    storage = MemoryStorage()
-
-    async def fill() -> None:
-        sim = SimCluster(0, storage)
-        await sim.start()
-        await first_objects(sim, NODES)
-        await sim.close()
-
-    run(fill())
-    return storage
 
 
 async def _live(sim: SimCluster, story: tuple[Step, ...], rng: Random) -> None:

@@ -1,10 +1,10 @@
 """The VLAN feature in the simulated cluster: its processes, and what must hold when all is quiet."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import copy
 from contextlib import suppress
-from functools import partial
-from ipaddress import IPv4Interface, IPv4Network
+from functools import cache, partial
+from ipaddress import IPv4Network
 from random import Random
 
 from msgspec.structs import replace
@@ -13,43 +13,58 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.core import CRDS, MUTATING_WEBHOOKS, NAMESPACES, NODES, VALIDATING_WEBHOOKS, Node
 from lanloom.api.crds import manifests
 from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    VLAN_CONFIGS,
     VLAN_STATUSES,
-    ClusterNetwork,
-    VlanStatus,
 )
-from lanloom.api.multus import NADS
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
+from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.app.agent import agent_informers
 from lanloom.app.webhooks import webhook_configurations
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced
-from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.fakes import FakeHost
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import subtract
 from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
 from lanloom.vlan.agent import VlanAgent
 from lanloom.vlan.manager import VlanManager, vlan_informers
-from lanloom.vlan.rules.desired import Interface, NodeNetwork
-from lanloom.vlan.rules.plan import plan
-from lanloom.vlan.rules.status import L3_READY, READY
 from lanloom.vlan.worlds import StoreWorld
 from tests.sim.cluster import SimCluster
 from tests.sim.processes import Life
-from tests.vlan.cluster import CLUSTER, Cluster, node
+from tests.virtual import run
+from tests.vlan.cluster import CLUSTER, node
 
+NODE_NAMES = ("node1", "node2", "node3")
 NICS = ("eth0", "eth1", "eth2")
 DHCP = IPv4Network("10.115.8.0/21")
-_FOREIGN = ("mgmt0", "foreign-br", "foreign.7", "eth0")
+FOREIGN = ("mgmt0", "foreign-br", "foreign.7", "eth0")
 _OFFICE = "office.nmconnection"
 
 
-async def first_objects(sim: SimCluster, nodes: Iterable[str]) -> None:
-    """What is there before anybody uses the cluster: CRDs, Lanloom's namespace, its webhooks, the nodes."""
+def first_storage() -> MemoryStorage:
+    """A cluster's storage before anybody used it."""
+    return copy.deepcopy(_first_storage())
+
+
+@cache
+def _first_storage() -> MemoryStorage:
+    """Made once, because CRDs take their time."""
+    storage = MemoryStorage()
+
+    async def fill() -> None:
+        sim = SimCluster(0, storage)
+        await sim.start()
+        await _first_objects(sim)
+        await sim.close()
+
+    run(fill())
+    return storage
+
+
+async def _first_objects(sim: SimCluster) -> None:
+    """CRDs, Lanloom's namespace, its webhooks, the nodes."""
     for manifest in manifests():
         await sim.admin.create(CRDS, manifest)
     await sim.admin.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
@@ -58,7 +73,7 @@ async def first_objects(sim: SimCluster, nodes: Iterable[str]) -> None:
     )
     await sim.admin.create(MUTATING_WEBHOOKS, mutating)
     await sim.admin.create(VALIDATING_WEBHOOKS, validating)
-    for number, name in enumerate(nodes):
+    for number, name in enumerate(NODE_NAMES):
         await sim.admin.create(NODES, node(name, zone="a" if number < 2 else "b"))
 
 
@@ -76,6 +91,11 @@ def add_host(sim: SimCluster, name: str) -> None:
     before = _foreign(host)
     host.kernel.watchers.append(lambda: _guard(sim, host, before))
     sim.add_process(name, partial(run_agent, sim, name))
+
+
+def add_manager(sim: SimCluster, name: str) -> None:
+    """A replica of the manager."""
+    sim.add_process(name, partial(run_manager, sim, name))
 
 
 class Meddlers:
@@ -155,58 +175,9 @@ async def run_agent(sim: SimCluster, name: str, life: Life) -> None:
         group.create_task(agent.run())
 
 
-async def objects(sim: SimCluster) -> Cluster:
-    """The objects as the API server has them."""
-    return Cluster(
-        nodes=(await sim.admin.list(NODES)).items,
-        networks=(await sim.admin.list(CLUSTER_NETWORKS)).items,
-        configs=(await sim.admin.list(VLAN_CONFIGS)).items,
-        nads=(await sim.admin.list(NADS)).items,
-        statuses=(await sim.admin.list(VLAN_STATUSES)).items,
-    )
-
-
-async def complaints(sim: SimCluster) -> list[str]:
-    """Every difference between the cluster and what its users' objects say; none when all is as it should be."""
-    found = await objects(sim)
-    managed = found.managed()
-    texts = [
-        f"{new.metadata.name}: annotations are not what the manager derives"
-        for old, new in zip(
-            (*found.networks, *found.configs), (*managed.networks, *managed.configs), strict=True
-        )
-        if old != new
-    ]
-    expected: set[tuple[str, str]] = set()
-    for name, host in sim.hosts.items():
-        wanted = managed.on_node(name)
-        expected |= {(network.cluster_network, name) for network in wanted}
-        texts += [f"{name}: {text}" for text in _host_complaints(sim, host, wanted)]
-        for network in wanted:
-            texts += [f"{name}: {text}" for text in _report_complaints(network, found.statuses, name)]
-    reported = {(item.status.cluster_network, item.status.node) for item in found.statuses}
-    texts += [f"there is a report of {item} without a reason" for item in sorted(reported - expected)]
-    covered = {name for name, _ in expected}
-    texts += [
-        text for item in found.networks for text in _network_complaints(item, item.metadata.name in covered)
-    ]
-    return texts
-
-
-def _network_complaints(network: ClusterNetwork, covered: bool) -> Iterator[str]:
-    name, conditions = network.metadata.name, network.status.conditions
-    if {item.type for item in conditions} != {READY, L3_READY}:
-        yield f"{name} has not both of its conditions"
-    for item in conditions:
-        if (item.status == "True") != covered:
-            yield f"{name}: {item.type} is {item.status}: {item.reason}: {item.message}"
-
-
 def _foreign(host: FakeHost) -> dict[str, object]:
     """What nobody but its owner may change."""
-    links = {
-        name: replace(host.kernel.links[name], index=0) for name in _FOREIGN if name in host.kernel.links
-    }
+    links = {name: replace(host.kernel.links[name], index=0) for name in FOREIGN if name in host.kernel.links}
     return {**links, _OFFICE: host.directory.files.get(_OFFICE)}
 
 
@@ -217,74 +188,3 @@ def _guard(sim: SimCluster, host: FakeHost, before: dict[str, object]) -> None:
     for name, file in host.directory.files.items():
         if not name.startswith(".") and name != _OFFICE and not owner(file.content):
             sim.harm.append(f"{name} is not a whole profile")
-
-
-def _host_complaints(sim: SimCluster, host: FakeHost, wanted: tuple[NodeNetwork, ...]) -> Iterator[str]:
-    files = {name: file.content for name, file in host.directory.files.items() if owner(file.content)}
-    visible = {name: content for name, content in files.items() if not name.startswith(".")}
-    profiles = {item.file: item.content for network in wanted for item in network.interfaces}
-    if visible != profiles:
-        yield f"profiles are {sorted(visible)}, not {sorted(profiles)}, or their content differs"
-    missing = [name for name in _FOREIGN if name not in host.kernel.links]
-    if missing:
-        yield f"the foreign links {missing} are gone"
-    links = {
-        name: _fields(link) for name, link in host.kernel.links.items() if link.ours or link.name in NICS
-    }
-    model = _model(wanted)
-    for name in sorted(links.keys() | model.keys()):
-        if links.get(name) != model.get(name):
-            yield f"link {name} is {links.get(name)}, not {model.get(name)}"
-    interfaces = {item.name: item for network in wanted for item in network.interfaces}
-    subs = {
-        name: link for name, link in host.kernel.links.items() if link.kind == "vlan" and name != "foreign.7"
-    }
-    if subs.keys() != interfaces.keys():
-        yield f"VLAN interfaces are {sorted(subs)}, not {sorted(interfaces)}"
-    for name in sorted(subs.keys() & interfaces.keys()):
-        if not _addressed(subs[name].addresses, interfaces[name]):
-            yield f"{name} has {subs[name].addresses}, not {interfaces[name].address or 'a lease'}"
-        if subs[name].vlan_id != interfaces[name].vid or not host.kernel.carries(
-            subs[name].parent, subs[name].vlan_id
-        ):
-            yield f"{name} does not reach VLAN {interfaces[name].vid}"
-
-
-def _addressed(addresses: tuple[str, ...], interface: Interface) -> bool:
-    if interface.mode == "static":
-        return addresses == (interface.address,)
-    return len(addresses) == 1 and IPv4Interface(addresses[0]).network == DHCP
-
-
-def _model(wanted: tuple[NodeNetwork, ...]) -> dict[str, Link]:
-    """The links that an empty host gets."""
-    host = FakeHost("model", NICS, switch=FakeSwitch(), now=lambda: 0.0)
-    for _, steps in plan(wanted, host.kernel.state(), {}).steps:
-        for step in steps:
-            host.kernel.apply(step)
-    return {name: _fields(link) for name, link in host.kernel.links.items()}
-
-
-def _fields(link: Link) -> Link:
-    """What of a link must be as wanted. A NIC that left a bond is down: the kernel does that."""
-    return replace(link, index=0, mac="", operstate="", up=link.up or not (link.ours or link.master))
-
-
-def _report_complaints(network: NodeNetwork, statuses: tuple[VlanStatus, ...], name: str) -> Iterator[str]:
-    title = network.cluster_network
-    mine = [
-        item.status for item in statuses if (item.status.cluster_network, item.status.node) == (title, name)
-    ]
-    if len(mine) != 1:
-        yield f"there are {len(mine)} reports of {title}"
-        return
-    status = mine[0]
-    if status.desired_hash != network.digest:
-        yield f"the report of {title} speaks of another configuration"
-    for item in status.conditions:
-        if item.status != "True":
-            yield f"{title}: {item.type} is {item.status}: {item.reason}: {item.message}"
-    reported = {(item.vlan_id, item.name, item.mode, item.state) for item in status.interfaces}
-    wanted = {(item.vid, item.name, item.mode, "Ready") for item in network.interfaces}
-    if reported != wanted:
-        yield f"the report of {title} has the interfaces {sorted(reported)}, not {sorted(wanted)}"
