@@ -50,7 +50,7 @@ async def test_review_is_posted_to_the_address_of_the_configuration() -> None:
     """The review goes to the URL, with the CA and the time-out of the configuration."""
     poster = PlayedPoster(b'{"kind": "AdmissionReview"}')
     assert await HttpsWebhooks(poster).call(WEBHOOK, {"request": {}}) == {"kind": "AdmissionReview"}
-    assert poster.posts == [(URL, msgspec.json.encode({"request": {}}), b"PEM", None, 5.0)]
+    assert poster.posts == [(f"{URL}?timeout=5s", msgspec.json.encode({"request": {}}), b"PEM", None, 5.0)]
 
 
 @pytest.mark.parametrize("answer", [TransportError("nobody listens"), b"<html>", b"[]"])

@@ -34,6 +34,7 @@ class HttpsWebhooks:
         config = webhook.get("clientConfig") or {}
         timeout = float(webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT)
         url, server_name = address_of(config)
+        url += f"{'&' if '?' in url else '?'}timeout={timeout:g}s"
         try:
             ca_bundle = base64.b64decode(config.get("caBundle") or "")
             body = msgspec.json.encode(review)
@@ -42,7 +43,7 @@ class HttpsWebhooks:
             )
             return msgspec.json.decode(answer, type=dict)
         except (TransportError, msgspec.DecodeError, binascii.Error) as error:
-            raise WebhookError(f'Post "{url}?timeout={timeout:g}s": {error}') from None
+            raise WebhookError(f'Post "{url}": {error}') from None
 
 
 def address_of(config: Raw) -> tuple[str, str | None]:

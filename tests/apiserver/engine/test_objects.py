@@ -125,7 +125,9 @@ async def test_namespace_takes_its_content_along() -> None:
         await client.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, "n")
         await until(
             lambda: (
-                engine.list_page(engine.registry.find("", "v1", "namespaces"), Selection(name="n")).items
+                engine.list_page(
+                    engine.registry.find("", "v1", "namespaces"), Selection(fields="metadata.name=n")
+                ).items
                 == []
             )
         )

@@ -103,3 +103,22 @@ async def test_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         file.execute("PRAGMA user_version = 99")
     with pytest.raises(StorageError, match="start it with the newer Lanloom"):
         SqliteStorage(tmp_path / "data")
+
+
+def modes(directory: Path) -> set[int]:
+    """The rights of the files in a directory."""
+    return {path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+
+async def test_data_are_for_their_owner_only(tmp_path: Path) -> None:
+    """The data file and what is beside it can be read by nobody else: secrets are in there."""
+    storage = SqliteStorage(tmp_path / "data")
+    await storage.commit([change("a", 2, None, state("a", 2))], 1)
+    assert modes(tmp_path) == {0o600}
+    await storage.close()
+
+
+async def test_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A file in a directory that doesn't exist is refused by its name."""
+    with pytest.raises(StorageError, match="missing/data can't be used"):
+        SqliteStorage(tmp_path / "missing" / "data")

@@ -32,7 +32,6 @@ class Selection(Struct, frozen=True):
     """What of a resource is wanted. Selectors are in Kubernetes' own syntax."""
 
     namespace: str = ""
-    name: str = ""
     labels: str = ""
     fields: str = ""
 
@@ -40,13 +39,13 @@ class Selection(Struct, frozen=True):
         """A test of states, None when every one passes. Raises BadRequest."""
         labels = parse_labels(self.labels) if self.labels else None
         chosen = parse_fields(self.fields, resource) if self.fields else None
-        name = self.name
         if labels is None and chosen is None:
-            return (lambda state: state.key.name == name) if name else None
+            return None
+        name = chosen.exact("metadata.name") if chosen is not None else None
 
         def selects(state: Stored) -> bool:
             return (
-                (not name or state.key.name == name)
+                (name is None or state.key.name == name)
                 and (labels is None or labels.matches(state.labels))
                 and (chosen is None or chosen.matches(state.raw()))
             )

@@ -9,6 +9,7 @@ History rows hold what an object was *before* a change; what it was after is fou
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,8 +49,10 @@ class SqliteStorage:
         self._path = path
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
         try:
+            # Secrets are in there: the file, and what SQLite puts beside it, is for its owner only.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StorageError(self._explain(error)) from error
         try:
             self._prepare()

@@ -53,6 +53,11 @@ class ApiServer:
             await self._documents.nothing(exchange, target_of(exchange.path))
         except RecursionError:
             await exchange.refuse(errors.BadRequest("the object is nested too deeply"))
+        except Exception as error:
+            log.exception("request failed", method=exchange.method, path=exchange.path)
+            if exchange.begun:
+                raise
+            await exchange.refuse(errors.internal(f"{type(error).__name__}; the server's log says more"))
 
     async def _serve(self, exchange: Exchange) -> None:
         target = target_of(exchange.path)

@@ -19,9 +19,9 @@ _NO_CACHE: Header = (b"cache-control", b"no-cache, private")
 
 
 class Exchange:
-    """A request, with the means to answer it. Answer once."""
+    """A request, with the means to answer it. Answer once; `begun` says that the answer is on its way."""
 
-    __slots__ = ("_headers", "_send", "method", "path", "query", "receive", "warnings")
+    __slots__ = ("_headers", "_send", "begun", "method", "path", "query", "receive", "warnings")
 
     def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -31,6 +31,7 @@ class Exchange:
         self.warnings: list[str] = []
         self._headers: Sequence[Header] = scope["headers"]
         self._send = send
+        self.begun = False
 
     def header(self, name: bytes) -> str:
         """A header's value, empty if it isn't there. `name` is in lower case."""
@@ -46,6 +47,7 @@ class Exchange:
     async def answer_raw(self, body: bytes, content_type: Header, code: int = 200) -> None:
         """Sends a whole answer of any media type."""
         headers = [content_type, _NO_CACHE, (b"content-length", str(len(body)).encode()), *self._warnings()]
+        self.begun = True
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
@@ -61,6 +63,7 @@ class Exchange:
         """Begins an answer whose length nobody knows."""
         content_type = _JSON if form.encoding == "application/json" else _YAML
         headers = [content_type, _NO_CACHE, *self._warnings()]
+        self.begun = True
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def stream(self, chunk: bytes) -> None:
