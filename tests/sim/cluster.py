@@ -42,6 +42,11 @@ class Replicas:
         """A replica is ready."""
         self._admissions[name] = admissions
 
+    @property
+    def any(self) -> bool:
+        """Whether any replica is ready."""
+        return bool(self._admissions)
+
     def leave(self, name: str) -> None:
         """A replica is gone."""
         self._admissions.pop(name, None)

@@ -1,0 +1,115 @@
+"""What the manager writes, and what it leaves alone."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from lanloom.api import names
+from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, NODES, VALIDATING_WEBHOOKS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.app.webhooks import CONFIGURATION_NAME
+from tests.vlan.cluster import nad
+from tests.vlan.quiet import Quiet, on_a_quiet_cluster
+
+WEBHOOKS: tuple[Resource[Any], ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+
+
+async def matched(quiet: Quiet) -> str | None:
+    """The nodes that the manager wrote on the VlanConfig."""
+    config = await quiet.admin.get(VLAN_CONFIGS, "one")
+    return config.metadata.annotations.get(names.MATCHED_NODES)
+
+
+@on_a_quiet_cluster
+async def test_nodes_come_and_go(quiet: Quiet) -> None:
+    """The matched nodes follow the nodes and their labels."""
+    await quiet.uplink(nodeSelector={"zone": "a"})
+    assert await matched(quiet) == '["node1", "node2"]'
+    await quiet.admin.patch(NODES, "node3", {"metadata": {"labels": {"zone": "a"}}})
+    await quiet.rest()
+    assert await matched(quiet) == '["node1", "node2", "node3"]'
+    await quiet.admin.patch(NODES, "node1", {"metadata": {"labels": {"zone": None}}})
+    await quiet.rest()
+    assert await matched(quiet) == '["node2", "node3"]'
+
+
+@on_a_quiet_cluster
+async def test_reports_go_with_their_node(quiet: Quiet) -> None:
+    """When a node leaves the cluster its reports go, although its agent is dead."""
+    await quiet.uplink()
+    await quiet.sim.processes["node3"].kill()
+    await quiet.admin.delete(NODES, "node3")
+
+    async def gone() -> bool:
+        reports = (await quiet.admin.list(VLAN_STATUSES)).items
+        return {item.status.node for item in reports} == {"node1", "node2"}
+
+    await quiet.sim.until(gone)
+    assert (await quiet.condition("ready")).status == "True"
+
+
+@on_a_quiet_cluster
+async def test_a_node_that_is_down_is_not_waited_for(quiet: Quiet) -> None:
+    """A node whose kubelet does not report keeps what it has and does not make the network unready."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    await quiet.sim.processes["node3"].kill()
+    down = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await quiet.admin.patch(NODES, "node3", down, subresource="status")
+    await asyncio.sleep(60)
+    assert await matched(quiet) == '["node1", "node2", "node3"]'
+    assert {(await quiet.condition(kind)).status for kind in ("ready", "L3Ready")} == {"True"}
+
+
+@on_a_quiet_cluster
+async def test_what_a_webhook_should_have_refused_is_told(quiet: Quiet) -> None:
+    """A NAD that can't be used, written while no webhook was there, gets an Event with the reason and the field."""
+    await quiet.uplink()
+    for kind in WEBHOOKS:
+        await quiet.admin.delete(kind, CONFIGURATION_NAME)
+    broken = nad("broken", "cluster-1", 2012, mode="static", addresses='{"node1": "x"}')
+    await quiet.admin.create(NADS, broken, "default")
+
+    async def told() -> bool:
+        return bool((await quiet.admin.list(EVENTS)).items)
+
+    await quiet.sim.until(told)
+    (event,) = (await quiet.admin.list(EVENTS)).items
+    assert (event.type, event.reason, event.involved_object.name) == ("Warning", "InvalidNetwork", "broken")
+    assert event.message.startswith(
+        "The network default/broken gets no node addresses because network.harvesterhci.io/node-ip-map"
+    )
+
+
+@on_a_quiet_cluster
+async def test_foreign_annotations_stay(quiet: Quiet) -> None:
+    """Annotations of a ClusterNetwork that are not the manager's survive its writing."""
+    await quiet.uplink()
+    patch = {"metadata": {"annotations": {"example.org/owner": "alice"}}}
+    await quiet.admin.patch(CLUSTER_NETWORKS, "cluster-1", patch)
+    await quiet.network()
+    await quiet.rest()
+    await quiet.admin.delete(NADS, "vlan2012", "default")
+    await quiet.rest()
+    annotations = (await quiet.admin.get(CLUSTER_NETWORKS, "cluster-1")).metadata.annotations
+    assert annotations == {"example.org/owner": "alice", names.MTU_SOURCE: "one", names.UPLINK_MTU: "1500"}
+
+
+@on_a_quiet_cluster
+async def test_a_change_costs_what_it_touches(quiet: Quiet) -> None:
+    """A network on three nodes costs a few writes of its cluster network, and each node a few of its own report."""
+    await quiet.uplink()
+    await asyncio.sleep(60)
+    written: Counter[str] = Counter()
+    quiet.sim.engine.ledger.listen(lambda change: written.update([change.resource.plural]))
+    await quiet.network()
+    await quiet.rest()
+    await asyncio.sleep(60)
+    del written[LEASES.plural]
+    assert written[NADS.plural] == 1
+    assert written[CLUSTER_NETWORKS.plural] <= 4
+    assert written[VLAN_STATUSES.plural] <= 3 * 3
+    assert set(written) == {NADS.plural, CLUSTER_NETWORKS.plural, VLAN_STATUSES.plural}
