@@ -100,7 +100,7 @@ class SimCluster:
 
     def note(self, text: str) -> None:
         """Writes down what happened, for whoever must understand a failure."""
-        self.journal.append(f"{self.now() - self._began:9.3f} {text}")
+        self.journal.append(f"{self.now() - self._began:9.3f} v{self.engine.ledger.version} {text}")
 
     async def start(self) -> None:
         """Starts the API server."""

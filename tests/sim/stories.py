@@ -126,13 +126,15 @@ STORIES: dict[str, tuple[Step, ...]] = {
 
 
 def play(seed: int) -> str:
-    """Plays one story on a fresh cluster; its name. Raises AssertionError where the cluster does not come to rest."""
-    name = Random(seed).choice(list(STORIES))
-    run(_play(seed, first_storage(), STORIES[name]), rng=Random(seed))
-    return name
+    """Plays one story on a fresh cluster: every misfortune and every step, and how much was written until then.
+
+    Raises AssertionError where the cluster does not come to rest.
+    """
+    story = STORIES[Random(seed).choice(list(STORIES))]
+    return "\n".join(run(_play(seed, first_storage(), story), rng=Random(seed)))
 
 
-async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> None:
+async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> list[str]:
     sim = SimCluster(seed, storage)
     for vid in (2012, 2013, 2014):
         sim.switch.set_dhcp(vid, str(DHCP))
@@ -145,6 +147,7 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> N
     try:
         await _live(sim, story, Random(f"users {seed}"))
         await _rest(sim)
+        return sim.journal
     except BaseException as error:
         error.add_note("what happened:\n" + "\n".join(sim.journal[-60:]))
         raise
