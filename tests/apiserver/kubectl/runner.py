@@ -22,7 +22,9 @@ from tests.apiserver.cases.kit.wire import Json
 PATIENCE = 30
 
 _NOISE = (
-    (re.compile(r"\b(\d+(\.\d+)?(ms|[smhdy]))+\b( ago)?"), "<age>"),
+    # Notes of kubectl's own log, such as that a watch was short.
+    (re.compile(r"^[WI]\d{4} .*\n?", re.MULTILINE), ""),
+    (re.compile(r"(?<![\w-])(\d+(\.\d+)?(ms|[smhdy]))+(?![\w-])( ago)?"), "<age>"),
     (re.compile(r"<age> {2,}"), "<age>  "),
     (re.compile(r"/tmp/[^\s]*?(LIVE|MERGED)-[0-9]+"), r"/tmp/\1"),
     (re.compile(r"/tmp/[^\s]*?kubectl-edit-[\w.-]+"), "/tmp/edited"),

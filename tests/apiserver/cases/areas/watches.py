@@ -158,13 +158,6 @@ def from_a_bad_version(api: Api, version: str) -> None:
 
 
 @case
-def from_a_version_that_is_too_old(api: Api) -> None:
-    """A watch from a version that is forgotten says so with a Status of code 410 as its one event."""
-    with api.watch("configmaps", resourceVersion="1", timeoutSeconds="2") as watch:
-        watch.take(1)
-
-
-@case
 def in_the_old_form(api: Api) -> None:
     """The old watch paths work still."""
     old = api.post("configmaps", config_map("a"))
