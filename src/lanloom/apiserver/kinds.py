@@ -84,6 +84,10 @@ class ServedKind(Struct, frozen=True, kw_only=True):
         """`Kind.group`, as error messages name the kind."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
+    def has_subresource(self, name: str) -> bool:
+        """Whether the resource has this path below its objects."""
+        return (name == "status" and self.has_status) or (name == "finalize" and self.key == NAMESPACES)
+
     @property
     def list_name(self) -> str:
         """The kind of its lists."""

@@ -1,7 +1,7 @@
 """A client to an engine in the same process, for simulations and for the server's own start."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -15,7 +15,7 @@ from lanloom.apiserver.engine.calls import SYSTEM, Call, DeleteOptions
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.reads import Selection
 from lanloom.apiserver.engine.stored import Stored, wire
-from lanloom.apiserver.errors import StatusError, no_such_resource
+from lanloom.apiserver.errors import StatusError, no_such_resource, not_found
 from lanloom.apiserver.kinds import ServedKind
 from lanloom.apiserver.patches import merge_patch
 from lanloom.kube import errors
@@ -38,7 +38,8 @@ class LocalClient:
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
-            return _decode(resource, kind, self._engine.get(kind, namespace, name))
+            place = _place(kind, namespace)
+            return _decode(resource, kind, self._engine.get(kind, place, name))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
@@ -47,7 +48,9 @@ class LocalClient:
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
-            page = self._engine.list_page(kind, Selection(namespace, labels=labels, fields=fields))
+            page = self._engine.list_page(
+                kind, Selection(_place(kind, namespace), labels=labels, fields=fields)
+            )
             items = tuple(_decode(resource, kind, state) for state in page.items)
         return Listing(items, str(page.version))
 
@@ -64,7 +67,7 @@ class LocalClient:
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
-            selection = Selection(namespace, labels=labels, fields=fields)
+            selection = Selection(_place(kind, namespace), labels=labels, fields=fields)
             watch = self._engine.watch(kind, selection, resource_version)
         loop = asyncio.get_running_loop()
         bookmark = loop.time() + _BOOKMARK_SECONDS
@@ -86,7 +89,8 @@ class LocalClient:
         raw |= {"apiVersion": resource.api_version, "kind": resource.kind}
         with _kube_errors():
             kind = self._kind(resource)
-            return _decode(resource, kind, await self._engine.create(kind, namespace, raw, self._call()))
+            state = await self._engine.create(kind, _place(kind, namespace), raw, self._call())
+            return _decode(resource, kind, state)
 
     async def patch(
         self,
@@ -102,8 +106,11 @@ class LocalClient:
         wanted = _plain(patch)
         with _kube_errors():
             kind = self._kind(resource)
+            if subresource and not kind.has_subresource(subresource):
+                raise not_found(kind.resource, name)
+            place = _place(kind, namespace)
             state = await self._engine.patch(
-                kind, namespace, name, lambda old: merge_patch(old, wanted), self._call(), subresource
+                kind, place, name, lambda old: merge_patch(old, wanted), self._call(), subresource
             )
             return _decode(resource, kind, state)
 
@@ -120,7 +127,8 @@ class LocalClient:
         await asyncio.sleep(0)
         options = DeleteOptions(uid=uid, propagation=propagation)
         with _kube_errors():
-            await self._engine.delete(self._kind(resource), namespace, name, options, self._call())
+            kind = self._kind(resource)
+            await self._engine.delete(kind, _place(kind, namespace), name, options, self._call())
 
     def _kind(self, resource: Resource[Any]) -> ServedKind:
         found = self._engine.registry.find(resource.group, resource.version, resource.plural)
@@ -132,8 +140,13 @@ class LocalClient:
         return Call(user=self._user)
 
 
+def _place(kind: ServedKind, namespace: str) -> str:
+    """Kinds of the whole cluster have no namespace, whatever the caller says, as over HTTP."""
+    return namespace if kind.namespaced else ""
+
+
 @contextmanager
-def _kube_errors() -> Any:
+def _kube_errors() -> Iterator[None]:
     try:
         yield
     except StatusError as error:

@@ -171,3 +171,20 @@ async def test_background_deletion_takes_dependents_along() -> None:
         await client.delete(CONFIG_MAPS, "owner", "default")
         kind = engine.registry.find("", "v1", "configmaps")
         await until(lambda: not engine.list_page(kind, Selection("default")).items)
+
+
+async def test_status_of_a_kind_without_one_is_not_found() -> None:
+    """A patch of the status of a kind that has none raises NotFound, as over HTTP."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        await client.create(CONFIG_MAPS, config_map("a"), "default")
+        with pytest.raises(errors.NotFound):
+            await client.patch(CONFIG_MAPS, "a", {"status": {}}, "default", subresource="status")
+
+
+async def test_namespace_of_a_cluster_scoped_object_is_ignored() -> None:
+    """Kinds of the whole cluster are the same from everywhere."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        await client.create(NAMESPACES, {"metadata": {"name": "n"}}, "default")
+        assert (await client.get(NAMESPACES, "n", "kube-system")).metadata.namespace == ""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lanloom.api.meta import Key
+from lanloom.apiserver.engine import metadata
 from lanloom.apiserver.engine.calls import Call
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.registry import Registry
@@ -97,6 +98,7 @@ class Admission:
             return obj
         patched = match.hook.apply(outcome.patch, {**obj, "apiVersion": match.seen_as.api_version})
         patched["apiVersion"] = asked.kind.api_version
+        patched["metadata"] = metadata.clean(patched.get("metadata"))
         decode(patched)
         return patched
 

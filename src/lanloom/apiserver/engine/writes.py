@@ -61,6 +61,18 @@ class Writer:
 
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
         """Creates an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace)."""
+        obj = await self._first_state(kind, namespace, body, call)
+        key = Key(namespace, obj["metadata"]["name"])
+        # Admission took its time: the namespace may have gone, the name may be taken.
+        self._check_namespace(kind, namespace, key.name)
+        if self._ledger.latest(kind.key, key) is not None:
+            raise self._taken(kind, key)
+        if call.dry_run:
+            return stored(obj, 0)
+        return await self._ledger.write(kind.key, key, obj)
+
+    async def _first_state(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Raw:
+        """The object as it is to be stored, all checks passed."""
         strategy = self._registry.strategy(kind)
         check_type(kind, body)
         obj = self._decode(kind, strategy, body, call)
@@ -76,20 +88,14 @@ class Writer:
             options={"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
         )
         obj = await self._admission.mutate(asked, call, strategy.decode) or obj
+        place_new(kind, obj["metadata"], namespace)
         self._fill_new(obj, strategy)
         found = metadata.check_new(obj["metadata"], kind.namespaced, strategy.name_rule)
         found += strategy.check(obj, None)
-        name = obj["metadata"].get("name", "")
         if found:
-            raise errors.invalid(kind.qualified_kind, name, found)
+            raise errors.invalid(kind.qualified_kind, obj["metadata"].get("name", ""), found)
         await self._admission.validate(_with(asked, obj), call)
-        self._check_namespace(kind, namespace, name)
-        key = Key(namespace, name)
-        if self._ledger.latest(kind.key, key) is not None:
-            raise self._taken(kind, key)
-        if call.dry_run:
-            return stored(obj, 0)
-        return await self._ledger.write(kind.key, key, obj)
+        return obj
 
     async def update(
         self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
@@ -108,10 +114,12 @@ class Writer:
         if not strategy.unconditional_update:
             require_version(kind, new["metadata"], name)
         check_uid(kind, new["metadata"], current)
-        options: Raw = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
-        # Admission changes what it is given, and may be asked again.
-        transform: Transform = lambda _: copy.deepcopy(new)  # noqa: E731
-        return await self._modify(kind, key, transform, call, subresource, options), False
+
+        def transform(_: Raw) -> Raw:
+            # Later steps change what they are given, and may come again.
+            return copy.deepcopy(new)
+
+        return await self._modify(kind, key, transform, call, subresource), False
 
     async def patch(
         self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
@@ -126,11 +134,10 @@ class Writer:
             check_identity(kind, new["metadata"], namespace, name)
             return new
 
-        options: Raw = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
-        return await self._modify(kind, Key(namespace, name), transform, call, subresource, options)
+        return await self._modify(kind, Key(namespace, name), transform, call, subresource)
 
     async def _modify(
-        self, kind: ServedKind, key: Key, transform: Transform, call: Call, subresource: str, options: Raw
+        self, kind: ServedKind, key: Key, transform: Transform, call: Call, subresource: str
     ) -> Stored:
         for _ in range(_ATTEMPTS):
             current = self._ledger.latest(kind.key, key)
@@ -145,7 +152,7 @@ class Writer:
                 subresource=subresource,
                 object=transform(full(kind, current)),
                 old=old,
-                options=options,
+                options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
             )
             new = await self._next_state(asked, current, call)
             if self._ledger.latest(kind.key, key) is current:

@@ -6,7 +6,7 @@ programs answer for them.
 
 from lanloom.apiserver import errors
 from lanloom.apiserver.front.requests import NoSuchPath, Target
-from lanloom.apiserver.kinds import ServedKind
+from lanloom.apiserver.kinds import NAMESPACES, ServedKind
 
 _SUBRESOURCE_VERBS = ("get", "patch", "update")
 _NAMELESS_VERBS = ("create", "deletecollection", "list", "watch")
@@ -22,7 +22,7 @@ def check_address(kind: ServedKind, target: Target, verb: str) -> None:
 
 def _check_builtin(kind: ServedKind, target: Target, verb: str) -> None:
     if target.subresource:
-        if not _has_subresource(kind, target.subresource):
+        if not kind.has_subresource(target.subresource):
             raise errors.no_such_resource()
         if verb not in _SUBRESOURCE_VERBS:
             raise errors.wrong_method()
@@ -43,7 +43,7 @@ def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
     if verb == "update" and not target.name:
         raise errors.BadRequest("name must be provided")
     if target.subresource:
-        if not _has_subresource(kind, target.subresource):
+        if not kind.has_subresource(target.subresource):
             raise errors.not_found(kind.resource, target.name)
         if verb not in _SUBRESOURCE_VERBS:
             raise errors.method_not_allowed(kind.resource, verb)
@@ -56,10 +56,4 @@ def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
 
 def _is_astray(kind: ServedKind, target: Target) -> bool:
     """Whether a cluster-scoped kind is asked for in a namespace."""
-    return bool(target.namespace) and not kind.namespaced and str(kind.key) != "namespaces"
-
-
-def _has_subresource(kind: ServedKind, subresource: str) -> bool:
-    return (subresource == "status" and kind.has_status) or (
-        subresource == "finalize" and str(kind.key) == "namespaces"
-    )
+    return bool(target.namespace) and not kind.namespaced and kind.key != NAMESPACES
