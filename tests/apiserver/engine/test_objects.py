@@ -1,6 +1,7 @@
 """Objects of the engine, through the client that simulations use."""
 
 import asyncio
+import copy
 from contextlib import aclosing
 
 import pytest
@@ -10,9 +11,10 @@ from lanloom.api.crds import manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES
 from lanloom.api.meta import ObjectMeta
 from lanloom.apiserver.engine.reads import Selection
+from lanloom.apiserver.kinds import GroupPlural
 from lanloom.apiserver.local import LocalClient
 from lanloom.kube import errors
-from tests.apiserver.engine.world import engine_world, until
+from tests.apiserver.engine.world import WIDGETS, engine_world, kind_of, until
 
 
 def config_map(name: str, **data: str) -> ConfigMap:
@@ -188,3 +190,25 @@ async def test_namespace_of_a_cluster_scoped_object_is_ignored() -> None:
         client = LocalClient(engine)
         await client.create(NAMESPACES, {"metadata": {"name": "n"}}, "default")
         assert (await client.get(NAMESPACES, "n", "kube-system")).metadata.namespace == ""
+
+
+async def test_crd_takes_no_built_in_names() -> None:
+    """A CRD under the names of a built-in kind is not accepted, and the kind is served as before."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        crd = copy.deepcopy(WIDGETS)
+        group = "rbac.authorization.k8s.io"
+        crd["metadata"] = {
+            "name": f"roles.{group}",
+            "annotations": {"api-approved.kubernetes.io": "https://example.com"},
+        }
+        crd["spec"] |= {"group": group, "names": {"plural": "roles", "kind": "Role"}}
+        await client.create(CRDS, crd)
+        conditions = (await client.get(CRDS, f"roles.{group}")).status["conditions"]
+        assert {each["type"]: each["status"] for each in conditions} == {
+            "NamesAccepted": "False",
+            "Established": "False",
+        }
+        await client.delete(CRDS, f"roles.{group}")
+        await until(lambda: not engine.ledger.shelf(GroupPlural("apiextensions.k8s.io", CRDS.plural)).objects)
+        assert kind_of(engine, "roles", group).builtin

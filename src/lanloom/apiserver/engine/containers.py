@@ -1,7 +1,7 @@
 """The rules of the kinds that hold other objects: namespaces and CustomResourceDefinitions."""
 
 from lanloom.apiserver import syntax
-from lanloom.apiserver.engine import crds
+from lanloom.apiserver.engine import crdstatus
 from lanloom.apiserver.engine.strategies import BuiltinStrategy
 from lanloom.apiserver.kinds import Raw, ServedKind
 
@@ -33,10 +33,10 @@ class CrdStrategy(BuiltinStrategy):
     def prepare_create(self, obj: Raw) -> None:
         """A new CRD is not accepted yet."""
         super().prepare_create(obj)
-        obj["status"] = crds.first_status(obj["spec"])
+        obj["status"] = crdstatus.first_status(obj["spec"])
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
         """Keeps the status but on its own path, and notes a new storage version."""
         super().prepare_update(obj, old, subresource)
         if not subresource:
-            obj["status"] = crds.with_stored_version(obj.get("status") or {}, obj.get("spec") or {})
+            obj["status"] = crdstatus.with_stored_version(obj.get("status") or {}, obj.get("spec") or {})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from lanloom.api.meta import Key
 from lanloom.apiserver import errors
-from lanloom.apiserver.engine import crds
+from lanloom.apiserver.engine import crds, crdstatus
 from lanloom.apiserver.engine.calls import Call
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.registry import Registry
@@ -41,8 +41,28 @@ class Definitions:
         return [state.key.name for state in states if state.raw()["spec"]["group"] == group]
 
     def _settled(self, crd: Raw) -> Raw:
-        others = [state.raw() for state in self._ledger.shelf(CRDS).select("")]
-        return crds.settled(crd, others, self._now())
+        return crdstatus.settled(crd, self._names_beside(crd), self._now())
+
+    def _names_beside(self, crd: Raw) -> list[Raw]:
+        """The names of everything else in the CRD's group; nobody takes those of a built-in kind."""
+        group, name = crd["spec"]["group"], crd["metadata"]["name"]
+        others = [state.raw() for state in self._ledger.shelf(CRDS).select("") if state.key.name != name]
+        accepted = [
+            (other.get("status") or {}).get("acceptedNames") or {}
+            for other in others
+            if other["spec"]["group"] == group
+        ]
+        builtins = [
+            {
+                "plural": kind.plural,
+                "singular": kind.singular_name,
+                "kind": kind.kind,
+                "listKind": kind.list_name,
+            }
+            for kind in self._registry.kinds()
+            if kind.builtin and kind.group == group
+        ]
+        return [*accepted, *builtins]
 
     def _notice(self, change: Change) -> None:
         if change.resource != CRDS:

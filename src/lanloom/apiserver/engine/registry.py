@@ -51,8 +51,9 @@ class Registry:
         return self._kinds.get(resource, ())
 
     def serve(self, resource: GroupPlural, versions: tuple[ServedKind, ...]) -> None:
-        """Serves a custom resource in these versions only; without any, no longer."""
-        if self._kinds.get(resource, ()) == versions:
+        """Serves a custom resource in these versions only; without any, no longer. Built-in ones stay."""
+        present = self._kinds.get(resource, ())
+        if present == versions or any(kind.builtin for kind in present):
             return
         if versions:
             self._kinds[resource] = versions

@@ -1,17 +1,17 @@
 """Requests on objects: each verb of the API as a call of the engine."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from lanloom.api.admission import UserInfo
 from lanloom.apiserver import errors, fields, tables
-from lanloom.apiserver.engine.calls import Call, DeleteOptions, FieldValidation, Propagation
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.reads import ListOptions, Page, Selection
 from lanloom.apiserver.engine.writes import Transform
 from lanloom.apiserver.front import bodies
 from lanloom.apiserver.front.accept import negotiate, plain
 from lanloom.apiserver.front.exchange import Exchange
+from lanloom.apiserver.front.options import call_of, delete_options
 from lanloom.apiserver.front.rendering import Renderer, encode
 from lanloom.apiserver.front.requests import Target, integer
 from lanloom.apiserver.front.scopes import check_address
@@ -23,11 +23,8 @@ _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _APPLY_PATCH = "application/apply-patch+yaml"
-_PROPAGATIONS = ("Foreground", "Background", "Orphan")
-_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _RETURNED = frozenset({"pods", "serviceaccounts"})
 """Kinds whose deletion is answered with the object instead of a Status."""
-_FIELD_VALIDATIONS = ("Ignore", "Warn", "Strict")
 
 
 class Objects:
@@ -130,7 +127,7 @@ class Objects:
         self, exchange: Exchange, kind: ServedKind, namespace: str, name: str, user: UserInfo
     ) -> None:
         form = plain(exchange.header(b"accept"))
-        call, options = await self._delete_options(exchange, user)
+        call, options = await delete_options(exchange, user)
         deleted = await self._engine.delete(kind, namespace, name, options, call)
         if deleted.gone and str(kind.key) not in _RETURNED:
             body = encode(_deletion_status(kind, name, deleted.state.meta().uid), form)
@@ -142,44 +139,11 @@ class Objects:
         self, exchange: Exchange, kind: ServedKind, namespace: str, user: UserInfo
     ) -> None:
         form = plain(exchange.header(b"accept"))
-        call, options = await self._delete_options(exchange, user)
+        call, options = await delete_options(exchange, user)
         selection = _selection(exchange.query, namespace)
         states = await self._engine.delete_collection(kind, selection, options, call)
         page = Page(states, self._engine.ledger.version)
         await exchange.answer(self._renderer.page(kind, page, form), form=form)
-
-    async def _delete_options(self, exchange: Exchange, user: UserInfo) -> tuple[Call, DeleteOptions]:
-        body = await bodies.read(exchange.receive)
-        given = (
-            bodies.decode_object(body, exchange.header(b"content-type"), "DeleteOptions")
-            if body.strip()
-            else {}
-        )
-        call = call_of(exchange, user)
-        call.dry_run = call.dry_run or _dry_run("DeleteOptions", given.get("dryRun") or ())
-        return call, _options(given, exchange.query)
-
-
-def call_of(exchange: Exchange, user: UserInfo) -> Call:
-    """What comes with every writing request. Raises Invalid."""
-    options = _OPTIONS.get(exchange.method, "DeleteOptions")
-    validation = exchange.query.get("fieldValidation", "") or "Warn"
-    if validation not in _FIELD_VALIDATIONS:
-        raise _bad_option(options, fields.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
-    dry_run = _dry_run(options, [exchange.query["dryRun"]] if exchange.query.get("dryRun") else ())
-    return Call(user, dry_run, cast(FieldValidation, validation), exchange.warnings)
-
-
-def _dry_run(options: str, values: Sequence[str]) -> bool:
-    if any(value != "All" for value in values):
-        listed = ", ".join(fields.go_value(str(value)) for value in values)
-        given = fields.Verbatim(f"[]string{{{listed}}}")
-        raise _bad_option(options, fields.not_supported("dryRun", given, ("All",)))
-    return bool(values)
-
-
-def _bad_option(options: str, found: fields.FieldError) -> errors.Invalid:
-    return errors.invalid(f"{options}.meta.k8s.io", "", [found])
 
 
 def _check_watch(query: Mapping[str, str]) -> None:
@@ -227,37 +191,6 @@ def _patch_transform(kind: ServedKind, media_type: str, body: bytes) -> Transfor
     except ValueError as error:
         raise errors.BadRequest(f"the patch can't be read: {error}") from None
     return lambda old: appliers[media_type](old, patch)
-
-
-def _options(given: Raw, query: Mapping[str, str]) -> DeleteOptions:
-    if given.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise errors.BadRequest(f"the body of a deletion must be DeleteOptions, not {given['kind']}")
-    preconditions = given.get("preconditions") or {}
-    grace = given.get("gracePeriodSeconds")
-    if grace is None and "gracePeriodSeconds" in query:
-        grace = integer(query, "gracePeriodSeconds")
-    if grace is not None and not isinstance(grace, int):
-        raise errors.BadRequest("gracePeriodSeconds of DeleteOptions must be a whole number")
-    return DeleteOptions(
-        uid=preconditions.get("uid") or "",
-        resource_version=preconditions.get("resourceVersion") or "",
-        propagation=_propagation(given, query),
-        grace_period_seconds=grace,
-    )
-
-
-def _propagation(given: Raw, query: Mapping[str, str]) -> Propagation:
-    field = "propagationPolicy"
-    wanted = given.get(field) or query.get(field, "")
-    orphan = given.get("orphanDependents")
-    if wanted and orphan is not None:
-        why = "orphanDependents and deletionPropagation cannot be both set"
-        raise _bad_option("DeleteOptions", fields.invalid(field, wanted, why))
-    if wanted not in ("", *_PROPAGATIONS):
-        raise _bad_option("DeleteOptions", fields.not_supported(field, wanted, (*_PROPAGATIONS, "nil")))
-    if orphan is not None:
-        return "Orphan" if orphan else "Background"
-    return cast(Propagation, wanted)
 
 
 def _deletion_status(kind: ServedKind, name: str, uid: str) -> Raw:
