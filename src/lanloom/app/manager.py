@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +41,7 @@ SERVICE_NAME = "lanloom-webhook"
 LEASE_NAME = "lanloom-manager"
 
 REGISTRATION_CHECK_SECONDS = 60.0
+REGISTRATION_RETRY_SECONDS = 2.0
 
 
 class ManagerSettings(Struct, frozen=True, kw_only=True):
@@ -113,19 +113,22 @@ class Manager:
 
     async def _lead(self, server: TlsServer) -> None:
         log.info("leading", identity=self._settings.identity)
-        await self._register(server)
-        self.ready.set()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._vlan_manager.run())
             group.create_task(self._keep_registered(server))
+            group.create_task(self._vlan_manager.run())
 
     async def _keep_registered(self, server: TlsServer) -> None:
-        """Renews the certificate in time, and repairs the configurations when somebody changed them."""
+        """Registers the webhooks; then renews the certificate in time, and repairs what somebody changed."""
         while True:
-            await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
-            with contextlib.suppress(KubeError):
+            try:
                 await self._bundle()
                 await self._register(server)
+            except KubeError as error:
+                log.warning("webhooks-not-registered", error=str(error))
+                await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
+                continue
+            self.ready.set()
+            await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
 
     async def _bundle(self) -> Bundle:
         """The certificate that all replicas share; made, or renewed when it is due."""
@@ -138,9 +141,7 @@ class Manager:
             return bundle
         renewed = issue(self._names(), self._now())
         # The old CA stays in the bundle, so that replicas that still present the old certificate are believed.
-        renewed = Bundle(
-            renewed.ca + bundle.ca.partition(_PEM_END)[0] + _PEM_END, renewed.certificate, renewed.key
-        )
+        renewed = Bundle(renewed.ca + _first_certificate(bundle.ca), renewed.certificate, renewed.key)
         patch = {
             "metadata": {"resourceVersion": secret.metadata.resource_version},
             "data": _secret_data(renewed),
@@ -197,6 +198,7 @@ class Manager:
             await self._client.patch(resource, CONFIGURATION_NAME, {"webhooks": expected})
 
 
+_PARTS = ("ca.crt", "tls.crt", "tls.key")
 _PEM_END = b"-----END CERTIFICATE-----\n"
 
 
@@ -207,10 +209,16 @@ def _overlay(webhook: dict[str, Any], current: tuple[dict[str, Any], ...]) -> di
 
 
 def _bundle_of(secret: Secret) -> Bundle:
-    decoded = {key: base64.b64decode(value) for key, value in secret.data.items()}
-    return Bundle(decoded["ca.crt"], decoded["tls.crt"], decoded["tls.key"])
+    """The Secret's bundle; parts that somebody removed are empty, which is due for renewal."""
+    ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
+    return Bundle(ca, certificate, key)
+
+
+def _first_certificate(pem: bytes) -> bytes:
+    head, end, _ = pem.partition(_PEM_END)
+    return head + end if end else b""
 
 
 def _secret_data(bundle: Bundle) -> dict[str, str]:
-    parts = {"ca.crt": bundle.ca, "tls.crt": bundle.certificate, "tls.key": bundle.key}
-    return {name: base64.b64encode(text).decode() for name, text in parts.items()}
+    parts = zip(_PARTS, (bundle.ca, bundle.certificate, bundle.key), strict=True)
+    return {name: base64.b64encode(text).decode() for name, text in parts}

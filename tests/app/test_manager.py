@@ -1,0 +1,92 @@
+"""How a manager comes up on a server that is not in order."""
+
+import asyncio
+import base64
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from lanloom.api.core import CRDS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
+from lanloom.api.crds import manifests
+from lanloom.api.meta import Object
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.local import LocalClient
+from lanloom.app.certificates import due
+from lanloom.app.manager import SECRET_NAME, Manager, ManagerSettings
+from lanloom.kube.errors import ServerError
+
+T = TypeVar("T", bound=Object)
+
+
+class Unsteady(LocalClient):
+    """A client whose first requests about webhook configurations are answered with 503."""
+
+    def __init__(self, engine: Engine, failures: int) -> None:
+        super().__init__(engine)
+        self.failures = failures
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """As the port says."""
+        if resource is MUTATING_WEBHOOKS and self.failures:
+            self.failures -= 1
+            raise ServerError(503, "ServiceUnavailable", "try again")
+        return await super().create(resource, body, namespace)
+
+
+@asynccontextmanager
+async def server() -> AsyncIterator[Engine]:
+    """An engine with Lanloom's CRDs and namespace."""
+    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
+    await engine.start()
+    client = LocalClient(engine)
+    for manifest in manifests():
+        await client.create(CRDS, manifest)
+    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def managed(client: LocalClient) -> AsyncIterator[None]:
+    """A manager that leads and whose webhooks are registered."""
+    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+    running = asyncio.create_task(manager.run())
+    try:
+        async with asyncio.timeout(30):
+            await manager.ready.wait()
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_registration_is_tried_until_it_works() -> None:
+    """A server that can't take the webhooks' registration right now does not end the manager."""
+    async with server() as engine:
+        client = Unsteady(engine, failures=1)
+        async with managed(client):
+            assert client.failures == 0
+            for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+                (webhook,) = (await client.get(kind, "lanloom")).webhooks
+                assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+async def test_a_spoilt_certificate_is_replaced() -> None:
+    """A Secret from which somebody removed the certificate is filled in again."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": {"ca.crt": ""}}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            assert not due(base64.b64decode(secret.data["tls.crt"]), time.time())
+            (webhook,) = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert webhook["clientConfig"]["caBundle"] == secret.data["ca.crt"]
