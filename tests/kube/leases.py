@@ -43,6 +43,11 @@ class LeaseServer:
             raise Conflict(409, "Conflict", "the lease has changed")
         return self._store(merge_patch(self.lease, dict(patch)))
 
+    def steal(self, holder: str) -> None:
+        """Gives the lease to another holder, as an administrator can."""
+        assert self.lease is not None
+        self._store(merge_patch(self.lease, {"spec": {"holderIdentity": holder}}))
+
     def _store(self, body: dict[str, Any]) -> Lease:
         self._version += 1
         self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(self._version)}}
@@ -50,7 +55,10 @@ class LeaseServer:
 
 
 class FaultyClient:
-    """Reaches a LeaseServer. `partitioned` until further notice, or with `trouble` (0 to 1) of every kind."""
+    """Reaches a LeaseServer. `partitioned` until further notice, or with `trouble` (0 to 1) of every kind.
+
+    `answer_after` are seconds that pass between the effect of a request and its answer.
+    """
 
     def __init__(self, server: LeaseServer, rng: Random) -> None:
         self._server = server
@@ -58,6 +66,7 @@ class FaultyClient:
         self._flying: set[asyncio.Task[Lease]] = set()
         self.partitioned = False
         self.trouble = 0.0
+        self.answer_after = 0.0
 
     def list(self, *_arguments: Any, **_options: Any) -> Any:
         """Not what an election needs."""
@@ -100,7 +109,7 @@ class FaultyClient:
         await asyncio.sleep(self._delay())
         self._fail_sometimes()
         result = act()
-        await asyncio.sleep(self._delay())
+        await asyncio.sleep(self._delay() + self.answer_after)
         self._fail_sometimes()
         return result
 

@@ -145,6 +145,26 @@ def test_an_event_does_not_wait_for_the_retry() -> None:
     _scene(main())
 
 
+def test_a_success_makes_up_for_failures() -> None:
+    """After a success the next failure is retried as soon as a first one."""
+
+    async def main() -> None:
+        failing = [True] * 12 + [False, True, False]
+
+        async def reconcile(key: str) -> None:
+            if failing.pop(0):
+                raise TransportError("reset")
+
+        recording = Recording(reconcile)
+        recording.controller.enqueue("a")
+        await recording.work(200)
+        recording.controller.enqueue("a")
+        await recording.work(1)
+        assert [outcome for _, _, outcome in recording.seen] == ["retry"] * 12 + ["done", "retry", "done"]
+
+    _scene(main())
+
+
 def test_delayed_keys() -> None:
     """A key can be wanted no later than in some seconds."""
 

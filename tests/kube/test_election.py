@@ -94,11 +94,11 @@ class Election:
         ]
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self) -> None:
-        """Lets every replica run that doesn't."""
+    def start(self, *names: str) -> None:
+        """Lets every replica run that doesn't, or those of these names."""
         for replica in self.replicas:
             task = self._tasks.get(replica.name)
-            if task is None or task.done():
+            if (not names or replica.name in names) and (task is None or task.done()):
                 self._tasks[replica.name] = asyncio.create_task(replica.elector.run(replica.lead))
 
     def stop(self, name: str) -> asyncio.Task[None]:
@@ -201,6 +201,69 @@ def test_partition_ends_leadership_before_the_next_begins() -> None:
         assert old.end is not None
         assert old.end - cut <= 15
         assert old.end <= new.start
+
+    _scene(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(Times(15.0, 14.0, 2.0), 3.5), (Times(3.0, 2.9, 2.5), 4.5)], ids=str
+)
+def test_leadership_counts_from_before_the_request(seed: int, times: Times, seconds: float) -> None:
+    """A lease whose answer comes late is held for as much shorter, or not at all."""
+
+    async def main() -> list[Term]:
+        election = Election(6, Random(seed), times)
+        slow = election.replicas[0]
+        slow.client.answer_after = seconds
+        election.start(slow.name)
+        await asyncio.sleep(0.5)
+        assert election.server.get().spec.holder_identity == slow.name
+        election.start()
+        await asyncio.sleep(seconds)
+        slow.client.partitioned = True
+        await asyncio.sleep(2 * times.lease + 4 * times.retry)
+        return election.terms
+
+    terms = run(main(), rng=Random(seed))
+    assert terms
+    _assert_no_overlap(terms)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_leadership_counts_from_before_a_renewal(seed: int) -> None:
+    """A renewal whose answer comes late is good for as much shorter."""
+
+    async def main() -> list[Term]:
+        election = Election(6, Random(seed), Times(15.0, 14.0, 2.0))
+        election.start()
+        name = await election.leader()
+        leader = next(item for item in election.replicas if item.name == name)
+        leader.client.answer_after = 5.0
+        await asyncio.sleep(2 + 2 * 5.0 + 0.2)
+        leader.client.partitioned = True
+        await asyncio.sleep(40)
+        return election.terms
+
+    terms = run(main(), rng=Random(seed))
+    assert len(terms) == 2
+    _assert_no_overlap(terms)
+
+
+def test_a_stolen_lease_is_given_up_at_once() -> None:
+    """A leader that finds another holder in the lease stops at its next renewal, and leaves the lease alone."""
+
+    async def main() -> None:
+        election = Election(1, Random(3))
+        election.start()
+        await election.leader()
+        election.server.steal("thief")
+        stolen = asyncio.get_running_loop().time()
+        await asyncio.sleep(10)
+        [term] = election.terms
+        assert term.end is not None
+        assert term.end - stolen < 2.2 + 5
+        assert election.server.get().spec.holder_identity == "thief"
 
     _scene(main())
 

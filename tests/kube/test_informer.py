@@ -136,6 +136,25 @@ def test_a_server_that_refuses_is_asked_less_and_less() -> None:
     _scene(main())
 
 
+def test_a_server_that_recovers_is_followed_closely_again() -> None:
+    """After an outage that ended in events, the next broken watch is resumed as soon as a first one."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.quiet()
+        followed.server.watch_faults.extend(TransportError("down") for _ in range(12))
+        followed.server.end_watches(TransportError("down"))
+        await asyncio.sleep(600)
+        followed.server.put("a", "green")
+        await followed.quiet()
+        followed.server.end_watches(TransportError("reset"))
+        followed.server.put("a", "blue")
+        await asyncio.sleep(1)
+        assert followed.changes[2:] == [("red", "green"), ("green", "blue")]
+
+    _scene(main())
+
+
 def test_others_run_during_a_long_list() -> None:
     """Taking in a long list gives others a turn every few hundred objects."""
 

@@ -93,7 +93,10 @@ class Elector:
             raise error
 
     async def _keep(self, renewed: float) -> None:
-        """Renews; returns when `renew` seconds have passed since the last renewal that is known to hold."""
+        """Renews; returns when `renew` seconds have passed since the last renewal that is known to hold.
+
+        Also when somebody else holds the lease: that is so after this machine slept, which its clock may not tell.
+        """
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(self._retry, renewed + self._renew - loop.time()))
@@ -103,6 +106,8 @@ class Elector:
                 return
             if await self._try(left):
                 renewed = started
+            elif self._is_taken():
+                return
 
     async def _try(self, seconds: float) -> bool:
         """One attempt to get or renew the lease, of at most `seconds`; False whenever that is not certain."""
@@ -154,6 +159,11 @@ class Elector:
     def _observe(self, lease: Lease) -> None:
         if self._seen is None or self._seen.spec != lease.spec:
             self._seen, self._seen_at = lease, asyncio.get_running_loop().time()
+
+    def _is_taken(self) -> bool:
+        """Whether the record that was seen last is another replica's."""
+        holder = self._seen.spec.holder_identity if self._seen else None
+        return bool(holder) and holder != self._identity
 
     def _expired(self) -> bool:
         """Whether the record that was seen last has not changed for its holder's lease, on our clock."""
