@@ -10,6 +10,9 @@ from lanloom.lab.errors import LabError, PartFailed
 from lanloom.lab.polling import until_done
 from lanloom.lab.protocol import AnyMessage, Channel
 
+PATIENCE = 20.0
+PAUSE = 0.2
+
 Opener = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
@@ -52,12 +55,25 @@ class Inside:
 
     async def relay(self, request: Struct, caller: Channel) -> None:
         """Passes a request on, and all messages of both sides until one of them ends."""
-        daemon = await self._open()
+        daemon = await self._open_patiently()
         await daemon.send(request)
         forth = asyncio.create_task(_copy(caller, daemon))
         await _copy(daemon, caller)
         forth.cancel()
         await daemon.close()
+
+    async def _open_patiently(self) -> Channel:
+        """A kernel that is busy for seconds does not answer for its address; it will. Raises PartFailed."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            try:
+                return await self._open()
+            except OSError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise PartFailed(
+                        f"the lab's kernel does not answer: {error}", "See `lanloom lab status`."
+                    ) from None
+            await asyncio.sleep(PAUSE)
 
     async def _open(self) -> Channel:
         return Channel(*await self._opener())

@@ -168,6 +168,8 @@ class Supervisor:
             await channel.send(as_failure(error))
         except KubeError as error:
             await channel.send(as_failure(api_refused(error)))
+        except OSError as error:
+            await channel.send(as_failure(unreachable(error)))
         await channel.close()
 
     async def _answer(self, channel: Channel) -> None:
@@ -213,6 +215,11 @@ def api_refused(error: KubeError) -> PartFailed:
     return PartFailed(
         f"the lab's API server refused or did not answer: {error}", "See log/serve.log in the lab's state."
     )
+
+
+def unreachable(error: OSError) -> PartFailed:
+    """The lab's error for a kernel of its own that can't be talked to."""
+    return PartFailed(f"the lab's kernel does not answer: {error}", "See log/kernel.log in the lab's state.")
 
 
 def as_failure(error: LabError) -> protocol.Failed:

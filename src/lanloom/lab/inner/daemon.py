@@ -40,6 +40,11 @@ class Daemon:
                 await self._answer(channel)
             except LabError as error:
                 await channel.send(protocol.Failed(type(error).__name__, error.problem, error.remedy))
+            except OSError as error:
+                text = f"the lab's inner side failed: {error}"
+                await channel.send(
+                    protocol.Failed("PartFailed", text, "See log/kernel.log in the lab's state.")
+                )
         await channel.close()
 
     async def _answer(self, channel: Channel) -> None:
