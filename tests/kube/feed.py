@@ -26,7 +26,7 @@ class _Stream(Struct, eq=False):
 
     woken: asyncio.Event
     ended: bool = False
-    error: KubeError | None = None
+    error: Exception | None = None
 
 
 class ThingServer:
@@ -60,7 +60,7 @@ class ThingServer:
         """Forgets the history: watches from before now are Gone."""
         self._compacted = self._version
 
-    def end_watches(self, error: KubeError | None = None) -> None:
+    def end_watches(self, error: Exception | None = None) -> None:
         """Ends every open stream, cleanly or with an error."""
         for stream in self._streams:
             stream.ended, stream.error = True, error

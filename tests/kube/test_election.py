@@ -311,6 +311,20 @@ class _Failure(Exception):
     pass
 
 
+def test_only_one_of_many_creates_the_lease() -> None:
+    """Of candidates that find no lease at the same moment one creates it, and the others wait."""
+
+    async def main() -> None:
+        election = Election(20, Random(3))
+        election.start()
+        await election.leader()
+        await asyncio.sleep(300)
+        assert len(election.terms) == 1
+        assert election.server.get().spec.lease_transitions == 0
+
+    _scene(main())
+
+
 def test_errors_of_what_is_led_surface() -> None:
     """An error of `lead` ends the candidate with that error, after the lease is released."""
 

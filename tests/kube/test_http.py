@@ -286,6 +286,14 @@ async def test_watch_with_rubbish() -> None:
                 await _watch(client)
 
 
+async def test_watch_that_never_ends_a_line() -> None:
+    """A line longer than any object breaks the watch instead of filling the memory."""
+    stream = streaming(*[b"x" * (1 << 20)] * 17)
+    async with serving(stream) as server, HttpClient(server.config()) as client:
+        with pytest.raises(TransportError, match="more than 16 MiB"):
+            await _watch(client)
+
+
 async def test_silent_watch_is_given_up() -> None:
     """A watch that is silent for longer than the idle time-out is broken, although the connection stands."""
     hold = asyncio.Event()

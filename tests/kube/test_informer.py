@@ -136,6 +136,20 @@ def test_a_server_that_refuses_is_asked_less_and_less() -> None:
     _scene(main())
 
 
+def test_bugs_do_not_end_the_informer() -> None:
+    """After an unexpected error the informer lists again, as after any doubt about what it has."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.quiet()
+        followed.server.end_watches(ZeroDivisionError("a bug"))
+        await followed.quiet()
+        assert followed.server.lists == 2
+        assert len(followed.informer.store) == 2
+
+    _scene(main())
+
+
 def test_a_server_that_recovers_is_followed_closely_again() -> None:
     """After an outage that ended in events, the next broken watch is resumed as soon as a first one."""
 

@@ -112,6 +112,15 @@ async def test_nobody_there() -> None:
     await poster.close()
 
 
+async def test_many_bundles() -> None:
+    """A poster goes on working when a webhook's CA was renewed many times."""
+    poster = HttpsPoster()
+    async with serving(always({})) as server:
+        for renewal in range(70):
+            assert await _post(poster, server.url, server.ca + b"\n" * renewal) == b"{}"
+        await poster.close()
+
+
 async def test_closing_twice() -> None:
     """A poster can be closed before its first call and again afterwards, and used after that."""
     poster = HttpsPoster()
