@@ -16,7 +16,8 @@ from lanloom.apiserver.engine.containers import CrdStrategy, NamespaceStrategy
 from lanloom.apiserver.engine.definitions import Definitions
 from lanloom.apiserver.engine.deletion import Deleted, Deleter
 from lanloom.apiserver.engine.gc import GarbageCollector
-from lanloom.apiserver.engine.ledger import HISTORY, Ledger
+from lanloom.apiserver.engine.history import CHANGES
+from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.reads import NEWEST, ListOptions, Page, Reader, Selection
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.storage import Storage
@@ -39,7 +40,7 @@ class Engine:
         now: Callable[[], float],
         rng: Random,
         webhooks: WebhookCaller | None = None,
-        history: int = HISTORY,
+        history: int = CHANGES,
         tick: float = 0.0,
     ) -> None:
         """`tick` is the least time between two wakings of a resource's watches, in seconds."""

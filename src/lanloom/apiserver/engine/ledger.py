@@ -7,18 +7,19 @@ take back is ever shown.
 
 import asyncio
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Callable, Sequence
+
+import structlog
 
 from lanloom.api.meta import Key
 from lanloom.apiserver import errors
 from lanloom.apiserver.engine.feed import Feed
+from lanloom.apiserver.engine.history import CHANGES, History
 from lanloom.apiserver.engine.storage import Storage, StorageError
 from lanloom.apiserver.engine.stored import Change, Stored, stored
 from lanloom.apiserver.kinds import GroupPlural, Raw
 
-HISTORY = 20_000
-"""Changes that are kept for watches to resume and for pages of a list."""
+log = structlog.get_logger(__name__)
 
 Listener = Callable[[Change], None]
 
@@ -55,19 +56,17 @@ class Shelf:
 
 
 class Ledger:
-    """All objects. `version` is the newest committed resourceVersion, `compacted` the newest forgotten one."""
+    """All objects. `version` is the newest committed resourceVersion."""
 
-    def __init__(self, storage: Storage, history: int = HISTORY, tick: float = 0.0) -> None:
+    def __init__(self, storage: Storage, history: int = CHANGES, tick: float = 0.0) -> None:
         self._storage = storage
-        self._limit = history
         self._tick = tick
         snapshot = storage.load()
         self.version = snapshot.version
-        self.compacted = snapshot.compacted
         self._next = snapshot.version + 1
         self._shelves: dict[GroupPlural, Shelf] = {}
         self._feeds: dict[GroupPlural, Feed] = {}
-        self._history: deque[Change] = deque(snapshot.history)
+        self._history = History(snapshot.compacted, snapshot.history, limit=history)
         self._staged: dict[tuple[GroupPlural, Key], Change] = {}
         self._pending: list[tuple[Change, asyncio.Future[None]]] = []
         self._committer: asyncio.Task[None] | None = None
@@ -76,6 +75,11 @@ class Ledger:
             self.shelf(resource).put(state.key, state)
         for change in snapshot.history:
             self.feed(change.resource).append(change)
+
+    @property
+    def compacted(self) -> int:
+        """The newest version whose change is forgotten."""
+        return self._history.compacted
 
     def shelf(self, resource: GroupPlural) -> Shelf:
         """The committed objects of a resource."""
@@ -167,7 +171,7 @@ class Ledger:
         while self._pending:
             batch, self._pending = self._pending, []
             changes = [change for change, _ in batch]
-            compacted = self._compaction(len(changes))
+            compacted = self._history.compaction(changes)
             try:
                 await self._storage.commit(changes, compacted)
             except StorageError as error:
@@ -195,25 +199,20 @@ class Ledger:
             feed.append(change)
             self._history.append(change)
             self.version = change.version
-            for listener in self._listeners:
-                listener(change)
-        self._forget(compacted)
+            self._tell(change)
+        if compacted > self._history.compacted:
+            self._history.forget(compacted)
+            for feed in self._feeds.values():
+                feed.forget(compacted)
         for feed in touched.values():
             feed.wake()
 
-    def _compaction(self, coming: int) -> int:
-        """The version up to which history goes when `coming` more changes are in; a quarter goes at a time."""
-        excess = len(self._history) + coming - self._limit
-        if excess <= 0 or not self._history:
-            return self.compacted
-        count = min(excess + self._limit // 4, len(self._history))
-        return self._history[count - 1].version
-
-    def _forget(self, compacted: int) -> None:
-        if compacted <= self.compacted:
-            return
-        self.compacted = compacted
-        while self._history and self._history[0].version <= compacted:
-            self._history.popleft()
-        for feed in self._feeds.values():
-            feed.forget(compacted)
+    def _tell(self, change: Change) -> None:
+        for listener in self._listeners:
+            try:
+                listener(change)
+            except Exception:
+                # The change is committed, whatever a listener makes of it; those who wait for it must learn that.
+                log.exception(
+                    "a change was not understood", resource=str(change.resource), key=str(change.key)
+                )
