@@ -143,9 +143,11 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> l
         add_host(sim, name)
     for name in ("manager-1", "manager-2"):
         add_manager(sim, name)
-    Meddlers(sim, Random(f"meddlers {seed}"))
+    meddlers = Meddlers(sim, Random(f"meddlers {seed}"))
     try:
         await _live(sim, story, Random(f"users {seed}"))
+        for _ in range(seed % 4):  # nothing happens after this that would repair it by the way
+            await meddlers.meddle()
         await _rest(sim)
         return sim.journal
     except BaseException as error:

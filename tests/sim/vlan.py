@@ -104,10 +104,10 @@ class Meddlers:
     def __init__(self, sim: SimCluster, rng: Random) -> None:
         self._sim = sim
         self._rng = rng
-        sim.add_misfortune(self._meddle, 3)
+        sim.add_misfortune(self.meddle, 3)
         sim.add_misfortune(self._delete_report, 1)
 
-    async def _meddle(self) -> None:
+    async def meddle(self) -> None:
         """Does something to a link of Lanloom's, or to one above or below it."""
         host = self._sim.hosts[self._rng.choice(sorted(self._sim.hosts))]
         links = [link for link in host.kernel.links.values() if link.ours or _is_at_ours(link, host)]
