@@ -1,5 +1,13 @@
-"""What tests of several folders share: the real kube-apiserver (started only if a test asks for it)."""
+"""What tests of several folders share: the real kube-apiserver (started if asked for), and patience with machines."""
+
+from hypothesis import HealthCheck, settings
 
 from tests.servers.fixtures import real_binaries, real_server
 
 __all__ = ["real_binaries", "real_server"]
+
+# A machine that is busy with something else must not make a property test fail.
+settings.register_profile(
+    "lanloom", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("lanloom")
