@@ -90,3 +90,12 @@ async def test_address_that_is_none_is_an_error_before_anything_runs(tmp_path: P
     with pytest.raises(ValueError, match="nonsense is not an address of the form HOST:PORT"):
         async with serving(tmp_path, listen=("nonsense",), manager=False):
             pass
+
+
+async def test_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    """A port that somebody else has is an error that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"can't listen on 127.0.0.1:{port}: Address already in use"):
+            async with serving(tmp_path, port=port, manager=False):
+                pass

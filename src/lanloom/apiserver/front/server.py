@@ -24,6 +24,7 @@ class HttpsServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=90,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
             ssl_context_factory=lambda _config, _default: context,
@@ -71,14 +72,16 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError."""
+    """A listening socket. Raises OSError, which names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(1024)
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise OSError(
+            f"can't listen on {host}:{port}: {error.strerror}; choose another port or address"
+        ) from error
     return sock
