@@ -35,6 +35,7 @@ from lanloom.kube.ports import Client
 from lanloom.vlan.rules.cluster import (
     annotation_patch,
     derive_annotations,
+    is_abandoned,
     is_live,
     matched_annotation,
     matching,
@@ -210,9 +211,8 @@ class VlanManager:
     async def _reconcile_status(self, name: str) -> None:
         """A node that left can't take its reports with it."""
         status = self._informers.statuses.store.get(Key("", name))
-        if status is None or not status.status.node:
-            return
-        if self._informers.nodes.store.get(Key("", status.status.node)) is None:
+        nodes = (item.metadata.name for item in self._informers.nodes.store.items())
+        if status is not None and is_abandoned(status, nodes):
             await _tolerate_gone(self._client.delete(VLAN_STATUSES, name, uid=status.metadata.uid))
 
 

@@ -10,6 +10,7 @@ from lanloom.api.meta import Condition
 from lanloom.vlan.rules.cluster import (
     annotation_patch,
     derive_annotations,
+    is_abandoned,
     matching,
     network_conditions,
     usable_nodes,
@@ -284,6 +285,16 @@ def test_a_report_of_yesterday_is_not_ready(report: dict[str, Any], reason: str)
     network = nad("x", "cluster-1", 2012, mode="static", addresses=ADDRESSES)
     objects = [node("node1"), cluster_network("cluster-1"), vlan_config("one", "cluster-1"), network, report]
     assert conditions(cluster_of(objects).managed())["L3Ready"].reason == reason
+
+
+def test_a_report_of_a_node_that_left_is_abandoned() -> None:
+    """A report outlives its node neither by its status nor, if it was never filled in, by its label."""
+    full, bare, foreign = report_of("n1", ""), report_of("n1", ""), report_of("n1", "")
+    bare["status"] = foreign["status"] = {}
+    bare["metadata"]["labels"] = {names.NODE_LABEL: "n1"}
+    reports = cluster_of([full, bare, foreign]).statuses
+    assert [is_abandoned(item, ["n1", "n2"]) for item in reports] == [False, False, False]
+    assert [is_abandoned(item, ["n2"]) for item in reports] == [True, True, False]
 
 
 def test_usable_nodes_are_those_with_an_uplink() -> None:

@@ -26,6 +26,7 @@ from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.vlan.rules.desired import DEFAULT_MTU, matched_nodes
+from lanloom.vlan.rules.names import node_label
 from lanloom.vlan.rules.status import L3_READY, READY, Finding, with_finding
 
 
@@ -212,6 +213,14 @@ def _outdated(wanted: tuple[L3, ...], report: VlanStatus | None) -> Condition | 
         for item in (told[value.vid],)
     )
     return _OUTDATED if stale else None
+
+
+def is_abandoned(report: VlanStatus, nodes: Iterable[str]) -> bool:
+    """Whether a report is of none of these nodes. An agent that died before it filled it in left only its label."""
+    if report.status.node:
+        return report.status.node not in nodes
+    label = report.metadata.labels.get(names.NODE_LABEL)
+    return label is not None and all(node_label(name) != label for name in nodes)
 
 
 def usable_nodes(statuses: Iterable[VlanStatus]) -> tuple[str, ...]:
