@@ -6,7 +6,7 @@ worse than a real server, and what the store promises to bear.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from random import Random
 from typing import Any
 
@@ -78,7 +78,7 @@ class ThingServer:
 
     async def watch(
         self, *_resource: Any, resource_version: str, **_selectors: Any
-    ) -> AsyncIterator[WatchEvent[Thing]]:
+    ) -> AsyncGenerator[WatchEvent[Thing], None]:
         """As the port says."""
         await asyncio.sleep(self._rng.uniform(0, 0.5))
         position = int(resource_version)
@@ -95,7 +95,7 @@ class ThingServer:
         finally:
             self._streams.discard(stream)
 
-    async def _events(self, stream: _Stream, position: int) -> AsyncIterator[WatchEvent[Thing]]:
+    async def _events(self, stream: _Stream, position: int) -> AsyncGenerator[WatchEvent[Thing], None]:
         marked = position
         while not stream.ended:
             fresh, position = self._between(position, self._version), self._version

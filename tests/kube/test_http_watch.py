@@ -22,7 +22,7 @@ def _line(type: str, item: Any) -> bytes:
 
 
 async def _watch(client: HttpClient, version: str = "5") -> list[WatchEvent[Thing]]:
-    async with aclosing(client.watch(THINGS, "default", resource_version=version)) as events:  # type: ignore[type-var]
+    async with aclosing(client.watch(THINGS, "default", resource_version=version)) as events:
         return [event async for event in events]
 
 
@@ -62,7 +62,7 @@ async def test_watch_error_events() -> None:
         async with serving(stream) as server, HttpClient(server.config()) as client:
             seen = []
             with pytest.raises(error, match="compacted"):
-                async with aclosing(client.watch(THINGS, resource_version="1")) as events:  # type: ignore[type-var]
+                async with aclosing(client.watch(THINGS, resource_version="1")) as events:
                     async for event in events:
                         seen.append(event.type)  # noqa: PERF401
             assert seen == ["ADDED"]
@@ -136,7 +136,7 @@ async def test_watch_can_be_cancelled() -> None:
     ):
 
         async def follow() -> None:
-            async with aclosing(client.watch(THINGS, resource_version="1")) as events:  # type: ignore[type-var]
+            async with aclosing(client.watch(THINGS, resource_version="1")) as events:
                 async for _ in events:
                     first.set()
 

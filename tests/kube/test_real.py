@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from random import Random
 from typing import Any, TypeVar
@@ -122,7 +122,7 @@ async def test_watches(real_server: RealServer) -> None:
         await client.delete(CONFIG_MAPS, "a", NAMESPACE)
         seen: list[WatchEvent[ConfigMap]] = []
         stream = client.watch(CONFIG_MAPS, NAMESPACE, resource_version=version)
-        async with aclosing(stream) as events:  # type: ignore[type-var]
+        async with aclosing(stream) as events:
             async for event in events:
                 seen.append(event)
                 if event.type == "DELETED":
@@ -163,17 +163,19 @@ class Cutter:
 
     async def watch(
         self, resource: Any, namespace: str = "", *, resource_version: str, **selectors: str
-    ) -> AsyncIterator[WatchEvent[Any]]:
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
         """As the port says."""
         await self._open.wait()
         self.starts.append(resource_version)
         self._cut.clear()
         stream = self._client.watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(stream) as events:  # type: ignore[type-var]
+        async with aclosing(stream) as events:
             async for event in self._until_cut(events):
                 yield event
 
-    async def _until_cut(self, events: AsyncIterator[WatchEvent[Any]]) -> AsyncIterator[WatchEvent[Any]]:
+    async def _until_cut(
+        self, events: AsyncGenerator[WatchEvent[Any], None]
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
         cut = asyncio.ensure_future(self._cut.wait())
         try:
             while True:
@@ -263,7 +265,7 @@ async def test_informer_survives_410(real_server: RealServer) -> None:
             assert [item.metadata.name for item in informer.store.items()] == ["b"]
             assert client.lists == 2
             with pytest.raises(Gone):
-                async with aclosing(client.watch(EVENTS, resource_version=client.starts[0])) as events:  # type: ignore[type-var]
+                async with aclosing(client.watch(EVENTS, resource_version=client.starts[0])) as events:
                     await anext(events)
 
 

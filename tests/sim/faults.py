@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from random import Random
 from typing import Any, Literal, TypeVar
@@ -87,7 +87,7 @@ class FaultyClient:
         resource_version: str,
         labels: str = "",
         fields: str = "",
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """As the port says, but late, torn off, silent, or refused because its version is too old."""
         await self._pass()
         if self._faults.strikes(0.05):
@@ -95,7 +95,7 @@ class FaultyClient:
         self._faults.before(self._caller)
         selectors = {"labels": labels, "fields": fields}
         events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(events) as stream:  # type: ignore[type-var]
+        async with aclosing(events) as stream:
             async for event in stream:
                 await self._deliver()
                 if self._faults.strikes(0.02):
@@ -235,9 +235,9 @@ class _FaultyNetworkManager:
         self._fail()
         await _local(self._inner.reapply(uuid), self._life)
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncGenerator[None, None]:
         self._life.check()
-        async with aclosing(self._inner.changes()) as stream:  # type: ignore[type-var]
+        async with aclosing(self._inner.changes()) as stream:
             async for _ in stream:
                 self._life.check()
                 yield None

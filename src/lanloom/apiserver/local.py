@@ -1,7 +1,7 @@
 """A client to an engine in the same process, for simulations and for the server's own start."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -62,7 +62,7 @@ class LocalClient:
         resource_version: str,
         labels: str = "",
         fields: str = "",
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events after `resource_version`, with a bookmark in every minute. Raises Gone."""
         await asyncio.sleep(0)
         with _kube_errors():

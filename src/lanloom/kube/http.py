@@ -1,7 +1,7 @@
 """The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -119,7 +119,7 @@ class HttpClient:
         resource_version: str,
         labels: str = "",
         fields: str = "",
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """As the port says."""
         query = _selectors(labels, fields) | {
             "watch": "true",

@@ -93,7 +93,7 @@ class Informer(Generic[T]):
         events = self._client.watch(
             self.resource, self._namespace, resource_version=self._version, **self._selectors
         )
-        async with aclosing(events) as stream:  # type: ignore[type-var]
+        async with aclosing(events) as stream:
             async for event in stream:
                 self._failures = 0
                 if event.type == "BOOKMARK":

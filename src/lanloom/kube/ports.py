@@ -4,7 +4,7 @@
 engine in the same process (tests and simulations). Nothing else may be assumed of a server.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -56,7 +56,7 @@ class Client(Protocol):
         resource_version: str,
         labels: str = "",
         fields: str = "",
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events after `resource_version`, bookmarks included, until the server or the idle time-out ends the stream.
 
         Ends without an error when the server closes it; raises Gone when the version is too old, TransportError when

@@ -4,7 +4,7 @@
 `lanloom.node.fakes` has a host in memory. One suite of contract tests runs on both.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -146,7 +146,7 @@ class NetworkManager(Protocol):
         """
         ...
 
-    def changes(self) -> AsyncIterator[None]:
+    def changes(self) -> AsyncGenerator[None, None]:
         """Yields after something about connections or devices changed; bursts may be one. Ends when it went away."""
         ...
 

@@ -92,6 +92,10 @@ REFUSED_NETWORKS = {
         network(cluster_network="nowhere"),
         'its cluster network "nowhere" does not exist; create the ClusterNetwork first',
     ),
+    "mgmt": (
+        network(cluster_network="mgmt"),
+        "node addresses on the management network mgmt are not supported yet; use another cluster network",
+    ),
     "no uplink": (
         network(cluster_network="bare"),
         'its cluster network "bare" is not ready: no node has a working uplink for it; create a VlanConfig for it, or '

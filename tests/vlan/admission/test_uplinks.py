@@ -38,6 +38,10 @@ REFUSED_CONFIGS = {
         vlan_config("two", "bare", uplink={"bondOptions": {"miimon": -2}}),
         "spec.uplink.bondOptions.miimon is -2; it must be from -1 to 60000 milliseconds",
     ),
+    "NIC of another": (
+        vlan_config("two", "bare", nics=["eth2", "eth1"]),
+        "spec.uplink.nics has eth1, which VlanConfig one of the cluster network cluster-1 already uses on node1, node2",
+    ),
     "overlap": (
         vlan_config("two", "cluster-1", nodeSelector={"kubernetes.io/hostname": "node2"}),
         "spec.nodeSelector matches node2, which VlanConfig one already covers",

@@ -39,4 +39,6 @@ def _applied(document: Any, operation: dict[str, Any], number: int) -> Any:
 
 def _refused(why: str) -> Invalid:
     """The message is Kubernetes' own; the reason stands in the causes, which kubectl shows."""
-    return Invalid(_REFUSED, details={"causes": [{"reason": "FieldValueInvalid", "message": why, "field": "patch"}]})
+    return Invalid(
+        _REFUSED, details={"causes": [{"reason": "FieldValueInvalid", "message": why, "field": "patch"}]}
+    )

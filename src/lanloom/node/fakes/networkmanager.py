@@ -1,7 +1,7 @@
 """The NetworkManager port of a fake host: D-Bus calls to the daemon, each a point where the caller may die."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from msgspec.structs import replace
 
@@ -49,7 +49,7 @@ class FakeNetworkManager:
         self._daemon.reapply(uuid)
         await asyncio.sleep(0)
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
         changed = asyncio.Event()
         self._daemon.listeners.add(changed.set)

@@ -1,7 +1,7 @@
 """The port itself: one D-Bus connection, opened when it is first needed and again after it broke."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Self
@@ -96,7 +96,7 @@ class DBusNetworkManager:
             )
         await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, 0)
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
         changed = asyncio.Event()
         self._listeners.add(changed)

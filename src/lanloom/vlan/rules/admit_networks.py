@@ -128,6 +128,10 @@ def _check_cluster_network(name: str, world: World, *, needs_node: bool) -> None
     network = world.cluster_network(name)
     if network is None or network.metadata.deletion_timestamp is not None:
         raise Refused(f"its cluster network {quote(name)} does not exist; create the ClusterNetwork first")
+    if needs_node and name == names.MGMT:
+        raise Refused(
+            f"node addresses on the management network {names.MGMT} are not supported yet; use another cluster network"
+        )
     if needs_node and not usable_nodes(world.statuses_of(name)):
         raise Refused(
             f"its cluster network {quote(name)} is not ready: no node has a working uplink for it; "

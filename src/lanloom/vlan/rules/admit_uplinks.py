@@ -64,6 +64,7 @@ def check_vlan_config(new: VlanConfig, old: VlanConfig | None, world: World) -> 
         _check_config_target(new, old, world)
         _check_uplink(new)
         _check_config_peers(new, world)
+        _check_nics_free(new, world)
     except Refused as refusal:
         raise Refused(f"{title} because {refusal}") from None
 
@@ -126,6 +127,22 @@ def _check_config_peers(new: VlanConfig, world: World) -> None:
                 f"spec.uplink.linkAttributes.mtu is {mtu} but VlanConfig {other.metadata.name} of the same cluster "
                 f"network has {theirs}; make them equal"
             )
+
+
+def _check_nics_free(new: VlanConfig, world: World) -> None:
+    nodes = world.nodes().values()
+    mine = set(matching(new.spec.node_selector, nodes))
+    for network in sorted(item.metadata.name for item in world.cluster_networks()):
+        if network == new.spec.cluster_network:
+            continue
+        for other in world.configs_of(network):
+            taken = sorted(set(new.spec.uplink.nics) & set(other.spec.uplink.nics))
+            shared = sorted(mine & set(matching(other.spec.node_selector, nodes)))
+            if taken and shared and other.metadata.deletion_timestamp is None:
+                raise Refused(
+                    f"spec.uplink.nics has {', '.join(taken)}, which VlanConfig {other.metadata.name} of the cluster "
+                    f"network {network} already uses on {', '.join(shared)}"
+                )
 
 
 def check_vlan_status(status: VlanStatus, node: str) -> None:
