@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -28,14 +28,14 @@ class PlayedWebhooks:
         self.answers: dict[str, Answer] = {}
         self.asked: list[tuple[str, Raw]] = []
         self.delay = 0.0
-        self.meanwhile: Callable[[], object] | None = None
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
         """The played answer."""
         self.asked.append((webhook["name"], review["request"]))
-        if self.meanwhile is not None:
-            meanwhile, self.meanwhile = self.meanwhile, None
-            await meanwhile()  # type: ignore[misc]
+        if (meanwhile := self.meanwhile) is not None:
+            self.meanwhile = None
+            await meanwhile()
         await asyncio.sleep(self.delay)
         response = self.answers.get(webhook["name"], lambda _: {"allowed": True})(review["request"])
         return {

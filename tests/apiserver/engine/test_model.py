@@ -222,7 +222,9 @@ TestEngineAgainstModel = pytest.mark.slow(EngineAgainstModel.TestCase)
 TestEngineAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-class TestEngineAgainstModelBriefly(EngineAgainstModel.TestCase):
+class _Briefly(EngineAgainstModel):
     """The same in a few seconds."""
 
-    settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+
+TestEngineAgainstModelBriefly = _Briefly.TestCase
+TestEngineAgainstModelBriefly.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

@@ -120,16 +120,12 @@ async def test_namespace_takes_its_content_along() -> None:
         with pytest.raises(errors.Forbidden, match="being terminated"):
             await client.create(CONFIG_MAPS, config_map("b"), "n")
         await until(
-            lambda: bool(
-                engine.get(engine.registry.find("", "v1", "configmaps"), "n", "a").meta().deletion_timestamp
-            )
+            lambda: bool(engine.get(kind_of(engine, "configmaps"), "n", "a").meta().deletion_timestamp)
         )
         await client.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, "n")
         await until(
             lambda: (
-                engine.list_page(
-                    engine.registry.find("", "v1", "namespaces"), Selection(fields="metadata.name=n")
-                ).items
+                engine.list_page(kind_of(engine, "namespaces"), Selection(fields="metadata.name=n")).items
                 == []
             )
         )
@@ -171,7 +167,7 @@ async def test_background_deletion_takes_dependents_along() -> None:
             CONFIG_MAPS, {"metadata": {"name": "dep", "ownerReferences": [reference]}}, "default"
         )
         await client.delete(CONFIG_MAPS, "owner", "default")
-        kind = engine.registry.find("", "v1", "configmaps")
+        kind = kind_of(engine, "configmaps")
         await until(lambda: not engine.list_page(kind, Selection("default")).items)
 
 
