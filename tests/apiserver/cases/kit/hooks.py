@@ -43,15 +43,30 @@ class Hook:
         return bool(self._seen)
 
     def take(self) -> list[Review]:
-        """The reviews since the last call."""
+        """The reviews since the last call.
+
+        Of several in a row about the same change only the last: kube-apiserver asks once more when its cache was stale.
+        """
         taken, self._seen = self._seen, []
-        return taken
+        return [
+            review
+            for index, review in enumerate(taken)
+            if not (taken[index + 1 :] and _change(review["request"]) == _change(taken[index + 1]["request"]))
+        ]
 
     def answer(self, review: Review) -> dict[str, Any]:
         """The AdmissionReview to send back."""
         self._seen.append(review)
         response = {"uid": review["request"]["uid"], "allowed": True, **self._handle(review["request"])}
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
+
+
+def _change(request: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a review is about, whatever state the server found before."""
+    wanted = dict(request.get("object") or {})
+    metadata = {key: value for key, value in wanted.pop("metadata", {}).items() if key != "resourceVersion"}
+    place = (request["operation"], request.get("namespace"), request.get("name"), request.get("subResource"))
+    return (*place, wanted, metadata)
 
 
 class Hooks:
