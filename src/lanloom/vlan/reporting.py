@@ -1,6 +1,8 @@
 """Writes a node's VlanStatuses: only what changed, and only the node's own."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,6 +15,17 @@ from lanloom.kube.mergediff import merge_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.rules.names import node_label, vlan_status_name
 
+TRUST_SECONDS = 60.0
+"""How long the server's answer to a write counts although the watch does not show it.
+
+Not for ever: a report that is written and deleted between two lists never appears, and its deletion neither.
+"""
+
+
+class _Answer(NamedTuple):
+    report: VlanStatus
+    until: float
+
 
 class Reporter:
     """The reports of `node`. `informer` follows them; where its watch is behind, the server's last answers count."""
@@ -21,7 +34,7 @@ class Reporter:
         self._client = client
         self._node = node
         self._informer = informer
-        self._answers: dict[str, VlanStatus] = {}
+        self._answers: dict[str, _Answer] = {}
 
     def conditions(self, cluster_network: str) -> tuple[Condition, ...]:
         """The conditions reported last of a cluster network."""
@@ -47,9 +60,9 @@ class Reporter:
     def _previous(self, name: str) -> VlanStatus | None:
         stored = self._informer.store.get(Key("", name))
         answer = self._answers.get(name)
-        if stored is None or (answer is not None and _version(answer) > _version(stored)):
-            return answer
-        return stored
+        if answer is None or answer.until < asyncio.get_running_loop().time():
+            return stored
+        return answer.report if stored is None or _version(answer.report) > _version(stored) else stored
 
     async def _write(self, cluster_network: str, status: VlStatus) -> None:
         name = self._name(cluster_network)
@@ -66,9 +79,8 @@ class Reporter:
     async def _patch(self, previous: VlanStatus, status: VlStatus) -> None:
         name = previous.metadata.name
         patch = merge_diff(msgspec.to_builtins(previous.status), msgspec.to_builtins(status))
-        self._answers[name] = await self._client.patch(
-            VLAN_STATUSES, name, {"status": patch}, subresource="status"
-        )
+        report = await self._client.patch(VLAN_STATUSES, name, {"status": patch}, subresource="status")
+        self._answers[name] = _Answer(report, asyncio.get_running_loop().time() + TRUST_SECONDS)
 
     async def _create(self, name: str, cluster_network: str) -> VlanStatus:
         labels = {names.NODE_LABEL: node_label(self._node), names.CLUSTER_NETWORK_LABEL: cluster_network}

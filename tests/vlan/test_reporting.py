@@ -1,0 +1,65 @@
+"""How reports are written while the watch that should show them is behind."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
+from lanloom.kube.informer import Informer
+from lanloom.vlan.reporting import TRUST_SECONDS, Reporter
+from lanloom.vlan.rules.names import vlan_status_name
+from tests.vlan.quiet import Quiet, on_a_quiet_cluster
+
+STATUS = {"cluster-1": VlStatus(cluster_network="cluster-1", node="node9", bridge="cluster-1-br")}
+NAME = vlan_status_name("cluster-1", "node9")
+
+
+def with_a_blind_reporter(test: Callable[[Quiet, Reporter], Awaitable[None]]) -> Callable[[], None]:
+    """Makes a test of a coroutine that gets a reporter whose watch brings nothing."""
+
+    async def given(quiet: Quiet) -> None:
+        await quiet.leave_alone()
+        informer: Informer[VlanStatus] = Informer(quiet.admin, VLAN_STATUSES, rng=Random(1))
+        await test(quiet, Reporter(quiet.admin, "node9", informer))
+
+    given.__name__, given.__doc__ = test.__name__, test.__doc__
+    return on_a_quiet_cluster(given)
+
+
+@with_a_blind_reporter
+async def test_an_unchanged_report_is_written_once(quiet: Quiet, reporter: Reporter) -> None:
+    """The server's answer to a write is enough to know that nothing has to be written again."""
+    written: Counter[str] = Counter()
+    quiet.sim.engine.ledger.listen(lambda change: written.update([change.key.name]))
+    for _ in range(3):
+        await reporter.publish(STATUS)
+    assert written == {NAME: 2}  # created, then filled in
+
+
+@with_a_blind_reporter
+async def test_a_report_that_was_deleted_unseen_comes_back(quiet: Quiet, reporter: Reporter) -> None:
+    """A report whose deletion no watch ever shows is written again after some time."""
+    await reporter.publish(STATUS)
+    await quiet.admin.delete(VLAN_STATUSES, NAME)
+    await asyncio.sleep(TRUST_SECONDS + 1)
+    await reporter.publish(STATUS)
+    assert (await quiet.admin.get(VLAN_STATUSES, NAME)).status == STATUS["cluster-1"]
+
+
+@with_a_blind_reporter
+async def test_a_changed_report_survives_a_deletion(quiet: Quiet, reporter: Reporter) -> None:
+    """A report that changes after somebody deleted it is there again at once."""
+    await reporter.publish(STATUS)
+    await quiet.admin.delete(VLAN_STATUSES, NAME)
+    changed = VlStatus(cluster_network="cluster-1", node="node9", bridge="")
+    await reporter.publish({"cluster-1": changed})
+    assert (await quiet.admin.get(VLAN_STATUSES, NAME)).status == changed
+
+
+@with_a_blind_reporter
+async def test_a_report_that_was_there_before_is_taken_over(quiet: Quiet, reporter: Reporter) -> None:
+    """A predecessor's report is filled in, not fought over."""
+    await quiet.admin.create(VLAN_STATUSES, {"metadata": {"name": NAME}})
+    await reporter.publish(STATUS)
+    assert (await quiet.admin.get(VLAN_STATUSES, NAME)).status == STATUS["cluster-1"]
