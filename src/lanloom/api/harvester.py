@@ -17,7 +17,7 @@ Mtu = Annotated[int, Meta(ge=0, le=9000)]
 
 
 class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Conditions `ready` (at least one node with a working uplink) and `L3Ready` (every node has its addresses)."""
+    """Conditions `ready` (every live node has its uplink) and `L3Ready` (and all its addresses)."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -40,7 +40,7 @@ class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Options of the bond. `miimon` is in milliseconds; 0 or -1 leave the kernel's default."""
+    """Options of the bond. `miimon` is in milliseconds; 0 or -1 mean 100."""
 
     mode: str = "active-backup"
     miimon: int = 0

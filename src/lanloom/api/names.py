@@ -6,10 +6,8 @@ PREFIX = "network.harvesterhci.io/"
 CLUSTER_NETWORK_LABEL = PREFIX + "clusternetwork"
 TYPE_LABEL = PREFIX + "type"
 VLAN_ID_LABEL = PREFIX + "vlan-id"
-READY_LABEL = PREFIX + "ready"
 
 # Annotations of a NetworkAttachmentDefinition.
-ROUTE = PREFIX + "route"
 L3_CONNECTIVITY = PREFIX + "l3-connectivity"
 MODE = PREFIX + "mode"
 NODE_IP_MAP = PREFIX + "node-ip-map"

@@ -79,11 +79,6 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, value, detail)
 
 
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value has the wrong type."""
-    return FieldError("FieldValueTypeInvalid", field, value, detail)
-
-
 def not_supported(field: str, value: Any, supported: tuple[str, ...]) -> FieldError:
     """A value is none of an enumeration's; `supported` are named in the given order."""
     listed = ", ".join(json.dumps(each, ensure_ascii=False) for each in supported)
@@ -104,11 +99,6 @@ def forbidden(field: str, detail: str) -> FieldError:
 def too_long(field: str, limit: int) -> FieldError:
     """A value is longer than `limit` bytes."""
     return FieldError("FieldValueTooLong", field, None, f"must have at most {limit} bytes")
-
-
-def too_many(field: str, actual: int, limit: int) -> FieldError:
-    """A list has more than `limit` items."""
-    return FieldError("FieldValueTooMany", field, actual, f"must have at most {limit} items")
 
 
 def go_strings(values: Iterable[str]) -> Verbatim:
