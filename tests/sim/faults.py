@@ -14,7 +14,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.errors import Conflict, Gone, KubeError, ServerError, TransportError
 from lanloom.kube.ports import Client, Listing, WatchEvent
 from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
-from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles
+from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles, Records
 from lanloom.node.steps import LinkStep
 from tests.sim.processes import Life
 
@@ -167,6 +167,8 @@ def faulty_host(host: Host, faults: Faults, life: Life) -> Host:
         _FaultyLinks(host.links, faults, life),
         _FaultyProfiles(host.profiles, faults, life),
         _FaultyNetworkManager(host.network_manager, faults, life),
+        state=_FaultyRecords(host.state, life),
+        runtime=_FaultyRecords(host.runtime, life),
     )
 
 
@@ -185,6 +187,13 @@ class _FaultyLinks:
             if self._faults.strikes(0.02):
                 raise LinkError(f"{type(step).__name__}: Device or resource busy")
             await _local(self._inner.apply((step,)), self._life)
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        self._life.check()
+        async with aclosing(self._inner.changes()) as stream:
+            async for _ in stream:
+                self._life.check()
+                yield None
 
 
 class _FaultyProfiles:
@@ -206,9 +215,33 @@ class _FaultyProfiles:
         self._fail(name)
         await _local(self._inner.remove(name), self._life)
 
+    async def changes(self) -> AsyncGenerator[None, None]:
+        self._life.check()
+        async with aclosing(self._inner.changes()) as stream:
+            async for _ in stream:
+                self._life.check()
+                yield None
+
     def _fail(self, name: str) -> None:
         if self._faults.strikes(0.05):
             raise ProfileError(f"{name}: No space left on device")
+
+
+class _FaultyRecords:
+    def __init__(self, inner: Records, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    async def read(self, name: str) -> bytes | None:
+        return await _local(self._inner.read(name), self._life)
+
+    async def write(self, name: str, content: bytes) -> None:
+        self._life.check()
+        await _local(self._inner.write(name, content), self._life)
+
+    async def remove(self, name: str) -> None:
+        self._life.check()
+        await _local(self._inner.remove(name), self._life)
 
 
 class _FaultyNetworkManager:

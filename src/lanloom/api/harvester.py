@@ -101,10 +101,19 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     lease: DhcpLease | None = None
 
 
+class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The node's management network as its agent sees it: VLAN id (0: untagged), link and address as a CIDR."""
+
+    vlan_id: int = 0
+    interface: str = ""
+    cidr: str = ""
+
+
 class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What one node carries of one cluster network.
 
-    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014).
+    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014). `revision` is that of the configuration that the
+    node carries (see `lanloom.vlan.rules.rollout`); `management` is told of the cluster network `mgmt` only.
     """
 
     cluster_network: str = ""
@@ -118,6 +127,8 @@ class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     vlan_ids: str = ""
     interfaces: tuple[VlanInterface, ...] = ()
     desired_hash: str = ""
+    revision: str = ""
+    management: Management | None = None
     conditions: tuple[Condition, ...] = ()
 
 

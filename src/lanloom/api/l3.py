@@ -44,12 +44,32 @@ class AnnotationError(ValueError):
         self.problem = problem
 
 
+class Route(Struct, frozen=True):
+    """A route over a VLAN: the destination as a CIDR, and the next hop's address."""
+
+    to: str
+    via: str
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """What a VLAN adds to its nodes' routing, all empty by default.
+
+    `gateway` is a CIDR: the router's address with the prefix length of the VLAN's subnet. It gets a routing table of
+    its own, used by what is sent from that subnet. `routes` go to the main table. `dns` holds IPv4 addresses.
+    """
+
+    gateway: str = ""
+    routes: tuple[Route, ...] = ()
+    dns: tuple[str, ...] = ()
+
+
 class L3(Struct, frozen=True, kw_only=True):
     """Node addresses on a VLAN. `addresses` maps node names to CIDRs and is empty unless `mode` is static."""
 
     vid: int
     mode: Mode
     addresses: dict[str, str] = {}
+    routing: Routing = Routing()
 
 
 class L3Entry(NamedTuple):

@@ -11,12 +11,17 @@ VLAN_ID_LABEL = PREFIX + "vlan-id"
 L3_CONNECTIVITY = PREFIX + "l3-connectivity"
 MODE = PREFIX + "mode"
 NODE_IP_MAP = PREFIX + "node-ip-map"
+GATEWAY = PREFIX + "gateway"
+ROUTES = PREFIX + "routes"
+DNS = PREFIX + "dns"
 
 # Annotations of a ClusterNetwork.
 UPLINK_MTU = PREFIX + "uplink-mtu"
 MTU_SOURCE = PREFIX + "mtu-source-vc"
+ROLLOUT = PREFIX + "rollout"
+ROLLOUT_STATE = PREFIX + "rollout-state"
 
-# Annotation of a VlanConfig: a JSON list of node names.
+# Annotation of a VlanConfig, and of the ClusterNetwork `mgmt`, which has none: a JSON list of node names.
 MATCHED_NODES = PREFIX + "matched-nodes"
 
 # Labels of a VlanStatus.

@@ -8,13 +8,30 @@ from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.networkmanager import DBusNetworkManager
 from lanloom.node.ports import Host
 from lanloom.node.profiles import ProfileDirectory
+from lanloom.node.records import RecordDirectory
+
+
+STATE = Path("/var/lib/lanloom")
+RUNTIME = Path("/run/lanloom")
 
 
 @asynccontextmanager
-async def open_host(name: str, profiles: Path) -> AsyncIterator[Host]:
-    """This machine as the host of node `name`. `profiles` is where this process sees the directory of profiles."""
+async def open_host(
+    name: str, profiles: Path, state: Path = STATE, runtime: Path = RUNTIME
+) -> AsyncIterator[Host]:
+    """This machine as the host of node `name`. `profiles` is where this process sees the directory of profiles.
+
+    `state` and `runtime` are directories of Lanloom's own; the second is gone after a reboot.
+    """
     network_manager = DBusNetworkManager()
     try:
-        yield Host(name, NetlinkLinks(), ProfileDirectory(profiles), network_manager)
+        yield Host(
+            name,
+            NetlinkLinks(),
+            ProfileDirectory(profiles),
+            network_manager,
+            state=RecordDirectory(state),
+            runtime=RecordDirectory(runtime),
+        )
     finally:
         await network_manager.close()

@@ -20,6 +20,20 @@ from lanloom.cli.options import kubeconfig_option
     help="Where this process sees the host's directory of NetworkManager profiles.",
 )
 @click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/var/lib/lanloom"),
+    show_default=True,
+    help="Where the agent keeps what it must know after a reboot.",
+)
+@click.option(
+    "--runtime",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/run/lanloom"),
+    show_default=True,
+    help="Where the agent keeps what is void after a reboot.",
+)
+@click.option(
     "--cluster",
     default="lanloom",
     show_default=True,
@@ -28,7 +42,15 @@ from lanloom.cli.options import kubeconfig_option
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
-def command(kubeconfig: str | None, node: str, profiles: Path, cluster: str, log_level: str) -> None:
+def command(
+    kubeconfig: str | None,
+    node: str,
+    profiles: Path,
+    state: Path,
+    runtime: Path,
+    cluster: str,
+    log_level: str,
+) -> None:
     """Keep this node's bonds, bridges, VLAN ids and profiles as the cluster says, until SIGTERM.
 
     Needs CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus.
@@ -44,12 +66,14 @@ def command(kubeconfig: str | None, node: str, profiles: Path, cluster: str, log
 
     configure_logs(log_level)
     try:
-        run_process(_run(kubeconfig, node, profiles, cluster))
+        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _run(kubeconfig: str | None, node: str, profiles: Path, cluster: str) -> None:
+async def _run(
+    kubeconfig: str | None, node: str, profiles: Path, state: Path, runtime: Path, cluster: str
+) -> None:
     import random
     import time
 
@@ -57,5 +81,5 @@ async def _run(kubeconfig: str | None, node: str, profiles: Path, cluster: str) 
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
 
-    async with connect(kubeconfig) as client, open_host(node, profiles) as host:
+    async with connect(kubeconfig) as client, open_host(node, profiles, state, runtime) as host:
         await run_agent(client, host, cluster=cluster, now=time.time, rng=random.Random())

@@ -3,8 +3,10 @@
 NodeError
 ├── LinkError              the kernel refused a change; names the step and the kernel's reason
 │   ├── LinkMissing        a link that a step needs is not there
+│   ├── KernelUnsupported  this kernel lacks what a step needs
 │   └── NotOurs            a step would change or delete a link without Lanloom's mark
 ├── ProfileError           a profile file can't be read, written or removed
+├── RecordError            a record of the agent's own can't be read or written
 └── NetworkManagerError    NetworkManager gave an error
     └── NetworkManagerMissing   it isn't running, or its D-Bus socket can't be reached
 """
@@ -22,12 +24,20 @@ class LinkMissing(LinkError):
     """A link that is needed is not there."""
 
 
+class KernelUnsupported(LinkError):
+    """This kernel has not what a step needs, such as 802.1Q; the message names it."""
+
+
 class NotOurs(LinkError):
     """A link that Lanloom did not make would have been changed or deleted; nothing was done."""
 
 
 class ProfileError(NodeError):
     """A profile file can't be read, written or removed; the old file is whole."""
+
+
+class RecordError(NodeError):
+    """A record can't be read or written; what was there before is whole."""
 
 
 class NetworkManagerError(NodeError):

@@ -22,6 +22,7 @@ class Link(Struct, frozen=True, kw_only=True):
     `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `mtu` in bytes. `addresses` are CIDRs,
     IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
+    `tx_queue_length` in packets.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Link(Struct, frozen=True, kw_only=True):
     vlan_filtering: bool = False
     bond_mode: str = ""
     bond_miimon: int = 0
+    tx_queue_length: int = 0
     vlans: VlanIds = ()
     self_vlans: VlanIds = ()
 
@@ -66,6 +68,13 @@ class Links(Protocol):
         """Applies the steps in order; the first that fails raises LinkError and the rest is not tried."""
         ...
 
+    def changes(self) -> AsyncGenerator[None, None]:
+        """Yields after links, VLAN ids, IPv4 addresses or routes changed, by whomever; a burst may be one.
+
+        Also where the kernel could not deliver a change. Raises LinkError where changes can't be watched.
+        """
+        ...
+
 
 class Profiles(Protocol):
     """The directory of NetworkManager's keyfile profiles, as far as Lanloom's own files in it go."""
@@ -84,6 +93,32 @@ class Profiles(Protocol):
 
     async def remove(self, name: str) -> None:
         """Removes a file that carries Lanloom's mark; a missing file is no error."""
+        ...
+
+    def changes(self) -> AsyncGenerator[None, None]:
+        """Yields after a profile was written, renamed or removed in the directory, by whomever; a burst may be one.
+
+        Raises ProfileError where the directory can't be watched, also when it goes away.
+        """
+        ...
+
+
+class Records(Protocol):
+    """Small files of the agent's own, which no one else reads or writes: what it must know after it died.
+
+    A `name` is made of lower-case letters, digits and dashes.
+    """
+
+    async def read(self, name: str) -> bytes | None:
+        """The content, or None for a record that is not there. Raises RecordError."""
+        ...
+
+    async def write(self, name: str, content: bytes) -> None:
+        """Writes a record atomically and durably, mode 0600. Raises RecordError; the old content is whole then."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Removes a record; a missing one is no error. Raises RecordError."""
         ...
 
 
@@ -152,9 +187,11 @@ class NetworkManager(Protocol):
 
 
 class Host(Struct, frozen=True):
-    """The ports of one host together."""
+    """The ports of one host together. `state` survives a reboot of the host, `runtime` does not."""
 
     name: str
     links: Links
     profiles: Profiles
     network_manager: NetworkManager
+    state: Records
+    runtime: Records

@@ -10,9 +10,11 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from asyncinotify import Inotify, Mask
 
 from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import owner
@@ -46,6 +48,17 @@ def temporary_prefix(name: str) -> str:
     return f".{name}.tmp-"
 
 
+_CHANGES = (
+    Mask.CLOSE_WRITE
+    | Mask.MOVED_TO
+    | Mask.MOVED_FROM
+    | Mask.DELETE
+    | Mask.ATTRIB
+    | Mask.DELETE_SELF
+    | Mask.MOVE_SELF
+    | Mask.ONLYDIR
+)
+_END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UNMOUNT
 _TEMPORARY = re.compile(r"\.(?P<name>.+\.nmconnection)\.tmp-[0-9a-f]+")
 
 
@@ -68,6 +81,21 @@ class ProfileDirectory:
         """As the port says."""
         check_name(name)
         await asyncio.to_thread(self._remove, name)
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says."""
+        try:
+            with Inotify() as inotify:
+                inotify.add_watch(self._directory, _CHANGES)
+                async for event in inotify:
+                    if event.mask & _END:
+                        raise ProfileError(f"the directory {self._directory} went away; make it again")
+                    if event.name is None or not event.name.name.startswith("."):
+                        yield
+        except OSError as error:
+            raise ProfileError(
+                f"can't watch {self._directory}: {error.strerror}; check that it exists"
+            ) from error
 
     def _read(self) -> Mapping[str, bytes]:
         with self._opened("read the profiles") as directory:

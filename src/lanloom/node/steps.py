@@ -10,12 +10,17 @@ from lanloom.node.vlanids import VlanIds
 
 
 class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
-    """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default."""
+    """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default.
+
+    `tx_queue_length` in packets and `mac` are left as they are where they are None and empty.
+    """
 
     name: str
     mode: str
     miimon: int | None = None
     mtu: int
+    tx_queue_length: int | None = None
+    mac: str = ""
 
 
 class EnsureBridge(Struct, frozen=True, kw_only=True, tag=True):

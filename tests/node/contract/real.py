@@ -16,6 +16,7 @@ from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.networkmanager import DBusNetworkManager
 from lanloom.node.ports import Host
 from lanloom.node.profiles import ProfileDirectory
+from lanloom.node.records import RecordDirectory
 from tests.node.contract.bed import Scenario
 
 CONFIGURATION = """\
@@ -175,7 +176,14 @@ class RealNode:
         self._directory = machine.inside("/etc/NetworkManager/system-connections")
         self.network_manager = DBusNetworkManager(machine.bus)
         links = NetlinkLinks(Entering(Path("/run/netns/node")))
-        self.host = Host("node", links, ProfileDirectory(self._directory), self.network_manager)
+        self.host = Host(
+            "node",
+            links,
+            ProfileDirectory(self._directory),
+            self.network_manager,
+            state=RecordDirectory(machine.inside("/var/lib/lanloom")),
+            runtime=RecordDirectory(machine.inside("/run/lanloom")),
+        )
 
     async def prepare(self) -> None:
         """Begins with nothing: no profile, no link but the NICs."""

@@ -1,13 +1,14 @@
 """A whole host in memory: its ports, and what can happen to it that no port does."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes.daemon import Daemon
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.networkmanager import FakeNetworkManager
 from lanloom.node.fakes.profiles import FakeDirectory, FakeProfiles, ProfileFile
+from lanloom.node.fakes.records import FakeRecords
 from lanloom.node.fakes.switch import FakeSwitch
 from lanloom.node.ports import Host, Link, LinkState
 from lanloom.node.steps import LinkStep
@@ -35,6 +36,18 @@ class FakeLinks:
             self._kernel.apply(step)
         await asyncio.sleep(0)
 
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says."""
+        changed = asyncio.Event()
+        self._kernel.watchers.append(changed.set)
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                yield
+        finally:
+            self._kernel.watchers.remove(changed.set)
+
 
 class FakeHost:
     """A host named `name` with NICs plugged into `switch`. `now` is the wall clock, in seconds since the epoch.
@@ -54,6 +67,8 @@ class FakeHost:
     ) -> None:
         self.kernel = FakeKernel(name, nics)
         self.directory = FakeDirectory()
+        self.state = FakeRecords()
+        self.runtime = FakeRecords()
         self.daemon = Daemon(self.kernel, self.directory, switch, now)
         self.links = FakeLinks(self.kernel)
         self.name = name
@@ -63,7 +78,14 @@ class FakeHost:
     def host(self) -> Host:
         """The ports, as a process has them that starts now."""
         network_manager = FakeNetworkManager(self.daemon, self.kernel)
-        return Host(self.name, self.links, FakeProfiles(self.directory), network_manager)
+        return Host(
+            self.name,
+            self.links,
+            FakeProfiles(self.directory),
+            network_manager,
+            state=self.state,
+            runtime=self.runtime,
+        )
 
     @property
     def writes(self) -> int:
@@ -77,11 +99,11 @@ class FakeHost:
 
     def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """A file of the profile directory, written by somebody else; NetworkManager has not read it yet."""
-        self.directory.files[name] = ProfileFile(content, mode)
+        self.directory.put(name, ProfileFile(content, mode))
 
     def remove_file(self, name: str) -> None:
         """An operator removes a profile; NetworkManager has not noticed yet."""
-        del self.directory.files[name]
+        self.directory.remove(name)
 
     def flush(self, device: str) -> None:
         """`ip addr flush dev DEVICE`: NetworkManager lets it happen."""
@@ -105,9 +127,10 @@ class FakeHost:
         self.kernel.plug(nic, True)
 
     def power_off(self) -> None:
-        """The host is gone: links, VLAN ids and activations are lost, files stay."""
+        """The host is gone: links, VLAN ids, activations and runtime records are lost, files stay."""
         self.daemon.stop()
         self.kernel.halt()
+        self.runtime.contents.clear()
 
     def power_on(self) -> None:
         """The host boots: NICs and planted links come, NetworkManager reads its files."""

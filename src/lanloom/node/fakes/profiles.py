@@ -1,7 +1,7 @@
 """The profile directory of a fake host, and the port on it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 from msgspec import Struct
 
@@ -24,6 +24,21 @@ class FakeDirectory:
         self.files: dict[str, ProfileFile] = {}
         self.full = False
         self.writes = 0
+        self.watchers: list[Callable[[], None]] = []
+
+    def put(self, name: str, file: ProfileFile) -> None:
+        """Writes a file, whole at once."""
+        self.files[name] = file
+        self._tell()
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+        del self.files[name]
+        self._tell()
+
+    def _tell(self) -> None:
+        for watcher in self.watchers:
+            watcher()
 
 
 class FakeProfiles:
@@ -53,7 +68,7 @@ class FakeProfiles:
         temporary = f"{temporary_prefix(name)}0"
         self._directory.files[temporary] = ProfileFile(content)
         await asyncio.sleep(0)
-        self._directory.files[name] = self._directory.files.pop(temporary)
+        self._directory.put(name, self._directory.files.pop(temporary))
         self._directory.writes += 1
         await asyncio.sleep(0)
 
@@ -61,9 +76,22 @@ class FakeProfiles:
         """As the port says."""
         self._check(name)
         await asyncio.sleep(0)
-        if self._directory.files.pop(name, None) is not None:
+        if name in self._directory.files:
+            self._directory.remove(name)
             self._directory.writes += 1
         await asyncio.sleep(0)
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says."""
+        changed = asyncio.Event()
+        self._directory.watchers.append(changed.set)
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                yield
+        finally:
+            self._directory.watchers.remove(changed.set)
 
     def _check(self, name: str) -> None:
         check_name(name)

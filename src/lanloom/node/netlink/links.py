@@ -1,7 +1,7 @@
 """The port itself: every call has a thread and sockets of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from pyroute2 import IPRoute
@@ -10,6 +10,7 @@ from lanloom.node.errors import LinkError
 from lanloom.node.netlink.changes import Changes
 from lanloom.node.netlink.dump import read_state
 from lanloom.node.netlink.messages import dump_socket
+from lanloom.node.netlink.monitor import monitor_socket, next_change
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import LinkStep
 
@@ -38,6 +39,13 @@ class NetlinkLinks:
         """As the port says; no socket is opened for no steps."""
         if steps:
             await self._in_thread(lambda: _apply(steps))
+
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says."""
+        with await self._in_thread(monitor_socket) as opened:
+            while True:
+                await next_change(opened)
+                yield
 
 
 def _dump() -> LinkState:

@@ -1,0 +1,69 @@
+"""Staged roll-out: which nodes may take up a cluster network's present configuration.
+
+The user's policy and the manager's progress are annotations of the ClusterNetwork. Manager and agents compute the
+same `revision` of the configuration from the objects that they see; an agent that sees a mixture of old and new
+objects computes one that nobody released, and waits.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api import names
+from lanloom.api.harvester import ClusterNetwork, VlanConfig
+from lanloom.api.l3 import is_l3_key
+from lanloom.api.multus import NetworkAttachmentDefinition
+
+EVERY_NODE = "*"
+
+
+class RolloutState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a roll-out is: the nodes that may carry `revision`, and why no more are released, if so."""
+
+    revision: str = ""
+    released: tuple[str, ...] = ()
+    stopped: str = ""
+
+
+def revision(
+    annotations: Mapping[str, str],
+    configs: Iterable[VlanConfig],
+    nads: Iterable[NetworkAttachmentDefinition],
+) -> str:
+    """What the nodes of one cluster network are to carry, as a short hash. All arguments are of that network alone.
+
+    `annotations` are those that the ClusterNetwork has or should have; only the L3 ones count. An object that is
+    being deleted counts as gone.
+    """
+    l3 = {key: value for key, value in annotations.items() if is_l3_key(key)}
+    specs = {
+        item.metadata.name: msgspec.to_builtins(item.spec)
+        for item in configs
+        if item.metadata.deletion_timestamp is None
+    }
+    networks = {
+        str(item.metadata.key): item.spec.config for item in nads if item.metadata.deletion_timestamp is None
+    }
+    text = json.dumps([l3, specs, networks], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rollout_state(network: ClusterNetwork) -> RolloutState:
+    """What the manager wrote on a ClusterNetwork; an empty state where it wrote nothing, or nothing readable."""
+    try:
+        return msgspec.json.decode(
+            network.metadata.annotations.get(names.ROLLOUT_STATE, "{}"), type=RolloutState
+        )
+    except (msgspec.DecodeError, RecursionError):
+        return RolloutState()
+
+
+def may_carry(network: ClusterNetwork, node: str, present: str) -> bool:
+    """Whether `node` may carry the configuration with the revision `present`; always so without a policy."""
+    if names.ROLLOUT not in network.metadata.annotations:
+        return True
+    state = rollout_state(network)
+    return state.revision == present and (node in state.released or EVERY_NODE in state.released)
