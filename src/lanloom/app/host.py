@@ -10,7 +10,6 @@ from lanloom.node.ports import Host
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
 
-
 STATE = Path("/var/lib/lanloom")
 RUNTIME = Path("/run/lanloom")
 
