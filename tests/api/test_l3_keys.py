@@ -13,6 +13,10 @@ from lanloom.api.l3 import (
     VID_MAX,
     VID_MIN,
     AnnotationError,
+    Route,
+    Routing,
+)
+from lanloom.api.l3keys import (
     decode,
     encode,
     is_l3_key,
@@ -28,10 +32,15 @@ NAME = st.lists(LABEL, min_size=1, max_size=4).map(".".join)
 KEYS = st.builds(Key, LABEL, NAME) | st.builds(Key, TIGHT_LABEL, TIGHT_LABEL)
 VIDS = st.integers(VID_MIN, VID_MAX)
 ADDRESSES = st.dictionaries(LABEL, st.integers(1, 254), min_size=1, max_size=5).map(
-    lambda nodes: {node: f"10.0.0.{number}/24" for number, node in enumerate(sorted(nodes), start=1)}
+    lambda nodes: {node: f"172.16.0.{number + 9}/24" for number, node in enumerate(sorted(nodes), start=1)}
 )
-VALUES = st.builds(L3, vid=VIDS, mode=st.just("dhcp")) | st.builds(
-    L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES
+ROUTES = st.sets(st.integers(0, 255), max_size=4).map(
+    lambda numbers: tuple(Route(f"10.{number}.0.0/16", "172.16.0.9") for number in sorted(numbers))
+)
+SERVERS = st.lists(st.integers(1, 254).map("192.0.2.{}".format), max_size=3, unique=True).map(tuple)
+ROUTINGS = st.builds(Routing, gateway=st.sampled_from(["", "172.16.0.1/24"]), routes=ROUTES, dns=SERVERS)
+VALUES = st.builds(L3, vid=VIDS, mode=st.just("dhcp"), routing=ROUTINGS) | st.builds(
+    L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES, routing=ROUTINGS
 )
 KEY_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 NETWORK = Key("default", "nad2012")

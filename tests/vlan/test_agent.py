@@ -4,7 +4,8 @@ import asyncio
 
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
-from lanloom.api.l3 import L3, encode
+from lanloom.api.l3 import L3
+from lanloom.api.l3keys import encode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.node.ports import Link

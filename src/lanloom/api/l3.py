@@ -1,20 +1,17 @@
-"""Codecs of the L3 annotations: what a user writes on a NAD, and what the manager writes on a ClusterNetwork.
+"""Node addresses on VLANs as values, and the parsers of what users write about them (`routing` for what is routed).
 
 Everything that ends up in a root-owned file on a node passes through here, in the webhook and again in the agent. A
 parser either returns typed values or raises AnnotationError; nothing is passed on as it came.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
 
 from lanloom.api import names
-from lanloom.api.meta import Key
 
 Mode = Literal["static", "dhcp"]
 
@@ -29,10 +26,6 @@ _CIDR = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}/[0-9]{1,2}", re.ASCII)
 _NODE_NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
-
-_KEY_NAME_MAX = 63
-_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap")
-_LONGEST_KIND = max(len(kind) for kind in _KINDS)
 
 
 class AnnotationError(ValueError):
@@ -70,15 +63,6 @@ class L3(Struct, frozen=True, kw_only=True):
     mode: Mode
     addresses: dict[str, str] = {}
     routing: Routing = Routing()
-
-
-class L3Entry(NamedTuple):
-    """One network's L3 annotations on a ClusterNetwork as an agent reads them: the value, or why it can't be used."""
-
-    value: L3 | None
-    error: AnnotationError | None
-    vid: int
-    """The VLAN id where at least that can be read, else 0."""
 
 
 def quote(value: object, limit: int = 60) -> str:
@@ -202,95 +186,3 @@ def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
             )
         addresses[node] = str(address)
     return addresses
-
-
-def network_suffix(nad: Key) -> str:
-    """What tells one NAD's annotations on a ClusterNetwork from another's: `<namespace>-<name>`.
-
-    Where that would be ambiguous (a dash in the namespace) or too long for an annotation key, a hash follows after an
-    underscore, which no Kubernetes name contains; so two NADs never share a suffix.
-    """
-    plain = f"{nad.namespace}-{nad.name}"
-    longest = _KEY_NAME_MAX - _LONGEST_KIND - 1
-    if "-" not in nad.namespace and len(plain) <= longest:
-        return plain
-    digest = hashlib.sha256(f"{nad.namespace}/{nad.name}".encode()).hexdigest()[:10]
-    return f"{plain[: longest - 11]}_{digest}"
-
-
-def legacy_suffixes(nad: Key) -> tuple[str, str]:
-    """The suffixes under which the source design's own keys speak of a NAD: its map's, and all others'."""
-    return f"{nad.namespace}-{nad.name}", nad.name
-
-
-def is_l3_key(key: str) -> bool:
-    """Whether an annotation key of a ClusterNetwork is one of the L3 keys that the manager owns."""
-    return any(key.startswith(f"{names.PREFIX}{kind}-") for kind in _KINDS)
-
-
-def suffix_of_key(key: str) -> str:
-    """The suffix of an L3 key."""
-    name = key.removeprefix(names.PREFIX)
-    return next(name.removeprefix(f"{kind}-") for kind in _KINDS if name.startswith(f"{kind}-"))
-
-
-def encode(nad: Key, value: L3) -> dict[str, str]:
-    """The annotations that carry a NAD's L3 configuration on its ClusterNetwork."""
-    suffix = network_suffix(nad)
-    annotations = {
-        f"{names.PREFIX}l3connectivity-{suffix}": "true",
-        f"{names.PREFIX}vlan-id-{suffix}": str(value.vid),
-        f"{names.PREFIX}mode-{suffix}": value.mode,
-    }
-    if value.mode == "static":
-        annotations[f"{names.PREFIX}ipmap-{suffix}"] = json.dumps(value.addresses, sort_keys=True)
-    return annotations
-
-
-def decode(annotations: Mapping[str, str]) -> dict[str, L3Entry]:
-    """Every network's L3 configuration by suffix, each valid or with its error; switched-off ones are left out.
-
-    The source design's own keys, whose suffix is the bare name (but `<namespace>-<name>` for the map), are read too.
-    """
-    prefix = f"{names.PREFIX}l3connectivity-"
-    suffixes = sorted(key.removeprefix(prefix) for key in annotations if key.startswith(prefix))
-    entries = {}
-    for suffix in suffixes:
-        entry = _decode_one(annotations, suffix, suffixes)
-        if entry is not None:
-            entries[suffix] = entry
-    return entries
-
-
-def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> L3Entry | None:
-    vid = 0
-    try:
-        if not parse_connectivity(annotations[f"{names.PREFIX}l3connectivity-{suffix}"]):
-            return None
-        vid_field = f"{names.PREFIX}vlan-id-{suffix}"
-        vid = parse_vid(vid_field, annotations.get(vid_field))
-        mode_field = f"{names.PREFIX}mode-{suffix}"
-        mode = parse_mode(mode_field, annotations.get(mode_field))
-        addresses = {}
-        if mode == "static":
-            map_field = _map_field(annotations, suffix, suffixes)
-            addresses = parse_node_ip_map(map_field, annotations.get(map_field))
-    except AnnotationError as error:
-        return L3Entry(None, error, vid)
-    return L3Entry(L3(vid=vid, mode=mode, addresses=addresses), None, vid)
-
-
-def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:
-    """The key of a network's map; where the suffix is a bare name, the one map that can be no other network's."""
-    field = f"{names.PREFIX}ipmap-{suffix}"
-    if field in annotations:
-        return field
-    candidates = [key for key in annotations if _is_map_of(key, suffix, suffixes)]
-    return candidates[0] if len(candidates) == 1 else field
-
-
-def _is_map_of(key: str, suffix: str, suffixes: list[str]) -> bool:
-    """Whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
-    title = key.removeprefix(f"{names.PREFIX}ipmap-")
-    claims = [item for item in suffixes if title == item or title.endswith(f"-{item}")]
-    return title != key and max(claims, key=len, default="") == suffix

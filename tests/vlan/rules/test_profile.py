@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.l3 import L3, AnnotationError, decode
+from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3keys import decode
 from lanloom.node.keyfile import owner, parse
 from lanloom.vlan.rules.profile import render
 from tests.vlan.cluster import CLUSTER

@@ -11,20 +11,23 @@ from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
+    parse_connectivity,
+    parse_mode,
+    parse_node_ip_map,
+    parse_vid,
+)
+from lanloom.api.l3keys import (
     decode,
     encode,
     is_l3_key,
     legacy_suffixes,
     network_suffix,
-    parse_connectivity,
-    parse_mode,
-    parse_node_ip_map,
-    parse_vid,
     suffix_of_key,
 )
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
+from lanloom.api.routing import RoutingFields, parse_routing
 from lanloom.vlan.rules.desired import DEFAULT_MTU, matched_nodes
 from lanloom.vlan.rules.names import node_label
 from lanloom.vlan.rules.status import L3_READY, READY, Finding, with_finding
@@ -71,7 +74,13 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     addresses = (
         parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)) if mode == "static" else {}
     )
-    return L3(vid=vid, mode=mode, addresses=addresses)
+    fields = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
+    return L3(
+        vid=vid,
+        mode=mode,
+        addresses=addresses,
+        routing=parse_routing(annotations, fields, mode, addresses),
+    )
 
 
 class Derived(Struct, frozen=True):

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
-from lanloom.api.l3 import L3, AnnotationError, decode, network_suffix
+from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3keys import decode, network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids

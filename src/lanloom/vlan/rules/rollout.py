@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
-from lanloom.api.l3 import is_l3_key
+from lanloom.api.l3keys import is_l3_key
 from lanloom.api.multus import NetworkAttachmentDefinition
 
 EVERY_NODE = "*"

@@ -1,0 +1,205 @@
+"""Parsers of what a VLAN adds to its nodes' routing: the annotations `gateway`, `routes` and `dns`.
+
+They end up in root-owned profiles, so the same holds as for `l3`: typed values in canonical form, or AnnotationError.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import NamedTuple
+
+from lanloom.api.l3 import AnnotationError, Mode, Route, Routing, parse_cidr, quote
+
+ROUTES_MAX = 64
+"""Most routes of one network: they are for a site's few subnets; more is the job of a routing daemon."""
+
+ROUTES_TEXT_MAX = 16 * 1024
+"""Longest `routes` in characters."""
+
+DNS_MAX = 3
+"""Most DNS servers of one network: a resolver reads no more (MAXNS of resolv.conf(5))."""
+
+_ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}", re.ASCII)
+_CIDR = re.compile(_ADDRESS.pattern + r"/[0-9]{1,2}", re.ASCII)
+_ROUTE = '{"to": "10.20.0.0/16", "via": "192.168.1.254"}'
+_ROUTES = f"[{_ROUTE}]"
+
+
+class RoutingFields(NamedTuple):
+    """The annotations that hold the three parts; they differ between a NAD and a ClusterNetwork."""
+
+    gateway: str
+    routes: str
+    dns: str
+
+
+def parse_routing(
+    annotations: Mapping[str, str], fields: RoutingFields, mode: Mode, addresses: Mapping[str, str]
+) -> Routing:
+    """What the annotations add to a network of that mode with those static addresses: nothing where they are absent."""
+    gateway = parse_gateway(fields.gateway, annotations.get(fields.gateway), mode, addresses)
+    return Routing(
+        gateway=gateway,
+        routes=parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway),
+        dns=parse_dns(fields.dns, annotations.get(fields.dns)),
+    )
+
+
+def subnet_of(addresses: Mapping[str, str], gateway: str = "") -> IPv4Network | None:
+    """The subnet of a network: that of its static addresses, else the one that its gateway tells, else unknown."""
+    cidr = next(iter(addresses.values()), gateway)
+    return IPv4Interface(cidr).network if cidr else None
+
+
+def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[str, str]) -> str:
+    """The router's address with the prefix length of the subnet; empty for none.
+
+    With static addresses the prefix length is theirs and may be left out. With DHCP nothing else tells it.
+    """
+    if not text:
+        return ""
+    subnet = subnet_of(addresses)
+    if subnet is not None and _ADDRESS.fullmatch(text):
+        text = f"{text}/{subnet.prefixlen}"
+    if not _CIDR.fullmatch(text):
+        need = "an IPv4 address, such as 192.168.1.1"
+        if mode == "dhcp":
+            need = "an IPv4 address with the prefix length of its subnet, such as 192.168.1.1/24, because mode is dhcp"
+        raise AnnotationError(field, f"is {quote(text)}; it must be {need}")
+    gateway = parse_cidr(field, text)
+    if gateway.network.prefixlen == 32:
+        raise AnnotationError(
+            field, f"is {quote(text)}, a subnet without room for a node; correct its prefix length"
+        )
+    if subnet is not None and gateway.network != subnet:
+        raise AnnotationError(
+            field,
+            f"is {quote(text)}, which is not in the subnet {subnet} of the nodes' addresses; choose one of it",
+        )
+    _refuse_own(field, gateway.ip, addresses)
+    return str(gateway)
+
+
+def parse_routes(
+    field: str, text: str | None, addresses: Mapping[str, str], gateway: str = ""
+) -> tuple[Route, ...]:
+    """A JSON list of destinations and next hops, ordered by destination.
+
+    Next hops must be in the network's subnet. With mode dhcp and no gateway only the DHCP server knows it, and any
+    host's address passes.
+    """
+    if text is None or not text.strip():
+        return ()
+    if len(text) > ROUTES_TEXT_MAX:
+        raise AnnotationError(field, f"has {len(text)} characters; at most {ROUTES_TEXT_MAX} are allowed")
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        raise AnnotationError(field, f"is not valid JSON; it must be a list such as {_ROUTES}") from None
+    if not isinstance(items, list):
+        raise AnnotationError(field, f"must be a JSON list of routes, such as {_ROUTES}")
+    if len(items) > ROUTES_MAX:
+        raise AnnotationError(field, f"has {len(items)} routes; at most {ROUTES_MAX} are allowed")
+    routes: dict[IPv4Network, Route] = {}
+    for index, item in enumerate(items):
+        to, route = _route(f"{field}[{index}]", item, addresses, subnet_of(addresses, gateway))
+        if to in routes:
+            raise AnnotationError(field, f"has two routes to {to}; keep one")
+        routes[to] = route
+    return tuple(routes[to] for to in sorted(routes))
+
+
+def _route(
+    field: str, item: object, addresses: Mapping[str, str], subnet: IPv4Network | None
+) -> tuple[IPv4Network, Route]:
+    if not isinstance(item, dict) or item.keys() != {"to", "via"}:
+        raise AnnotationError(
+            field, f'is {quote(item)}; it must be an object of "to" and "via", such as {_ROUTE}'
+        )
+    to = _destination(f"{field}.to", item["to"])
+    hop = f"{field}.via"
+    via = parse_address(hop, item["via"])
+    if subnet is not None and not _is_host(via, subnet):
+        raise AnnotationError(
+            hop, f"is {via}, which is no host of the subnet {subnet}; name a router on the VLAN"
+        )
+    if subnet is not None and to.subnet_of(subnet):
+        raise AnnotationError(
+            f"{field}.to",
+            f"is {to}, which the VLAN's own subnet {subnet} covers without a route; remove the route",
+        )
+    _refuse_own(hop, via, addresses)
+    return to, Route(str(to), str(via))
+
+
+def _destination(field: str, text: object) -> IPv4Network:
+    """A subnet to route to, without host bits."""
+    wrong = f"is {quote(text)}; it must be a subnet, such as 10.20.0.0/16"
+    if not (isinstance(text, str) and _CIDR.fullmatch(text)):
+        raise AnnotationError(field, wrong)
+    try:
+        to = IPv4Network(text, strict=False)
+    except ValueError:
+        raise AnnotationError(field, wrong) from None
+    if not to.prefixlen:
+        raise AnnotationError(
+            field,
+            f"is {quote(text)}, a default route, which belongs to the management network; use the gateway annotation",
+        )
+    if str(to) != text:
+        raise AnnotationError(
+            field, f"is {quote(text)}, the address of a host; write {to}, or {text.split('/')[0]}/32"
+        )
+    if not _is_routable(to.network_address) or not _is_routable(to.broadcast_address):
+        raise AnnotationError(
+            field, f"is {quote(text)}, to which nothing can be routed; choose a subnet of hosts"
+        )
+    return to
+
+
+def parse_dns(field: str, text: str | None) -> tuple[str, ...]:
+    """DNS servers: distinct IPv4 addresses with commas between them, in the order in which they are asked."""
+    if text is None or not text.strip(" "):
+        return ()
+    servers = [str(parse_address(field, item.strip(" "))) for item in text.split(",", DNS_MAX + 1)]
+    if len(servers) > DNS_MAX:
+        raise AnnotationError(field, f"names more than {DNS_MAX} servers; keep the first {DNS_MAX}")
+    for server in servers:
+        if servers.count(server) > 1:
+            raise AnnotationError(field, f"names {server} twice; keep one")
+    return tuple(servers)
+
+
+def parse_address(field: str, text: object) -> IPv4Address:
+    """The address of one host, such as 192.168.1.1."""
+    wrong = f"is {quote(text)}; it must be an IPv4 address, such as 192.168.1.1"
+    if not (isinstance(text, str) and _ADDRESS.fullmatch(text)):
+        raise AnnotationError(field, wrong)
+    try:
+        address = IPv4Address(text)
+    except ValueError:
+        raise AnnotationError(field, wrong) from None
+    if not _is_routable(address):
+        raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a host")
+    return address
+
+
+def _is_routable(address: IPv4Address) -> bool:
+    return not (
+        address.is_multicast or address.is_loopback or address.is_unspecified or address.is_reserved
+    ) and address not in IPv4Network("0.0.0.0/8")
+
+
+def _is_host(address: IPv4Address, subnet: IPv4Network) -> bool:
+    ends = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
+    return address in subnet and address not in ends
+
+
+def _refuse_own(field: str, address: IPv4Address, addresses: Mapping[str, str]) -> None:
+    """A node can't reach anything through itself."""
+    for node, cidr in addresses.items():
+        if cidr.startswith(f"{address}/"):
+            raise AnnotationError(
+                field, f"is {address}, which is the address of node {quote(node)}; name a router"
+            )
