@@ -51,7 +51,7 @@ def test_a_node_has_its_internal_address(lab: Lab) -> None:
     address = lab.kubectl(
         "get", "node", "node2", "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}"
     )
-    assert f" {address}/24 " in lab.on("node2", "ip -oneline address show eth0")
+    assert f" {address}/24 " in lab.on("node2", "ip -oneline address show mgmt-br.2021")
 
 
 def test_the_agent_reaches_the_server(lab: Lab) -> None:
@@ -117,7 +117,8 @@ def test_a_node_sees_only_its_own_files(lab: Lab) -> None:
 
 def test_the_host_stays_untouched(lab: Lab) -> None:
     """None of the lab's links can be seen from the host."""
-    assert not {"mgmt", "switch", "vec0", "dhcp"} & {path.name for path in Path("/sys/class/net").iterdir()}
+    links = {path.name for path in Path("/sys/class/net").iterdir()}
+    assert not {"mgmt", "switch", "vec0", "dhcp-mgmt", "dhcp-switch"} & links
 
 
 def test_files_survive_a_reboot(lab: Lab) -> None:
@@ -134,6 +135,9 @@ def test_files_survive_a_reboot(lab: Lab) -> None:
         "eth1",
         "eth2",
         "lo",
+        "mgmt-bo",
+        "mgmt-br.2021",
+        "mgmt-br",
     ]
     lab.on("node3", "rm /etc/NetworkManager/mark")
 

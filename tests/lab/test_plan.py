@@ -52,10 +52,11 @@ def test_a_bad_dhcp_network_is_refused(text: str) -> None:
         parse_dhcp(text)
 
 
-def test_the_management_network_is_not_served() -> None:
-    """A DHCP network that overlaps the management network is refused."""
+@pytest.mark.parametrize("network", ["172.31.0.0/16", "192.168.0.0/16"])
+def test_the_management_switch_keeps_its_networks(network: str) -> None:
+    """A DHCP network that overlaps one of the management switch is refused."""
     with pytest.raises(BadOption, match="overlaps"):
-        parse_dhcp("30=172.31.0.0/16")
+        parse_dhcp(f"30={network}")
 
 
 @pytest.mark.parametrize("name", ["", "Node1", "-a", "a-", "a/b", "..", "a" * 33, "a\n"])

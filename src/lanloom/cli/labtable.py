@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from lanloom.lab.kernel import KERNELS
+from lanloom.lab.plan import MANAGEMENT_DHCP
 from lanloom.lab.protocol import LabStatus, NodeReport, Program
 
 
@@ -30,6 +31,7 @@ def _print_table(report: LabStatus) -> None:
     facts.add_row("API server", report.server)
     for network in report.dhcp:
         facts.add_row("DHCP", f"VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
+    facts.add_row("DHCP", f"VLAN {MANAGEMENT_DHCP.vlan_id}: {' to '.join(MANAGEMENT_DHCP.range)} (mgmt)")
     console.print(facts)
     table = Table(
         "NODE", "ADDRESS", "STATE", "NETWORKMANAGER", "AGENT", box=None, pad_edge=False, padding=(0, 2, 0, 0)

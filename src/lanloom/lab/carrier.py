@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lanloom.lab.assets import UmlKernel
-from lanloom.lab.plan import INNER_ADDRESS, SUPERVISOR_ADDRESS
+from lanloom.lab.plan import INNER_ADDRESS, MANAGEMENT_VLAN, SUPERVISOR_ADDRESS
 
 UML_MEMORY_MIB = 2048
 """Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 20 nodes."""
@@ -38,12 +38,12 @@ class Directories(Struct, frozen=True):
 
 HOST_WIRE = f"""\
 link set lo up
-link add mgmt type bridge
+link add mgmt type bridge vlan_filtering 1 vlan_default_pvid {MANAGEMENT_VLAN}
 address add {SUPERVISOR_ADDRESS}/24 dev mgmt
 address add {INNER_ADDRESS}/24 dev mgmt
 link set mgmt up
 """
-"""For `ip -batch`: the management bridge, which supervisor and inner daemon share on the host's kernel."""
+"""For `ip -batch`: the management switch, which supervisor and inner daemon share on the host's kernel."""
 
 UML_WIRE = f"""\
 link set lo up
@@ -81,7 +81,11 @@ def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list
     wires = ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
     modules = ["bonding.max_bonds=0", "dummy.numdummies=0"]
     machine = [f"mem={memory}M", f"uml_dir={directories.scratch}", "umid=kernel", *root, *wires, *modules]
-    variables = directories.environment() | {"LAB_MODULES": str(kernel.modules), "LAB_ADDRESS": INNER_ADDRESS}
+    variables = directories.environment() | {
+        "LAB_MODULES": str(kernel.modules),
+        "LAB_ADDRESS": INNER_ADDRESS,
+        "LAB_VLAN": str(MANAGEMENT_VLAN),
+    }
     environment = [f"{name}={value}" for name, value in variables.items()]
     return [
         *cage,

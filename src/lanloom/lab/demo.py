@@ -20,6 +20,7 @@ from lanloom.lab.witness import Witness
 
 NODES = frozenset({"node1", "node2", "node3"})
 PAIR = frozenset({"node1", "node2"})
+NETWORKS = frozenset({"cluster-1", "cluster-2"})
 STATIC_ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 
 UPLINKS = ("cluster-1.yaml", "cluster-2.yaml")
@@ -124,7 +125,10 @@ class Demo:
     async def _read(self) -> Overview:
         networks = await self._client.list(CLUSTER_NETWORKS)
         statuses = await self._client.list(VLAN_STATUSES)
-        return overview(networks.items, statuses.items)
+        return overview(
+            (item for item in networks.items if item.metadata.name in NETWORKS),
+            (item for item in statuses.items if item.status.cluster_network in NETWORKS),
+        )
 
     async def _until(self, what: str, condition: Callable[[Rows], bool], *, links_only: bool = False) -> Rows:
         """The rows as soon as they are as they should be; on the way everything must be Ready too."""

@@ -1,8 +1,7 @@
 """Who has which address in a lab; pure values that the supervisor, the inner daemon and the command line share.
 
-A lab has one management network (the nodes' InternalIPs, the API server) and one switch with the nodes' uplink
-NICs. The management network exists only in the lab's own network namespace, so that two labs may use the same
-addresses.
+A lab has one management switch (the nodes' InternalIPs and the API server are on a VLAN of it) and one switch with
+the nodes' uplink NICs. Both exist only in the lab's own network namespace, so that two labs may use the same addresses.
 """
 
 import re
@@ -19,11 +18,14 @@ KernelChoice = Literal["host", "uml"]
 MANAGEMENT_PREFIX = "172.31.255"
 SUPERVISOR_ADDRESS = f"{MANAGEMENT_PREFIX}.1"
 INNER_ADDRESS = f"{MANAGEMENT_PREFIX}.2"
+MANAGEMENT_VLAN = 2021
+"""The VLAN of the management switch that carries the management network; untagged for supervisor and inner daemon."""
+
 API_PORT = 6443
 INNER_PORT = 7443
 
 UPLINK_NICS = ("eth1", "eth2")
-"""The NICs of a node that are plugged into the switch; `eth0` is in the management network."""
+"""The NICs of a node that are plugged into the switch; `eth0` is plugged into the management switch."""
 
 NODES_MAX = 200
 _FIRST_NODE = 11
@@ -46,7 +48,7 @@ class NodeSpec(Struct, frozen=True):
         return f"02:4c:61:6e:{self.place:02x}:{int(nic.removeprefix('eth')):02x}"
 
     def port(self, nic: str) -> str:
-        """The other end of a NIC's cable, on the management bridge or the switch."""
+        """The other end of a NIC's cable, on the management switch or the switch."""
         return f"p{self.place}-{nic}"
 
 
@@ -76,6 +78,9 @@ class DhcpNetwork(Struct, frozen=True):
 
 DEFAULT_DHCP = (DhcpNetwork(2012, "192.168.1.0/24"), DhcpNetwork(2013, "192.168.2.0/24"))
 
+MANAGEMENT_DHCP = DhcpNetwork(2014, "192.168.14.0/24")
+"""A further VLAN of the management switch, for VLAN networks on the cluster network mgmt."""
+
 
 def parse_dhcp(text: str) -> DhcpNetwork:
     """Read `VID=CIDR`, for example `2012=192.168.1.0/24`. Raises BadOption."""
@@ -89,11 +94,12 @@ def parse_dhcp(text: str) -> DhcpNetwork:
         raise BadOption(f"the DHCP network {text!r} is no IPv4 network: {error}", example) from None
     if network.prefixlen > 25:
         raise BadOption(f"the DHCP network {text!r} is too small", "It must be a /25 or larger.")
-    if network.overlaps(IPv4Network(f"{MANAGEMENT_PREFIX}.0/24")):
-        raise BadOption(
-            f"the DHCP network {text!r} overlaps the lab's management network {MANAGEMENT_PREFIX}.0/24",
-            "Choose another network.",
-        )
+    for taken in (f"{MANAGEMENT_PREFIX}.0/24", MANAGEMENT_DHCP.network):
+        if network.overlaps(IPv4Network(taken)):
+            raise BadOption(
+                f"the DHCP network {text!r} overlaps {taken}, which the lab's management switch has",
+                "Choose another network.",
+            )
     return DhcpNetwork(int(vlan_id), str(network))
 
 

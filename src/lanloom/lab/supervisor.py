@@ -25,6 +25,7 @@ from lanloom.kube.ports import Client
 from lanloom.lab import carrier, protocol
 from lanloom.lab.errors import LabError, PartFailed
 from lanloom.lab.inside import Inside
+from lanloom.lab.installer import install
 from lanloom.lab.layout import Layout
 from lanloom.lab.nodes import Nodes
 from lanloom.lab.part import Part
@@ -77,6 +78,7 @@ class Supervisor:
         self._parts = [await self._start_server(), await self._start_kernel()]
         self._say("starting the API server and the kernel")
         client = await self._ready(self._parts[0], self._connect())
+        await self._ready(self._parts[0], install(client))
         await self._ready(self._parts[1], self._inside.wait())
         self._say("plugging in the switch and its DHCP servers")
         await self._while_alive(self._inside.ask(protocol.Plug(self._settings.record.dhcp)))

@@ -15,7 +15,7 @@ from lanloom.lab.errors import PartFailed
 from lanloom.lab.inner.capsule import Capsule, run, succeeds
 from lanloom.lab.inner.program import Program
 from lanloom.lab.part import tail
-from lanloom.lab.plan import UPLINK_NICS, NodeSpec
+from lanloom.lab.plan import MANAGEMENT_VLAN, SUPERVISOR_ADDRESS, UPLINK_NICS, NodeSpec
 from lanloom.lab.polling import until, until_done
 
 KEPT = {
@@ -32,7 +32,7 @@ NODE_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 
-NETWORK_MANAGER_CONF = """\
+NETWORK_MANAGER_CONF = f"""\
 [main]
 plugins=keyfile
 auth-polkit=root-only
@@ -42,7 +42,7 @@ hostname-mode=none
 no-auto-default=*
 
 [keyfile]
-unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo
+unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:mgmt-br.{MANAGEMENT_VLAN}
 
 [connectivity]
 enabled=false
@@ -112,6 +112,8 @@ async def start(spec: NodeSpec, disk: Path) -> Node:
     environment = {
         "LAB_NAME": spec.name,
         "LAB_ADDRESS": spec.address,
+        "LAB_GATEWAY": SUPERVISOR_ADDRESS,
+        "LAB_VLAN": str(MANAGEMENT_VLAN),
         "LAB_ROOT": str(scratch / "root"),
         "LAB_FSTAB": str(scratch / "fstab"),
     }
@@ -128,7 +130,7 @@ async def start(spec: NodeSpec, disk: Path) -> Node:
 
 
 async def plug_in(spec: NodeSpec, capsule: Capsule) -> None:
-    """Lays the cables: eth0 to the management bridge, the uplink NICs to trunk ports of the switch."""
+    """Lays the cables: eth0 to a trunk port of the management switch, the uplink NICs to trunk ports of the switch."""
     links = []
     for nic in _NICS:
         port, master = spec.port(nic), "mgmt" if nic == "eth0" else "switch"
@@ -137,7 +139,7 @@ async def plug_in(spec: NodeSpec, capsule: Capsule) -> None:
             f"link set {port} master {master} up\n"
         )
     await run("ip", "-batch", "-", text="".join(links))
-    trunks = "".join(f"vlan add vid 2-4094 dev {spec.port(nic)}\n" for nic in UPLINK_NICS)
+    trunks = "".join(f"vlan add vid 2-4094 dev {spec.port(nic)}\n" for nic in _NICS)
     await run("bridge", "-batch", "-", text=trunks)
 
 

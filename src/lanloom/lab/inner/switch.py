@@ -1,22 +1,42 @@
-"""The physical switch of the lab, and the DHCP servers on chosen VLANs of it.
+"""The physical switches of the lab, and the DHCP servers on chosen VLANs of them.
 
-The servers are in namespaces of their own behind a trunk port, as a router in a rack would be: a node reaches one
-only through the switch and with the right VLAN id.
+The servers are in namespaces of their own behind a trunk port of each switch, as a router in a rack would be: a node
+reaches one only through the switch and with the right VLAN id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from lanloom.lab import protocol
 from lanloom.lab.inner.capsule import Capsule, run
 from lanloom.lab.inner.program import Program
-from lanloom.lab.plan import DhcpNetwork
+from lanloom.lab.plan import MANAGEMENT_DHCP, DhcpNetwork
 
 SCRATCH = Path("/run/dhcp")
 
 
+class Trunk(Struct, frozen=True):
+    """A cable from the DHCP servers, where it is `name`, to a port of a switch."""
+
+    name: str
+    switch: str
+    mac: str
+    networks: tuple[DhcpNetwork, ...]
+
+    @property
+    def port(self) -> str:
+        """The cable's end at the switch."""
+        return f"dhcp-{self.switch}"
+
+    def link(self, network: DhcpNetwork) -> str:
+        """The servers' link on a VLAN of this trunk."""
+        return f"{self.name}.{network.vlan_id}"
+
+
 class Switch:
-    """The switch. `logs` is the directory for what its DHCP server prints."""
+    """The switches. `logs` is the directory for what their DHCP server prints."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -27,43 +47,54 @@ class Switch:
         return (self._server.report(),) if self._server else ()
 
     async def build(self, networks: Sequence[DhcpNetwork]) -> None:
-        """Makes the switch and starts the DHCP servers. Raises PartFailed."""
+        """Makes the nodes' switch, beside the management switch, and starts the DHCP servers. Raises PartFailed."""
         bridge = "link add switch up type bridge vlan_filtering 1 mcast_snooping 0\n"
         await run("ip", "-batch", "-", text=bridge)
-        if networks:
-            await self._serve(networks)
-
-    async def _serve(self, networks: Sequence[DhcpNetwork]) -> None:
-        log = self._logs / "dhcp.log"
-        capsule = await Capsule.start("dhcp.sh", {"LAB_LINKS": _prepare_links(networks)}, log)
-        cable = (
-            f"link add dhcp type veth peer name trunk address 02:4c:61:6e:ff:01 netns {capsule.pid}\n"
-            "link set dhcp master switch up\n"
+        await self._serve(
+            (
+                Trunk("trunk", "switch", "02:4c:61:6e:ff:01", tuple(networks)),
+                Trunk("mgmt", "mgmt", "02:4c:61:6e:ff:02", (MANAGEMENT_DHCP,)),
+            )
         )
-        await run("ip", "-batch", "-", text=cable)
-        ids = "".join(f"vlan add vid {network.vlan_id} dev dhcp\n" for network in networks)
-        await run("bridge", "-batch", "-", text=ids)
+
+    async def _serve(self, trunks: Sequence[Trunk]) -> None:
+        log = self._logs / "dhcp.log"
+        capsule = await Capsule.start("dhcp.sh", {"LAB_LINKS": _prepare_links(trunks)}, log)
+        for trunk in trunks:
+            await _plug_in(trunk, capsule)
         await capsule.proceed()
-        self._server = Program("dhcp", capsule, _dnsmasq(networks), log)
+        self._server = Program("dhcp", capsule, _dnsmasq(trunks), log)
 
 
-def _prepare_links(networks: Sequence[DhcpNetwork]) -> str:
+async def _plug_in(trunk: Trunk, capsule: Capsule) -> None:
+    cable = (
+        f"link add {trunk.port} type veth peer name {trunk.name} address {trunk.mac} netns {capsule.pid}\n"
+        f"link set {trunk.port} master {trunk.switch} up\n"
+    )
+    await run("ip", "-batch", "-", text=cable)
+    ids = "".join(f"vlan add vid {network.vlan_id} dev {trunk.port}\n" for network in trunk.networks)
+    await run("bridge", "-batch", "-", text=ids)
+
+
+def _prepare_links(trunks: Iterable[Trunk]) -> str:
     """Writes what `ip -batch` is to do inside; returns the file's path."""
-    lines = ["link set lo up", "link set trunk up"]
-    for network in networks:
-        link = f"trunk.{network.vlan_id}"
-        lines += [
-            f"link add link trunk name {link} type vlan id {network.vlan_id}",
-            f"address add {network.server} dev {link}",
-            f"link set {link} up",
-        ]
+    lines = ["link set lo up"]
+    for trunk in trunks:
+        lines.append(f"link set {trunk.name} up")
+        for network in trunk.networks:
+            link = trunk.link(network)
+            lines += [
+                f"link add link {trunk.name} name {link} type vlan id {network.vlan_id}",
+                f"address add {network.server} dev {link}",
+                f"link set {link} up",
+            ]
     SCRATCH.mkdir()
     batch = SCRATCH / "links"
     batch.write_text("\n".join(lines) + "\n")
     return str(batch)
 
 
-def _dnsmasq(networks: Sequence[DhcpNetwork]) -> tuple[str, ...]:
+def _dnsmasq(trunks: Iterable[Trunk]) -> tuple[str, ...]:
     # Without --no-ping every new lease waits three seconds for an echo that nobody answers.
     words = [
         "dnsmasq",
@@ -75,7 +106,11 @@ def _dnsmasq(networks: Sequence[DhcpNetwork]) -> tuple[str, ...]:
     ]
     words += ["--bind-interfaces", "--dhcp-authoritative", "--log-facility=-", "--log-dhcp", "--pid-file="]
     words += [f"--dhcp-leasefile={SCRATCH}/leases", "--dhcp-option=option:router"]
-    for network in networks:
-        first, last = network.range
-        words += [f"--interface=trunk.{network.vlan_id}", f"--dhcp-range={first},{last},{network.netmask},1h"]
+    for trunk in trunks:
+        for network in trunk.networks:
+            first, last = network.range
+            words += [
+                f"--interface={trunk.link(network)}",
+                f"--dhcp-range={first},{last},{network.netmask},1h",
+            ]
     return tuple(words)
