@@ -19,7 +19,7 @@ class Recording:
         self.seen: list[tuple[float, str, Outcome]] = []
         self.controller = Controller("test", reconcile, rng=Random(0), workers=workers, observe=self._observe)
 
-    def _observe(self, key: str, _seconds: float, outcome: Outcome) -> None:
+    def _observe(self, _controller: str, key: str, _seconds: float, outcome: Outcome) -> None:
         self.seen.append((asyncio.get_running_loop().time() - START, key, outcome))
 
     async def work(self, seconds: float) -> None:

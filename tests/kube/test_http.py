@@ -1,6 +1,7 @@
 """The client on the wire: what it sends, and what it makes of every kind of answer."""
 
 import json
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from lanloom.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from lanloom.kube.http import HttpClient
+from lanloom.kube.http import NO_ANSWER, HttpClient
 from tests.kube.server import Server, always, answer, serving, status_object
 from tests.kube.things import THINGS, thing
 
@@ -282,3 +283,45 @@ def test_certificates_that_are_none() -> None:
         HttpClient(ClusterConfig(server="https://x", ca=b"\xffno PEM"))
     with pytest.raises(ConfigError, match="client-certificate or client-key of https://x"):
         HttpClient(ClusterConfig(server="https://x", client_certificate=b"no PEM"))
+
+
+async def test_an_observer_hears_of_each_request() -> None:
+    """The observer is told verb, resource, code and time of every request, pages and refusals included."""
+    seen: list[tuple[str, str, str]] = []
+
+    def observe(verb: str, resource: str, code: str, seconds: float) -> None:
+        assert 0 <= seconds < 60
+        seen.append((verb, resource, code))
+
+    async with (
+        serving(_pages(["a"], ["b"])) as server,
+        HttpClient(server.config(), page=1, observe=observe) as client,
+    ):
+        await client.list(THINGS)
+        async with aclosing(client.watch(THINGS, resource_version="9")) as events:
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+        server.handler = always(status_object(404, "NotFound", "gone"), 404)
+        with pytest.raises(NotFound):
+            await client.delete(THINGS, "a", "default")
+        with pytest.raises(NotFound):
+            await client.request("GET", "/version")
+    name = THINGS.full_name
+    assert seen == [("list", name, "200")] * 2 + [
+        ("watch", name, "200"),
+        ("delete", name, "404"),
+        ("get", "", "404"),
+    ]
+
+
+async def test_an_observer_hears_of_requests_without_an_answer() -> None:
+    """A request that nobody answers has no HTTP code, and is told all the same."""
+    seen: list[str] = []
+    async with serving(always(RED)) as server:
+        config = server.config()
+    async with HttpClient(
+        config, observe=lambda _verb, _resource, code, _seconds: seen.append(code)
+    ) as client:
+        with pytest.raises(TransportError):
+            await client.get(NODES, "a")
+    assert seen == [NO_ANSWER]

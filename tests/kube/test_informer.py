@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 from collections.abc import Coroutine
 from random import Random
 from typing import Any
@@ -194,6 +195,26 @@ def test_others_run_during_a_long_list() -> None:
         await informer.synced()
         following.cancel()
         assert len(sizes) > 8
+
+    _scene(main())
+
+
+def test_an_informer_says_how_it_fares() -> None:
+    """How long the server has been silent, and how often the watch was begun anew, can be read at any time."""
+
+    async def main() -> None:
+        followed = Followed()
+        informer = followed.informer
+        assert (informer.is_synced, informer.silence, informer.restarts) == (False, math.inf, 0)
+        await followed.quiet()
+        assert informer.is_synced
+        assert 3 < informer.silence < 5
+        followed.server.end_watches()
+        await followed.quiet()
+        assert informer.restarts == 1
+        followed.server.put("c", "red")
+        await asyncio.sleep(0.2)
+        assert informer.silence < 1
 
     _scene(main())
 

@@ -19,8 +19,8 @@ K = TypeVar("K", bound=Hashable)
 Outcome = Literal["done", "later", "retry", "error"]
 """done: nothing more to do; later: asked to be called again; retry: an expected failure; error: a bug or a refusal."""
 
-Observer = Callable[[K, float, Outcome], None]
-"""Told the key, the seconds that it took and how it ended, after each reconcile."""
+Observer = Callable[[str, K, float, Outcome], None]
+"""Told the controller's name, the key, the seconds that it took and how it ended, after each reconcile."""
 
 _PASSING = (Conflict, AlreadyExists, ServerError, TransportError)
 
@@ -48,6 +48,11 @@ class Controller(Generic[K]):
         self._workers = workers
         self._observe = observe
 
+    @property
+    def depth(self) -> int:
+        """How many keys wait for a worker."""
+        return len(self._queue)
+
     def enqueue(self, key: K) -> None:
         """Wants the key reconciled; cheap to call often."""
         self._queue.add(key)
@@ -72,7 +77,7 @@ class Controller(Generic[K]):
             finally:
                 self._queue.done(key)
             if self._observe is not None:
-                self._observe(key, loop.time() - started, outcome)
+                self._observe(self.name, key, loop.time() - started, outcome)
 
     async def _process(self, key: K) -> Outcome:
         try:

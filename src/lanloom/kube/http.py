@@ -1,11 +1,11 @@
 """The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -35,16 +35,31 @@ WATCH_SECONDS = 600
 TOKEN_SECONDS = 60.0
 """How old the content of a token file may be: Kubernetes replaces the file before the token expires."""
 
+NO_ANSWER = "error"
+"""What stands for the HTTP code where no answer began, in time or at all."""
+
+Observer = Callable[[str, str, str, float], None]
+"""Told of each request: the verb as RBAC has it, the resource's full name (empty for a request without types), the
+HTTP code or NO_ANSWER, and the seconds until the answer began."""
+
 _LONGEST_LINE = 16 * 1024 * 1024
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
 
+class _About(NamedTuple):
+    """What an observer is told of a request before it has an answer."""
+
+    verb: str
+    resource: str
+
+
 class HttpClient:
     """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
-    `idle` and `token_age` are in seconds, see IDLE_SECONDS and TOKEN_SECONDS; `page` in objects.
+    `idle` and `token_age` are in seconds, see IDLE_SECONDS and TOKEN_SECONDS; `page` in objects. `observe` must be
+    quick.
     """
 
     def __init__(
@@ -54,11 +69,13 @@ class HttpClient:
         idle: float = IDLE_SECONDS,
         page: int = PAGE,
         token_age: float = TOKEN_SECONDS,
+        observe: Observer | None = None,
     ) -> None:
         self._config = config
         self._idle = idle
         self._page = page
         self._token_age = token_age
+        self._observe = observe
         self._session: aiohttp.ClientSession | None = None
         self._ssl = client_context(config) if config.server.startswith("https:") else False
         self._codecs: dict[Resource[Any], Codec[Any]] = {}
@@ -89,22 +106,24 @@ class HttpClient:
         content_type: str = JSON,
     ) -> Raw:
         """One request with a JSON answer, for callers that need no types."""
-        answer = await self._bytes(method, path, body, query=query, content_type=content_type)
+        about = _About(method.lower(), "")
+        answer = await self._bytes(about, method, path, body, query=query, content_type=content_type)
         return mapping(answer, f"an answer to {method} {path}")
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
-        return self._codec(resource).object(await self._bytes("GET", resource.path(namespace, name)))
+        about = _About("get", resource.full_name)
+        return self._codec(resource).object(await self._bytes(about, "GET", resource.path(namespace, name)))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         """As the port says."""
         query = _selectors(labels, fields) | {"limit": str(self._page)}
-        codec = self._codec(resource)
+        codec, about = self._codec(resource), _About("list", resource.full_name)
         items: list[T] = []
         while True:
-            body = await self._bytes("GET", resource.path(namespace), query=query)
+            body = await self._bytes(about, "GET", resource.path(namespace), query=query)
             page = codec.page(body)
             items.extend(page.items or ())
             if not page.metadata.continue_:
@@ -129,8 +148,9 @@ class HttpClient:
         }
         codec = self._codec(resource)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=self._idle)
+        about = _About("watch", resource.full_name)
         async with self._send(
-            "GET", resource.path(namespace), None, query=query, timeout=timeout
+            about, "GET", resource.path(namespace), None, query=query, timeout=timeout
         ) as response:
             async for line in _lines(response):
                 yield codec.event(line)
@@ -139,7 +159,8 @@ class HttpClient:
         """As the port says."""
         raw = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
         raw = dict(raw) | {"apiVersion": resource.api_version, "kind": resource.kind}
-        return self._codec(resource).object(await self._bytes("POST", resource.path(namespace), raw))
+        about = _About("create", resource.full_name)
+        return self._codec(resource).object(await self._bytes(about, "POST", resource.path(namespace), raw))
 
     async def patch(
         self,
@@ -152,7 +173,9 @@ class HttpClient:
     ) -> T:
         """As the port says."""
         path = resource.path(namespace, name, subresource)
-        return self._codec(resource).object(await self._bytes("PATCH", path, patch, content_type=MERGE_PATCH))
+        about = _About("patch", resource.full_name)
+        answer = await self._bytes(about, "PATCH", path, patch, content_type=MERGE_PATCH)
+        return self._codec(resource).object(answer)
 
     async def delete(
         self,
@@ -167,7 +190,8 @@ class HttpClient:
         options: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if uid:
             options["preconditions"] = {"uid": uid}
-        await self._bytes("DELETE", resource.path(namespace, name), options)
+        about = _About("delete", resource.full_name)
+        await self._bytes(about, "DELETE", resource.path(namespace, name), options)
 
     def _codec(self, resource: Resource[T]) -> Codec[T]:
         codec = self._codecs.get(resource)
@@ -177,6 +201,7 @@ class HttpClient:
 
     async def _bytes(
         self,
+        about: _About,
         method: str,
         path: str,
         body: Any = None,
@@ -186,13 +211,14 @@ class HttpClient:
     ) -> bytes:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         async with self._send(
-            method, path, body, query=query, content_type=content_type, timeout=timeout
+            about, method, path, body, query=query, content_type=content_type, timeout=timeout
         ) as response:
             return await response.read()
 
     @asynccontextmanager
     async def _send(
         self,
+        about: _About,
         method: str,
         path: str,
         body: Any,
@@ -210,15 +236,8 @@ class HttpClient:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
         url = URL(self._config.server + path, encoded=True)
         try:
-            async with self._opened().request(
-                method,
-                url,
-                params=query,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                ssl=self._ssl,
-                allow_redirects=False,
+            async with await self._begin(
+                about, method, url, params=query, data=data, headers=headers, timeout=timeout
             ) as response:
                 if response.status >= 300:
                     status = refusal(await response.read(), response.status, response.reason or "")
@@ -228,6 +247,20 @@ class HttpClient:
             raise TransportError(f"{method} {url}: no answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {url}: {error}") from None
+
+    async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
+        """Sends the request; returns when the head of the answer is there."""
+        started = asyncio.get_running_loop().time()
+        code = NO_ANSWER
+        try:
+            response = await self._opened().request(
+                method, url, ssl=self._ssl, allow_redirects=False, **options
+            )
+            code = str(response.status)
+            return response
+        finally:
+            if self._observe is not None:
+                self._observe(*about, code, asyncio.get_running_loop().time() - started)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

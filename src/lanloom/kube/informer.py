@@ -7,6 +7,7 @@ whose differences are reported like any other change, deletions included.
 
 import asyncio
 import gc
+import math
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from random import Random
@@ -59,6 +60,23 @@ class Informer(Generic[T]):
         self._version = ""
         self._failures = 0
         self._taken = 0
+        self._watches = 0
+        self._heard = 0.0
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the store has held every object once."""
+        return self._synced.is_set()
+
+    @property
+    def restarts(self) -> int:
+        """How often a watch had to be begun anew, for whatever reason."""
+        return max(0, self._watches - 1)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the server was last heard of, by a list, an event or a bookmark; infinite before the first."""
+        return asyncio.get_running_loop().time() - self._heard if self.is_synced else math.inf
 
     def on_change(self, handler: Handler[T]) -> None:
         """Adds a handler; it hears of the objects that are already there at once, of others as they change."""
@@ -90,12 +108,14 @@ class Informer(Generic[T]):
         """Lists if need be, then takes in one watch until it ends."""
         if not self._version:
             await self._list()
+        self._watches += 1
         events = self._client.watch(
             self.resource, self._namespace, resource_version=self._version, **self._selectors
         )
         async with aclosing(events) as stream:
             async for event in stream:
                 self._failures = 0
+                self._note_sign_of_life()
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
                 await self._take(self.store.apply(event))
@@ -105,7 +125,11 @@ class Informer(Generic[T]):
         for change in self.store.replace(listing.items):
             await self._take(change)
         self._version = listing.resource_version
+        self._note_sign_of_life()
         self._synced.set()
+
+    def _note_sign_of_life(self) -> None:
+        self._heard = asyncio.get_running_loop().time()
 
     async def _take(self, change: Change[T] | None) -> None:
         if change is not None:
