@@ -2,14 +2,15 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Container, Iterable
 
 import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
-from lanloom.api.harvester import ClusterNetwork, VlanConfig
-from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.harvester import ClusterNetwork, Management, VlanConfig
+from lanloom.api.l3 import L3, AnnotationError, quote
 from lanloom.api.l3keys import decode, network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
@@ -18,8 +19,14 @@ from lanloom.vlan.rules.names import interface_name, profile_file, profile_uuid
 from lanloom.vlan.rules.profile import render
 
 DEFAULT_MTU = 1500
+MTU_MIN, MTU_MAX = 576, 9000
+"""Bytes: what IPv4 needs (RFC 791), and what switches commonly take."""
+
 DEFAULT_MIIMON = 100
 """Milliseconds between checks of a bond's links. The kernel's own default, 0, never notices a dead link."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
 
 class Interface(Struct, frozen=True, kw_only=True):
@@ -50,7 +57,11 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class NodeNetwork(Struct, frozen=True, kw_only=True):
-    """One cluster network on the node. `mtu` in bytes, `miimon` in milliseconds."""
+    """One cluster network on the node. `mtu` in bytes, `miimon` in milliseconds, `tx_queue_length` in packets.
+
+    `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. On a `foreign` network,
+    which is `mgmt`, bridge and uplink belong to the installer and nothing but VLAN ids is wanted of them.
+    """
 
     cluster_network: str
     vlan_config: str
@@ -60,6 +71,9 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     mode: str
     miimon: int
     mtu: int
+    tx_queue_length: int | None = None
+    mac: str = ""
+    foreign: bool = False
     bridge_ids: VlanIds = ()
     uplink_ids: VlanIds = ()
     interfaces: tuple[Interface, ...] = ()
@@ -71,10 +85,16 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.msgpack.encode(self)).hexdigest()[:16]
 
 
-def matched_nodes(config: VlanConfig) -> tuple[str, ...] | None:
-    """The nodes that the manager wrote on a VlanConfig; None where it hasn't yet, or the annotation is broken."""
+def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
+    """The VLAN ids of which nothing may be taken away, because what is wanted of them can't be read; None for all."""
+    kept = {problem.vid for problem in network.problems if problem.keep}
+    return None if 0 in kept else frozenset(kept)
+
+
+def matched_nodes(item: VlanConfig | ClusterNetwork) -> tuple[str, ...] | None:
+    """The nodes that the manager wrote on a VlanConfig, or on `mgmt`; None where it hasn't yet, or it is broken."""
     try:
-        value = json.loads(config.metadata.annotations.get(names.MATCHED_NODES, "null"))
+        value = json.loads(item.metadata.annotations.get(names.MATCHED_NODES, "null"))
     except (ValueError, RecursionError):
         return None
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else None
@@ -87,12 +107,14 @@ def node_networks(
     configs: Iterable[VlanConfig],
     nads: Iterable[NetworkAttachmentDefinition],
     carried: Container[str] = (),
+    management: Management | None = None,
 ) -> tuple[NodeNetwork, ...]:
     """Every cluster network that `node` should carry, ordered by name.
 
     A deleted object counts as gone as soon as its deletion is asked for. Where two VlanConfigs of one cluster network
     match the node (a webhook refuses that), the first by name holds. `carried` are the cluster networks that the node
     has now: it keeps them while nobody knows which nodes match, as after a `kubectl replace` that lost the annotation.
+    `management` is the node's management network as it was observed: its VLAN takes no other addresses.
     """
     known = {
         item.metadata.name: item for item in cluster_networks if item.metadata.deletion_timestamp is None
@@ -100,45 +122,130 @@ def node_networks(
     by_network: dict[str, list[NetworkAttachmentDefinition]] = {}
     for nad in nads:
         by_network.setdefault(cluster_network_of(nad), []).append(nad)
-    chosen: dict[str, VlanConfig] = {}
+    chosen: dict[str, VlanConfig | None] = {}
+    if names.MGMT in known and _covers(known[names.MGMT], names.MGMT, node, carried):
+        chosen[names.MGMT] = None
     for config in sorted(configs, key=lambda item: item.metadata.name):
         name = config.spec.cluster_network
-        matched = matched_nodes(config)
-        covers = name in carried if matched is None else node in matched
-        if config.metadata.deletion_timestamp is None and name in known and covers:
+        usable = config.metadata.deletion_timestamp is None and name in known.keys() - {names.MGMT}
+        if usable and _covers(config, name, node, carried):
             chosen.setdefault(name, config)
-    return tuple(
-        _node_network(node, cluster, known[name], config, by_network.get(name, []))
-        for name, config in sorted(chosen.items())
-    )
+    networks = []
+    for name, uplink in sorted(chosen.items()):
+        contents = _contents(node, cluster, known[name], by_network.get(name, []), management)
+        networks.append(_installed(contents) if uplink is None else _built(known[name], uplink, contents))
+    return tuple(networks)
 
 
-def _node_network(
+def _covers(item: VlanConfig | ClusterNetwork, name: str, node: str, carried: Container[str]) -> bool:
+    matched = matched_nodes(item)
+    return name in carried if matched is None else node in matched
+
+
+class _Contents(Struct, frozen=True, kw_only=True):
+    """What a cluster network carries on the node, whatever it is built of."""
+
+    bridge_ids: VlanIds
+    uplink_ids: VlanIds
+    interfaces: tuple[Interface, ...]
+    problems: tuple[Problem, ...]
+
+
+def _contents(
     node: str,
     cluster: str,
     network: ClusterNetwork,
-    config: VlanConfig,
     nads: list[NetworkAttachmentDefinition],
-) -> NodeNetwork:
-    name = network.metadata.name
+    management: Management | None,
+) -> _Contents:
     interfaces, problems = _interfaces(node, cluster, network, nads)
+    if network.metadata.name == names.MGMT and management is not None:
+        reserved = [item for item in interfaces if item.vid == management.vlan_id]
+        interfaces = tuple(item for item in interfaces if item not in reserved)
+        problems += tuple(management_vlan(item.vid, item.network, item.mode) for item in reserved)
     l3_ids = vlan_ids(item.vid for item in interfaces)
     vm_ids, broken = _vm_ids(nads)
-    uplink = config.spec.uplink
+    return _Contents(
+        bridge_ids=l3_ids,
+        uplink_ids=merge([*l3_ids, *vm_ids]),
+        interfaces=interfaces,
+        problems=problems + broken,
+    )
+
+
+def management_vlan(vid: int, network: str, mode: str) -> Problem:
+    """That VLAN `vid` of mgmt can't have node addresses of Lanloom, as it is the management network."""
+    message = f"VLAN {vid} of {names.MGMT} is this node's management network; choose another VLAN id"
+    return Problem(vid=vid, network=network, mode=mode, reason="ManagementVlan", message=message)
+
+
+def _installed(contents: _Contents) -> NodeNetwork:
+    """The cluster network `mgmt`, whose links the installer made."""
+    return NodeNetwork(
+        cluster_network=names.MGMT,
+        vlan_config="",
+        bridge=names.bridge_name(names.MGMT),
+        bond=names.bond_name(names.MGMT),
+        nics=(),
+        mode="",
+        miimon=0,
+        mtu=0,
+        foreign=True,
+        bridge_ids=contents.bridge_ids,
+        uplink_ids=contents.uplink_ids,
+        interfaces=contents.interfaces,
+        problems=contents.problems,
+    )
+
+
+def _built(network: ClusterNetwork, config: VlanConfig, contents: _Contents) -> NodeNetwork:
+    """A cluster network whose bridge and bond the agent makes."""
+    name, uplink = network.metadata.name, config.spec.uplink
+    attributes, bond = uplink.linkAttributes, uplink.bondOptions
+    mac, problems = _mac(config)
     return NodeNetwork(
         cluster_network=name,
         vlan_config=config.metadata.name,
         bridge=names.bridge_name(name),
         bond=names.bond_name(name),
         nics=uplink.nics,
-        mode=uplink.bondOptions.mode,
-        miimon=uplink.bondOptions.miimon if uplink.bondOptions.miimon > 0 else DEFAULT_MIIMON,
-        mtu=uplink.linkAttributes.mtu or DEFAULT_MTU,
-        bridge_ids=l3_ids,
-        uplink_ids=merge([*l3_ids, *vm_ids]),
-        interfaces=interfaces,
-        problems=problems + broken,
+        mode=bond.mode,
+        miimon=bond.miimon if bond.miimon > 0 else DEFAULT_MIIMON,
+        mtu=uplink_mtu(network) or attributes.mtu or DEFAULT_MTU,
+        tx_queue_length=attributes.txQLen if attributes.txQLen > 0 else None,
+        mac=mac,
+        bridge_ids=contents.bridge_ids,
+        uplink_ids=contents.uplink_ids,
+        interfaces=contents.interfaces,
+        problems=contents.problems + problems,
     )
+
+
+def uplink_mtu(network: ClusterNetwork) -> int:
+    """The MTU in bytes that the manager wrote on a ClusterNetwork; 0 where there is none that a link could have."""
+    text = network.metadata.annotations.get(names.UPLINK_MTU, "")
+    mtu = int(text) if _NUMBER.fullmatch(text) else 0
+    return mtu if MTU_MIN <= mtu <= MTU_MAX else 0
+
+
+def _mac(config: VlanConfig) -> tuple[str, tuple[Problem, ...]]:
+    """The bond's MAC address, or why it can't have that."""
+    text = config.spec.uplink.linkAttributes.hardwareAddr
+    if not text or parse_mac(text):
+        return parse_mac(text), ()
+    message = (
+        f"spec.uplink.linkAttributes.hardwareAddr of VlanConfig {config.metadata.name} is {quote(text)}; "
+        "it must be the address of one host, such as 02:00:5e:10:00:01"
+    )
+    title = config.metadata.name
+    return "", (Problem(vid=0, network=title, reason="InvalidConfig", message=message),)
+
+
+def parse_mac(text: str) -> str:
+    """A unicast MAC address in the kernel's form; empty for anything else."""
+    mac = text.lower().replace("-", ":")
+    usable = _MAC.fullmatch(mac) and not int(mac[:2], 16) & 1 and mac != "00:00:00:00:00:00"
+    return mac if usable else ""
 
 
 def _interfaces(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from lanloom.api.names import MGMT
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import (
     AddVlans,
@@ -19,8 +20,11 @@ from lanloom.node.steps import (
     SetMaster,
     SetUp,
 )
-from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
-from lanloom.vlan.rules.desired import NodeNetwork, Problem
+from lanloom.node.vlanids import VlanIds, contains, subtract, vlan_ids
+from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem, kept_ids
+from lanloom.vlan.rules.management import BRIDGE, NOTHING, guest_steps
+from lanloom.vlan.rules.management import Added as Added
+from lanloom.vlan.rules.management import obstacles as management_obstacles
 from lanloom.vlan.rules.names import interface_name, parse_profile_file, profile_file
 
 _DEFAULT_ID: VlanIds = ((1, 1),)
@@ -33,6 +37,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     fails does not hold up the others. `problems` maps cluster networks to what stood in the way of a plan. `forget`
     are profiles without a file whose sub-interface is still there: NetworkManager was not told of the removal, or it
     was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it was told.
+    `added` is what will be Lanloom's on the installer's links: it is to be recorded before the steps run, and also
+    where the plan is empty.
     """
 
     remove_files: tuple[str, ...] = ()
@@ -40,6 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, tuple[LinkStep, ...]], ...] = ()
     write_files: tuple[tuple[str, bytes], ...] = ()
     problems: dict[str, tuple[Problem, ...]] = {}
+    added: Added = NOTHING
 
     @property
     def empty(self) -> bool:
@@ -47,29 +54,50 @@ class Plan(Struct, frozen=True, kw_only=True):
         return not (self.remove_files or self.forget or self.steps or self.write_files)
 
 
-def plan(wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes]) -> Plan:
-    """The difference between what is wanted and what the kernel and the profile directory have."""
+def plan(
+    wanted: tuple[NodeNetwork, ...],
+    observed: LinkState,
+    files: Mapping[str, bytes],
+    added: Added = NOTHING,
+) -> Plan:
+    """The difference between what is wanted and what the kernel and the profile directory have.
+
+    `added` is the record of what Lanloom put on the installer's links.
+    """
     groups: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
-    buildable = []
     for network in wanted:
-        obstacles = _obstacles(network, observed)
-        if not blocked(obstacles):
+        obstacles = _obstacles(network, observed, files, added)
+        if not (blocked(obstacles) or network.foreign):
             unusable = {item.network for item in obstacles}
             groups[network.cluster_network] = _network_steps(network, observed, unusable)
-            buildable.append(network)
         if obstacles:
             problems[network.cluster_network] = obstacles
-    orphans = _orphans(wanted, observed, files)
+    groups[MGMT], record = _guest(wanted, observed, files, added, problems.get(MGMT, ()))
+    orphans = _orphans(wanted, observed, files, added)
     leftovers, busy = _leftovers(wanted, observed)
     groups[""] = (*(DeleteLink(name=link.name) for link in orphans), *leftovers)
     return Plan(
         remove_files=_files_to_remove(wanted, files),
         forget=tuple(_profile_of(link, observed) for link in orphans),
         steps=tuple((name, steps) for name, steps in groups.items() if steps),
-        write_files=_files_to_write(buildable, files),
+        write_files=_files_to_write(settleable(wanted, problems), files),
         problems=problems | busy,
+        added=record,
     )
+
+
+def _guest(
+    wanted: tuple[NodeNetwork, ...],
+    observed: LinkState,
+    files: Mapping[str, bytes],
+    added: Added,
+    obstacles: tuple[Problem, ...],
+) -> tuple[tuple[LinkStep, ...], Added]:
+    if blocked(obstacles):
+        return (), added if BRIDGE in observed.links else Added()
+    network = next((item for item in wanted if item.foreign), None)
+    return guest_steps(network, frozenset(item.vid for item in obstacles), observed, files, added)
 
 
 def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:
@@ -85,7 +113,7 @@ def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]
 
 
 def _orphans(
-    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes]
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes], added: Added
 ) -> tuple[Link, ...]:
     """Sub-interfaces on bridges of ours, of the name that a profile of ours gives, without such a profile."""
     frozen = {network.cluster_network: kept_ids(network) for network in wanted}
@@ -93,7 +121,9 @@ def _orphans(
     found = []
     for name, link in sorted(observed.links.items()):
         parent = observed.links.get(link.parent)
-        if link.kind != "vlan" or name in keep or parent is None or not parent.ours:
+        if link.kind != "vlan" or name in keep or parent is None:
+            continue
+        if not (parent.ours or (parent.name == BRIDGE and contains(added.interfaces, link.vlan_id))):
             continue
         cluster_network = _cluster_network(parent.name)
         kept = frozen.get(cluster_network, frozenset())
@@ -113,16 +143,30 @@ def _cluster_network(bridge: str) -> str:
     return bridge.removesuffix("-br")
 
 
-def carried_networks(observed: LinkState) -> frozenset[str]:
-    """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours."""
+def carried_networks(
+    observed: LinkState, files: Iterable[str] = (), added: Added = NOTHING
+) -> frozenset[str]:
+    """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours.
+
+    `mgmt`, whose bridge never is, counts if Lanloom has a profile or VLAN ids on it.
+    """
     bridges = (link for link in observed.links.values() if link.ours and link.kind == "bridge")
-    return frozenset(_cluster_network(link.name) for link in bridges)
+    owners = (parse_profile_file(name) for name in files)
+    guest = bool(added.bridge or added.uplink) or any(owner and owner[0] == MGMT for owner in owners)
+    return frozenset((*(_cluster_network(link.name) for link in bridges), *((MGMT,) if guest else ())))
 
 
-def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
-    """The VLAN ids of which nothing may be taken away, because what is wanted of them can't be read; None for all."""
-    kept = {problem.vid for problem in network.problems if problem.keep}
-    return None if 0 in kept else frozenset(kept)
+def settleable(
+    wanted: Iterable[NodeNetwork], problems: Mapping[str, tuple[Problem, ...]]
+) -> tuple[Interface, ...]:
+    """The interfaces that nothing stands in the way of; `problems` by cluster network."""
+    return tuple(
+        item
+        for network in wanted
+        if not blocked(obstacles := problems.get(network.cluster_network, ()))
+        for item in network.interfaces
+        if not any(problem.vid == item.vid for problem in obstacles)
+    )
 
 
 def blocked(obstacles: Iterable[Problem]) -> bool:
@@ -131,18 +175,17 @@ def blocked(obstacles: Iterable[Problem]) -> bool:
 
 
 def _files_to_write(
-    wanted: Iterable[NodeNetwork], files: Mapping[str, bytes]
+    interfaces: Iterable[Interface], files: Mapping[str, bytes]
 ) -> tuple[tuple[str, bytes], ...]:
-    return tuple(
-        (item.file, item.content)
-        for network in wanted
-        for item in network.interfaces
-        if files.get(item.file) != item.content
-    )
+    return tuple((item.file, item.content) for item in interfaces if files.get(item.file) != item.content)
 
 
-def _obstacles(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
-    """What forbids to build the uplink (`keep`), or a NIC of it (its name in `network`)."""
+def _obstacles(
+    network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], added: Added
+) -> tuple[Problem, ...]:
+    """What forbids to build the uplink (`keep`), a NIC of it (its name in `network`), or a VLAN (`vid`)."""
+    if network.foreign:
+        return management_obstacles(network, observed, files, added)
     for name in (network.bridge, network.bond):
         link = observed.links.get(name)
         if link is not None and not link.ours:
@@ -190,7 +233,16 @@ def _network_steps(network: NodeNetwork, observed: LinkState, unusable: set[str]
     bond, bridge = links.get(network.bond), links.get(network.bridge)
     steps: list[LinkStep] = []
     if bond is None or not _bond_fits(bond, network):
-        steps.append(EnsureBond(name=network.bond, mode=network.mode, miimon=network.miimon, mtu=network.mtu))
+        steps.append(
+            EnsureBond(
+                name=network.bond,
+                mode=network.mode,
+                miimon=network.miimon,
+                mtu=network.mtu,
+                tx_queue_length=network.tx_queue_length,
+                mac=network.mac,
+            )
+        )
     members = {name for name, link in links.items() if link.master == network.bond}
     steps += [SetMaster(link=name, master="") for name in sorted(members - set(network.nics))]
     steps += [
@@ -212,10 +264,12 @@ def _network_steps(network: NodeNetwork, observed: LinkState, unusable: set[str]
 
 
 def _bond_fits(bond: Link, network: NodeNetwork) -> bool:
-    return bond.up and (bond.bond_mode, bond.bond_miimon, bond.mtu) == (
-        network.mode,
-        network.miimon,
-        network.mtu,
+    has = (bond.bond_mode, bond.bond_miimon, bond.mtu)
+    return (
+        bond.up
+        and has == (network.mode, network.miimon, network.mtu)
+        and network.tx_queue_length in (None, bond.tx_queue_length)
+        and network.mac in ("", bond.mac)
     )
 
 
