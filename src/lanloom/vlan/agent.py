@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus, VlStatus
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.kube.controller import Controller
+from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NetworkManagerError, NodeError, ProfileError
@@ -64,7 +64,11 @@ class AgentInformers(Struct, frozen=True):
 
 
 class VlanAgent:
-    """Keeps one host's VLAN networks as wanted. `cluster` tells this cluster's profiles from another's."""
+    """Keeps one host's VLAN networks as wanted. `cluster` tells this cluster's profiles from another's.
+
+    `observe` is told of each reconcile, `on_report` of what the node reports after it, by cluster network, whether or
+    not the API server takes it, and `on_repair` of what was found changed by others and put right: its kind, how many.
+    """
 
     def __init__(
         self,
@@ -75,12 +79,19 @@ class VlanAgent:
         cluster: str,
         now: Callable[[], float],
         rng: random.Random,
+        observe: Observer[str] | None = None,
+        on_report: Callable[[Mapping[str, VlStatus]], None] = lambda _statuses: None,
+        on_repair: Callable[[str, int], None] = lambda _kind, _n: None,
     ) -> None:
         self._host = host
         self._informers = informers
         self._cluster = cluster
         self._now = now
-        self._controller: Controller[str] = Controller("vlan-agent", self._reconcile, rng=rng)
+        self._on_report = on_report
+        self._on_repair = on_repair
+        self._controller: Controller[str] = Controller(
+            "vlan-agent", self._reconcile, rng=rng, observe=observe
+        )
         self._activator = Activator(host.network_manager)
         self._reporter = Reporter(client, host.name, informers.statuses)
         self._unloaded: set[str] | None = None
@@ -88,6 +99,11 @@ class VlanAgent:
         informers.configs.on_change(lambda _old, _new: self.wake())
         informers.nads.on_change(lambda _old, _new: self.wake())
         informers.statuses.on_change(self._status_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._controller,)
 
     def wake(self) -> None:
         """Asks for a look at the host soon; any number of calls is one look."""
@@ -219,6 +235,7 @@ class VlanAgent:
         for name, obstacles in problems.items():
             if name and name not in statuses:
                 statuses[name] = leftover_status(node, name, obstacles, self._reporter.conditions(name), now)
+        self._on_report(statuses)
         await self._reporter.publish(statuses)
         return min((look_again(status) for status in statuses.values()), default=RESYNC_SECONDS)
 

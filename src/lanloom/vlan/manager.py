@@ -26,7 +26,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.names import MATCHED_NODES
 from lanloom.api.resource import Resource
-from lanloom.kube.controller import Controller
+from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
@@ -86,7 +86,10 @@ def vlan_informers(client: Client, nodes: Informer[Node], rng: random.Random) ->
 
 
 class VlanManager:
-    """The controllers. They run on the leader only; the informers run on every replica."""
+    """The controllers. They run on the leader only; the informers run on every replica.
+
+    `observe` is told of each reconcile.
+    """
 
     def __init__(
         self,
@@ -96,21 +99,31 @@ class VlanManager:
         *,
         now: Callable[[], float],
         rng: random.Random,
+        observe: Observer[str] | None = None,
     ) -> None:
         self._client = client
         self._informers = informers
         self._recorder = recorder
         self._now = now
-        self._configs: Controller[str] = Controller("vlanconfig", self._reconcile_config, rng=rng, workers=2)
-        self._networks: Controller[str] = Controller(
-            "clusternetwork", self._reconcile_network, rng=rng, workers=2
+        self._configs: Controller[str] = Controller(
+            "vlanconfig", self._reconcile_config, rng=rng, workers=2, observe=observe
         )
-        self._statuses: Controller[str] = Controller("vlanstatus", self._reconcile_status, rng=rng)
+        self._networks: Controller[str] = Controller(
+            "clusternetwork", self._reconcile_network, rng=rng, workers=2, observe=observe
+        )
+        self._statuses: Controller[str] = Controller(
+            "vlanstatus", self._reconcile_status, rng=rng, observe=observe
+        )
         informers.cluster_networks.on_change(self._network_changed)
         informers.configs.on_change(self._config_changed)
         informers.nads.on_change(self._nad_changed)
         informers.statuses.on_change(self._status_changed)
         informers.nodes.on_change(self._node_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._configs, self._networks, self._statuses)
 
     async def run(self) -> None:
         """Runs until cancelled; looks at everything once, because events of the time before are not known."""
@@ -123,7 +136,7 @@ class VlanManager:
         for status in self._informers.statuses.store.items():
             self._status_changed(None, status)
         async with asyncio.TaskGroup() as group:
-            for controller in (self._configs, self._networks, self._statuses):
+            for controller in self.controllers:
                 group.create_task(controller.run())
 
     def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
