@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Container, Iterable
 
 import msgspec
@@ -10,27 +9,22 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, Management, VlanConfig
-from lanloom.api.l3 import L3, AnnotationError, quote
+from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import decode, network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
-from lanloom.vlan.rules.names import interface_name, profile_file, profile_uuid
-from lanloom.vlan.rules.profile import render
-
-DEFAULT_MTU = 1500
-MTU_MIN, MTU_MAX = 576, 9000
-"""Bytes: what IPv4 needs (RFC 791), and what switches commonly take."""
-
-DEFAULT_MIIMON = 100
-"""Milliseconds between checks of a bond's links. The kernel's own default, 0, never notices a dead link."""
-
-_NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
+from lanloom.vlan.rules.names import interface_name, profile_file, routing_table
+from lanloom.vlan.rules.profile import Profile, profile_of, render
+from lanloom.vlan.rules.uplink import DEFAULT_MTU as DEFAULT_MTU
+from lanloom.vlan.rules.uplink import parse_uplink
 
 
 class Interface(Struct, frozen=True, kw_only=True):
-    """A VLAN sub-interface that the node should have. `network` is `namespace/name` of the NAD where it is known."""
+    """A VLAN sub-interface that the node should have. `network` is `namespace/name` of the NAD where it is known.
+
+    `table` is the number of its routing table, 0 where it has no gateway.
+    """
 
     vid: int
     name: str
@@ -40,6 +34,7 @@ class Interface(Struct, frozen=True, kw_only=True):
     uuid: str
     file: str
     content: bytes
+    table: int = 0
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -59,7 +54,8 @@ class Problem(Struct, frozen=True, kw_only=True):
 class NodeNetwork(Struct, frozen=True, kw_only=True):
     """One cluster network on the node. `mtu` in bytes, `miimon` in milliseconds, `tx_queue_length` in packets.
 
-    `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. On a `foreign` network,
+    `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. `problems` are those of
+    VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond. On a `foreign` network,
     which is `mgmt`, bridge and uplink belong to the installer and nothing but VLAN ids is wanted of them.
     """
 
@@ -78,6 +74,7 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     uplink_ids: VlanIds = ()
     interfaces: tuple[Interface, ...] = ()
     problems: tuple[Problem, ...] = ()
+    uplink_problems: tuple[Problem, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -200,52 +197,31 @@ def _installed(contents: _Contents) -> NodeNetwork:
 
 def _built(network: ClusterNetwork, config: VlanConfig, contents: _Contents) -> NodeNetwork:
     """A cluster network whose bridge and bond the agent makes."""
-    name, uplink = network.metadata.name, config.spec.uplink
-    attributes, bond = uplink.linkAttributes, uplink.bondOptions
-    mac, problems = _mac(config)
+    name = network.metadata.name
+    uplink, complaints = parse_uplink(network, config)
+    title = config.metadata.name
+    broken = not uplink.mode
+    problems = tuple(
+        Problem(vid=0, network=title, reason="InvalidConfig", message=text, keep=broken)
+        for text in complaints
+    )
     return NodeNetwork(
         cluster_network=name,
-        vlan_config=config.metadata.name,
+        vlan_config=title,
         bridge=names.bridge_name(name),
         bond=names.bond_name(name),
         nics=uplink.nics,
-        mode=bond.mode,
-        miimon=bond.miimon if bond.miimon > 0 else DEFAULT_MIIMON,
-        mtu=uplink_mtu(network) or attributes.mtu or DEFAULT_MTU,
-        tx_queue_length=attributes.txQLen if attributes.txQLen > 0 else None,
-        mac=mac,
+        mode=uplink.mode,
+        miimon=uplink.miimon,
+        mtu=uplink.mtu,
+        tx_queue_length=uplink.tx_queue_length,
+        mac=uplink.mac,
         bridge_ids=contents.bridge_ids,
         uplink_ids=contents.uplink_ids,
         interfaces=contents.interfaces,
-        problems=contents.problems + problems,
+        problems=contents.problems,
+        uplink_problems=problems,
     )
-
-
-def uplink_mtu(network: ClusterNetwork) -> int:
-    """The MTU in bytes that the manager wrote on a ClusterNetwork; 0 where there is none that a link could have."""
-    text = network.metadata.annotations.get(names.UPLINK_MTU, "")
-    mtu = int(text) if _NUMBER.fullmatch(text) else 0
-    return mtu if MTU_MIN <= mtu <= MTU_MAX else 0
-
-
-def _mac(config: VlanConfig) -> tuple[str, tuple[Problem, ...]]:
-    """The bond's MAC address, or why it can't have that."""
-    text = config.spec.uplink.linkAttributes.hardwareAddr
-    if not text or parse_mac(text):
-        return parse_mac(text), ()
-    message = (
-        f"spec.uplink.linkAttributes.hardwareAddr of VlanConfig {config.metadata.name} is {quote(text)}; "
-        "it must be the address of one host, such as 02:00:5e:10:00:01"
-    )
-    title = config.metadata.name
-    return "", (Problem(vid=0, network=title, reason="InvalidConfig", message=message),)
-
-
-def parse_mac(text: str) -> str:
-    """A unicast MAC address in the kernel's form; empty for anything else."""
-    mac = text.lower().replace("-", ":")
-    usable = _MAC.fullmatch(mac) and not int(mac[:2], 16) & 1 and mac != "00:00:00:00:00:00"
-    return mac if usable else ""
 
 
 def _interfaces(
@@ -287,15 +263,21 @@ def _problem(value: L3, network: str, reason: str, message: str) -> Problem:
 
 
 def _interface(node: str, cluster: str, cluster_network: str, network: str, value: L3) -> Interface:
+    return interface_of(profile_of(cluster, node, cluster_network, value), network)
+
+
+def interface_of(profile: Profile, network: str) -> Interface:
+    """The sub-interface of a profile; `network` is the NAD."""
     return Interface(
-        vid=value.vid,
-        name=interface_name(cluster_network, value.vid),
+        vid=profile.vid,
+        name=interface_name(profile.cluster_network, profile.vid),
         network=network,
-        mode=value.mode,
-        address=value.addresses[node] if value.mode == "static" else "",
-        uuid=profile_uuid(cluster, node, cluster_network, value.vid),
-        file=profile_file(cluster_network, value.vid),
-        content=render(cluster, node, cluster_network, value),
+        mode=profile.mode,
+        address=profile.address,
+        uuid=profile.uuid,
+        file=profile_file(profile.cluster_network, profile.vid),
+        content=render(profile),
+        table=routing_table(profile.cluster_network, profile.vid) if profile.routing.gateway else 0,
     )
 
 

@@ -8,11 +8,36 @@ from lanloom.api import names
 
 _NAMESPACE = uuid.UUID("6c0f7a7e-5d1c-5b55-9a0b-3a4f0e6b2d11")
 _PROFILE = re.compile(r"(?P<cluster_network>.+)-vlan(?P<vid>[1-9][0-9]{0,3})\.nmconnection")
+_CLUSTER_NETWORK = re.compile(
+    rf"(?=.{{1,{names.CLUSTER_NETWORK_NAME_MAX}}}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII
+)
+_LINK = re.compile(rf"[!-.0-9;-~]{{1,{names.LINK_NAME_MAX}}}", re.ASCII)
 _LABEL_MAX = 63
+_FIRST_TABLE = 1_000_000_000
+_VIDS = 4096
 
 
 def _hash(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def is_cluster_network(name: str) -> bool:
+    """Whether a ClusterNetwork may be called so: a label of Kubernetes after which links can be named."""
+    return _CLUSTER_NETWORK.fullmatch(name) is not None
+
+
+def is_link(name: str) -> bool:
+    """Whether a link can be called so: what the kernel takes, without what is not printable."""
+    return _LINK.fullmatch(name) is not None and name not in (".", "..")
+
+
+def routing_table(cluster_network: str, vid: int) -> int:
+    """The number of the routing table of a VLAN with a gateway, from 1,000,000,000 to 2,073,741,823.
+
+    Far above the small numbers that people and other programs choose. The hash of the cluster network (18 bits) is
+    followed by the VLAN id (12 bits), so that two VLANs of a cluster network never share a table.
+    """
+    return _FIRST_TABLE + int(_hash(cluster_network, 5), 16) % 2**18 * _VIDS + vid
 
 
 def interface_name(cluster_network: str, vid: int) -> str:

@@ -186,13 +186,16 @@ def _obstacles(
     """What forbids to build the uplink (`keep`), a NIC of it (its name in `network`), or a VLAN (`vid`)."""
     if network.foreign:
         return management_obstacles(network, observed, files, added)
+    if blocked(network.uplink_problems):
+        return network.uplink_problems
     for name in (network.bridge, network.bond):
         link = observed.links.get(name)
         if link is not None and not link.ours:
             message = f"the link {name} exists and was not made by Lanloom; rename or remove it"
             return (Problem(vid=0, network=name, reason="ForeignLink", message=message, keep=True),)
-    problems = [problem for nic in network.nics if (problem := _nic_problem(nic, network, observed))]
-    if not network.nics:
+    problems = list(network.uplink_problems)
+    problems += [problem for nic in network.nics if (problem := _nic_problem(nic, network, observed))]
+    if not (network.nics or network.uplink_problems):
         problems.append(
             _uplink_problem(
                 "", "UplinkMissing", f"VlanConfig {network.vlan_config} names no NIC in spec.uplink.nics"

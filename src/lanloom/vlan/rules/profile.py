@@ -1,10 +1,27 @@
-"""A NetworkManager keyfile for one VLAN sub-interface. Equal input gives equal bytes: there is no timestamp in it."""
+"""A NetworkManager keyfile for one VLAN sub-interface. Equal input gives equal bytes: there is no timestamp in it.
 
+There is no MTU in it either: without one, NetworkManager gives the sub-interface that of its bridge and follows it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
 from ipaddress import IPv4Interface
 
+from msgspec import Struct
+
 from lanloom.api import names
-from lanloom.api.l3 import L3
-from lanloom.vlan.rules.names import interface_name, profile_id, profile_uuid
+from lanloom.api.l3 import L3, AnnotationError, Mode, Routing, parse_cidr, parse_vid
+from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
+from lanloom.node.errors import ProfileError
+from lanloom.node.keyfile import OWNER_KEY, OWNER_SECTION, Keyfile, parse
+from lanloom.vlan.rules.names import (
+    interface_name,
+    is_cluster_network,
+    profile_id,
+    profile_uuid,
+    routing_table,
+)
 
 DHCP_TIMEOUT = 45
 """Seconds that NetworkManager waits for a lease before it calls the attempt failed."""
@@ -12,39 +29,102 @@ DHCP_TIMEOUT = 45
 DAD_TIMEOUT = 2000
 """Milliseconds that NetworkManager listens whether another host already uses the address (RFC 5227)."""
 
+MAIN_TABLE = 254
+SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
+"""Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after everybody else's."""
 
-def render(cluster: str, node: str, cluster_network: str, value: L3) -> bytes:
-    """The profile of `value` on `node`. With mode static the node must be in `value.addresses` (KeyError otherwise).
+DNS_PRIORITY = 200
+"""Higher numbers are asked later; what says nothing, as the management network does, has 100."""
 
-    * `never-default` and `ignore-auto-dns`: a VLAN's default route would win over the management network's (metric 400
-      before 425), and its DNS servers would be added.
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_FROM = re.compile(r"priority [0-9]+ from (?P<subnet>[0-9./]+) table .*", re.ASCII)
+_ROUTES_KEY = re.compile(r"route[1-9][0-9]*", re.ASCII)
+_DEFAULT = "0.0.0.0/0"
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What a profile means. `address` is a CIDR, empty with mode dhcp."""
+
+    cluster_network: str
+    vid: int
+    uuid: str
+    mode: Mode
+    address: str = ""
+    routing: Routing = Routing()
+
+
+def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Profile:
+    """The profile of `value` on `node`. With mode static the node must be in `value.addresses` (KeyError otherwise)."""
+    return Profile(
+        cluster_network=cluster_network,
+        vid=value.vid,
+        uuid=profile_uuid(cluster, node, cluster_network, value.vid),
+        mode=value.mode,
+        address=value.addresses[node] if value.mode == "static" else "",
+        routing=value.routing,
+    )
+
+
+def render(profile: Profile) -> bytes:
+    """The keyfile.
+
+    * `never-default`, `ignore-auto-routes` and `ignore-auto-dns`: a VLAN's default route would win over the management
+      network's (metric 400 before 425), a DHCP server could draw any traffic into the VLAN (option 121), and its DNS
+      servers would be added.
     * `may-fail=false` and `dad-timeout`: an address that can't be had, or that another host has, is an error.
     * `autoconnect-retries=0`: try for ever; a DHCP server may come back after hours.
     """
+    name, vid = profile.cluster_network, profile.vid
     ipv4 = {
         "dad-timeout": str(DAD_TIMEOUT),
         "ignore-auto-dns": "true",
+        "ignore-auto-routes": "true",
         "may-fail": "false",
         "never-default": "true",
     }
-    if value.mode == "static":
-        ipv4 |= {"method": "manual", "address1": str(IPv4Interface(value.addresses[node]))}
+    if profile.mode == "static":
+        ipv4 |= {"method": "manual", "address1": str(IPv4Interface(profile.address))}
     else:
         ipv4 |= {"method": "auto", "dhcp-timeout": str(DHCP_TIMEOUT)}
     sections = {
         "connection": {
-            "id": profile_id(cluster_network, value.vid),
-            "uuid": profile_uuid(cluster, node, cluster_network, value.vid),
+            "id": profile_id(name, vid),
+            "uuid": profile.uuid,
             "type": "vlan",
-            "interface-name": interface_name(cluster_network, value.vid),
+            "interface-name": interface_name(name, vid),
             "autoconnect-retries": "0",
         },
-        "vlan": {"flags": "1", "id": str(value.vid), "parent": names.bridge_name(cluster_network)},
-        "ipv4": dict(sorted(ipv4.items())),
+        "vlan": {"flags": "1", "id": str(vid), "parent": names.bridge_name(name)},
+        "ipv4": dict(sorted(ipv4.items())) | _routing(profile),
         "ipv6": {"method": "disabled"},
-        "user": {"lanloom.owner": f"{cluster_network}/{value.vid}"},
+        OWNER_SECTION: {OWNER_KEY: f"{name}/{vid}"},
     }
     return _keyfile(sections)
+
+
+def _routing(profile: Profile) -> dict[str, str]:
+    """Routes, rules and DNS servers.
+
+    The gateway is the default route of a table of its own, which is looked up for what is sent from the VLAN's subnet;
+    but only after the main table, where that has a route more specific than its default (`suppress_prefixlength 0`), so
+    that such packets still reach the VLAN itself, pods and services.
+    """
+    routing = profile.routing
+    routes = [(route.to, route.via, "") for route in routing.routes]
+    keys: dict[str, str] = {}
+    if routing.gateway:
+        gateway = IPv4Interface(routing.gateway)
+        table = routing_table(profile.cluster_network, profile.vid)
+        routes.insert(0, (_DEFAULT, str(gateway.ip), f"table={table}"))
+        specific = f"table {MAIN_TABLE} suppress_prefixlength 0"
+        keys["routing-rule1"] = f"priority {SPECIFIC_PRIORITY} from {gateway.network} {specific}"
+        keys["routing-rule2"] = f"priority {GATEWAY_PRIORITY} from {gateway.network} table {table}"
+    for number, (to, via, options) in enumerate(routes, start=1):
+        keys[f"route{number}"] = f"{to},{via}"
+        keys |= {f"route{number}_options": options} if options else {}
+    if routing.dns:
+        keys |= {"dns": "".join(f"{server};" for server in routing.dns), "dns-priority": str(DNS_PRIORITY)}
+    return keys
 
 
 def _keyfile(sections: dict[str, dict[str, str]]) -> bytes:
@@ -52,3 +132,53 @@ def _keyfile(sections: dict[str, dict[str, str]]) -> bytes:
     for section, entries in sections.items():
         lines += ["", f"[{section}]", *(f"{key}={value}" for key, value in entries.items())]
     return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def read(content: bytes) -> Profile | None:
+    """What a keyfile means, if `render` could have written it, this version's or an older one's with fewer keys.
+
+    None for any other, whatever NetworkManager would make of it.
+    """
+    try:
+        sections = parse(content)
+        profile = _meant(sections)
+    except (ProfileError, AnnotationError, KeyError, ValueError):
+        return None
+    allowed = parse(render(profile))
+    known = all(
+        name in allowed and entries.items() <= allowed[name].items() for name, entries in sections.items()
+    )
+    return profile if known else None
+
+
+def _meant(sections: Keyfile) -> Profile:
+    cluster_network, _, vid = sections[OWNER_SECTION][OWNER_KEY].partition("/")
+    uuid, ipv4 = sections["connection"]["uuid"], sections["ipv4"]
+    if not (is_cluster_network(cluster_network) and _UUID.fullmatch(uuid)):
+        raise ValueError(cluster_network)
+    mode: Mode = "static" if ipv4["method"] == "manual" else "dhcp"
+    address = str(parse_cidr("address1", ipv4["address1"])) if mode == "static" else ""
+    return Profile(
+        cluster_network=cluster_network,
+        vid=parse_vid("id", vid),
+        uuid=uuid,
+        mode=mode,
+        address=address,
+        routing=_meant_routing(ipv4, mode, {"": address} if address else {}),
+    )
+
+
+def _meant_routing(ipv4: Mapping[str, str], mode: Mode, addresses: dict[str, str]) -> Routing:
+    pairs = [value.split(",") for key, value in ipv4.items() if _ROUTES_KEY.fullmatch(key)]
+    routers = [via for to, via in pairs if to == _DEFAULT]
+    gateway = ""
+    if routers:
+        rule = _FROM.fullmatch(ipv4["routing-rule1"])
+        length = rule["subnet"].partition("/")[2] if rule else ""
+        gateway = parse_gateway("gateway", f"{routers[0]}/{length}", mode, addresses)
+    routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != _DEFAULT])
+    return Routing(
+        gateway=gateway,
+        routes=parse_routes("routes", routes, addresses, gateway),
+        dns=parse_dns("dns", ipv4.get("dns", "").replace(";", ",").removesuffix(",")),
+    )
