@@ -8,7 +8,7 @@ import pytest
 from lanloom.node.errors import LinkError, NetworkManagerMissing, ProfileError
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Connection, Link
-from lanloom.node.steps import EnsureBridge
+from lanloom.node.steps import AddVlans, EnsureBridge
 from tests import virtual
 from tests.node.contract.node import uplink
 from tests.node.contract.profile import profile, static, uuid
@@ -195,5 +195,55 @@ def test_nothing_counts_as_a_write() -> None:
         await fake.host.links.dump()
         await fake.host.profiles.read()
         assert fake.writes == before
+
+    run(scenario)
+
+
+def test_management_network() -> None:
+    """A planted management network is the installer's, carries the default route, and comes back at each boot."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        fake.plant_management("10.20.0.5/16")
+        for _boot in range(2):
+            state = await fake.host.links.dump()
+            bridge, port, sub = (state.links[name] for name in ("mgmt-br", "mgmt-bo", "mgmt-br.2021"))
+            assert not (bridge.ours or port.ours or sub.ours)
+            assert bridge.vlan_filtering and bridge.self_vlans == port.vlans == ((1, 1), (2021, 2021))
+            assert (state.links["eth0"].master, port.master) == ("mgmt-bo", "mgmt-br")
+            assert sub.addresses == ("10.20.0.5/16",) and state.default_route_links == {"mgmt-br.2021"}
+            fake.reboot()
+
+    run(scenario)
+
+
+def test_untagged_management_network() -> None:
+    """With VLAN id 0 the management address is on the bridge itself."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        fake.plant_management("10.20.0.5/16", vid=0)
+        state = await fake.host.links.dump()
+        assert state.links["mgmt-br"].addresses == ("10.20.0.5/16",)
+        assert state.default_route_links == {"mgmt-br"}
+        assert set(state.links) == {"eth0", "eth1", "mgmt-bo", "mgmt-br"}
+
+    run(scenario)
+
+
+def test_dhcp_over_the_management_bridge() -> None:
+    """A profile on mgmt-br gets a lease once bridge and uplink carry its VLAN id, and a pulled cable ends that."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        fake.plant_management("10.20.0.5/16")
+        ids = ((2012, 2012),)
+        steps = (AddVlans(link="mgmt-bo", ids=ids), AddVlans(link="mgmt-br", ids=ids, self_=True))
+        host = fake.host
+        await host.links.apply(steps)
+        await host.profiles.write(FILE, profile(parent="mgmt-br"))
+        await host.network_manager.load((FILE,))
+        await asyncio.sleep(10)
+        found = await connection(fake)
+        assert (found.phase, found.device) == ("active", "mgmt-br.2012")
+        fake.unplug("eth0")
+        assert not fake.kernel.carries("mgmt-br", 2012)
 
     run(scenario)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from lanloom.node.errors import LinkError
+from lanloom.node.fakes import management
 from lanloom.node.fakes.daemon import Daemon
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.networkmanager import FakeNetworkManager
@@ -96,6 +97,15 @@ class FakeHost:
         """A link that somebody else made, and that its maker makes again at every boot."""
         self.kernel.at_boot.append((link, default_route))
         self.kernel.plant(link, default_route)
+
+    def plant_management(self, address: str, *, vid: int = 2021, nic: str = "eth0") -> None:
+        """The installer's management network, there at every boot: mgmt-bo of `nic`, mgmt-br with VLAN filtering.
+
+        `address` (a CIDR) and the default route are on `mgmt-br.VID`, or with `vid` 0 on mgmt-br itself.
+        """
+        self.kernel.enslave_at_boot(nic, management.BOND)
+        for link, default_route in management.links(address, vid, self.kernel.links[nic].mac):
+            self.plant_link(link, default_route=default_route)
 
     def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """A file of the profile directory, written by somebody else; NetworkManager has not read it yet."""

@@ -65,6 +65,14 @@ class FakeKernel:
             self.default_route_links |= {link.name}
         self.add(link)
 
+    def enslave_at_boot(self, nic: str, master: str) -> None:
+        """Puts a NIC under a link that somebody else makes at every boot, now and at each boot."""
+        self.at_boot = [
+            (replace(link, master=master) if link.name == nic else link, default_route)
+            for link, default_route in self.at_boot
+        ]
+        self.change(nic, master=master)
+
     def plug(self, nic: str, plugged: bool) -> None:
         """Puts a NIC's cable in or pulls it."""
         self.plugged = self.plugged | {nic} if plugged else self.plugged - {nic}
