@@ -1,0 +1,212 @@
+"""Staged roll-out: which nodes are released next, and why no more are.
+
+A pure state machine: the policy, what was written last, the present revision and what the nodes report make the next
+state, which the manager writes on the ClusterNetwork in the same patch as the configuration itself. It remembers
+nothing else, so a manager that dies at any point is followed by one that decides the same.
+
+What holds at every step:
+
+* Canaries go first; no other node is released until each of them that lives carries the configuration and is well.
+  They are released although others are unready, because those can't be cured before them.
+* Any other node that is well is released only while fewer than `maxUnavailable` nodes are unavailable: released and
+  not done, or unready for whatever reason of their own.
+* A node that is unready anyhow can't get worse, so it is released although others are unready, and before those that
+  are well; else what repairs nodes could not reach them. Even so no more than `maxUnavailable` nodes are on their way
+  at a time. One that has arrived and merely lacks a carrier is not on its way: a cable that is out holds nobody up
+  but the nodes that are well.
+* A node that is down when its turn comes is skipped. It is released by the same rules once it returns, rather than
+  beforehand: when many nodes are cut off and come back at once, they must not all change at once.
+* A node that went down after it was released, before it was done, counts as on its way until it returns or leaves
+  the cluster. Nobody can tell whether the configuration took it down, and the next node must not find out.
+* A failure stops everything until that node recovers or the configuration changes.
+
+`MissingAddress` is no obstacle: the configuration has no address for that node, and so the node carries all there is.
+A node that should no longer carry the network lets it go at once, and is no part of this.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.rollout import RolloutPolicy
+from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState
+from lanloom.vlan.rules.status import Finding
+
+ROLLED_OUT = "RolledOut"
+"""The type of the ClusterNetwork's condition."""
+
+FINISHED, PROGRESSING, STOPPED, INVALID = "Finished", "Progressing", "Stopped", "InvalidPolicy"
+"""Its reasons."""
+
+NO_CARRIER, HELD, ROLLED_BACK, MISSING_ADDRESS = "UplinkDown", "Held", "RolledBack", "MissingAddress"
+_PASSING = {"Activating", "Configuring", "NoReport", NO_CARRIER, HELD}
+"""Reasons of a node that may yet become well by itself."""
+
+_NAMED = 5
+"""So many nodes are named in a message; of more, the number."""
+
+
+class Obstacle(Struct, frozen=True):
+    """Why a node is not well: a reason as in its report, and what to do."""
+
+    reason: str
+    message: str
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A node that should carry the network: the revision that it reports, and why it is not well, if so."""
+
+    live: bool
+    revision: str = ""
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+class Standing(Enum):
+    """How far a node is."""
+
+    DONE = "carries the configuration and is well"
+    FAILED = "took it up and is not well"
+    MOVING = "released and not done"
+    DARK = "carries it but has no carrier"
+    FINE = "not released, and well"
+    UNREADY = "not released, and not well"
+    DOWN = "not released, and not live"
+
+
+def roll_out(
+    policy: RolloutPolicy, previous: RolloutState, present: str, members: Mapping[str, Member]
+) -> tuple[RolloutState, Finding]:
+    """The next state of the roll-out of the revision `present`, and the finding for the condition `RolledOut`.
+
+    Once every member is done the state is that of every node, and stays so until the revision changes: nodes that
+    join later carry it at once.
+    """
+    state = previous if previous.revision == present else RolloutState(revision=present)
+    if EVERY_NODE in state.released:
+        return state, Finding("True", FINISHED)
+    standings = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
+    failed = [name for name, value in standings.items() if value is Standing.FAILED]
+    stopped = "; ".join(f"{name}: {_worst(members[name]).reason}" for name in failed[:_NAMED])
+    released = _arrived(state, standings)
+    if not failed:
+        released += _next(policy, standings, sum(member.live for member in members.values()))
+    if all(value is Standing.DONE for value in standings.values()):
+        released = (EVERY_NODE,)
+    state = replace(state, released=released, stopped=stopped)
+    return state, _finding(state, standings, members)
+
+
+def standing(member: Member, present: str, released: bool) -> Standing:
+    """How far one node is."""
+    reasons = {item.reason for item in member.obstacles}
+    arrived = member.revision == present
+    if arrived and not reasons:
+        return Standing.DONE
+    if not member.live:
+        return Standing.MOVING if released else Standing.DOWN
+    if (arrived and reasons - _PASSING) or (released and ROLLED_BACK in reasons):
+        return Standing.FAILED
+    if arrived and NO_CARRIER in reasons:
+        return Standing.DARK
+    if arrived or released:
+        return Standing.MOVING
+    return Standing.UNREADY if reasons - {HELD} else Standing.FINE
+
+
+def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    """Those released, and those that turn out to carry the configuration already."""
+    done = [name for name, value in standings.items() if value is Standing.DONE]
+    return tuple(dict.fromkeys((*state.released, *done)))
+
+
+def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -> tuple[str, ...]:
+    """The nodes that may be released now. A percentage is one of the nodes that live."""
+    counts = Counter(standings.values())
+    limit = policy.limit(live)
+    moving = counts[Standing.MOVING]
+    unavailable = moving + counts[Standing.DARK] + counts[Standing.UNREADY]
+    released = []
+    canaries = _pending_canaries(policy, standings)
+    for name in _candidates(canaries or standings, standings):
+        if moving >= limit:
+            break
+        if standings[name] is Standing.FINE:
+            if unavailable >= limit and not canaries:
+                break
+            unavailable += 1
+        moving += 1
+        released.append(name)
+    return tuple(released)
+
+
+def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) -> list[str]:
+    """The canaries that everybody else waits for."""
+    settled = (Standing.DONE, Standing.DOWN)
+    return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
+
+
+def _candidates(names: Iterable[str], standings: Mapping[str, Standing]) -> list[str]:
+    """Those of the nodes that are not released, unready ones first."""
+    waiting = [name for name in names if standings[name] in (Standing.FINE, Standing.UNREADY)]
+    return sorted(waiting, key=lambda name: standings[name] is Standing.FINE)
+
+
+def _worst(member: Member) -> Obstacle:
+    """The obstacle that made a node's roll-out fail."""
+    return min(member.obstacles, key=lambda item: (item.reason != ROLLED_BACK, item.reason in _PASSING))
+
+
+def _finding(
+    state: RolloutState, standings: Mapping[str, Standing], members: Mapping[str, Member]
+) -> Finding:
+    if EVERY_NODE in state.released:
+        return Finding("True", FINISHED)
+    kinds: dict[Standing, list[str]] = {kind: [] for kind in Standing}
+    for name, value in standings.items():
+        kinds[value].append(name)
+    progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the present configuration"
+    if kinds[Standing.FAILED]:
+        reasons = (f"{name}: {_told(_worst(members[name]))}" for name in kinds[Standing.FAILED][:_NAMED])
+        message = "; ".join(reasons) + _more(len(kinds[Standing.FAILED]))
+        remedy = (
+            "no other node gets the present configuration until this recovers or the configuration changes"
+        )
+        return Finding("False", STOPPED, f"{message}; {remedy}; {progress}")
+    if kinds[Standing.DONE] and len(kinds[Standing.DONE]) + len(kinds[Standing.DOWN]) == len(standings):
+        return Finding("True", FINISHED, f"{progress}; {_named(kinds[Standing.DOWN])} get it on their return")
+    return Finding("False", PROGRESSING, "; ".join((progress, *_waits(state, kinds, members))))
+
+
+def _waits(
+    state: RolloutState, kinds: Mapping[Standing, list[str]], members: Mapping[str, Member]
+) -> Iterable[str]:
+    """What a roll-out waits for, each a clause."""
+    moving = [name for name in kinds[Standing.MOVING] if members[name].live]
+    released = [name for name in (*kinds[Standing.FINE], *kinds[Standing.UNREADY]) if name in state.released]
+    if moving or released:
+        yield f"on their way: {_named(sorted((*moving, *released)))}"
+    lost = [name for name in kinds[Standing.MOVING] if not members[name].live]
+    if lost:
+        yield f"{_named(lost)} went down on the way: start them again, or remove them from the cluster"
+    if kinds[Standing.DARK]:
+        yield f"without a carrier: {_named(kinds[Standing.DARK])}"
+    unready = [name for name in kinds[Standing.UNREADY] if name not in state.released]
+    if unready:
+        yield f"not ready already: {_named(unready)}"
+    if kinds[Standing.DOWN]:
+        yield f"down: {_named(kinds[Standing.DOWN])}"
+
+
+def _told(obstacle: Obstacle) -> str:
+    return f"{obstacle.reason}: {obstacle.message}" if obstacle.message else obstacle.reason
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + _more(len(names))
+
+
+def _more(count: int) -> str:
+    return f" and {count - _NAMED} more" if count > _NAMED else ""
