@@ -31,7 +31,7 @@ class ClusterNetwork(Object, frozen=True, kw_only=True):
 class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Attributes of the uplink. `mtu` in bytes, 0 for the default of 1500.
 
-    `txQLen` and `hardwareAddr` are kept for Harvester; this version does not apply them.
+    `txQLen` is in packets; 0 and an empty `hardwareAddr` leave the bond what the kernel gave it.
     """
 
     mtu: Mtu = 0
@@ -87,7 +87,8 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """One VLAN sub-interface of a node as its agent sees it.
 
     `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
-    NAD's `namespace/name`. `mode` is static or dhcp; `address` is a CIDR or empty.
+    NAD's `namespace/name`. `mode` is static or dhcp; `address` is a CIDR or empty. `table` is the number of the routing
+    table that holds the way over the VLAN's gateway, 0 without one.
     """
 
     vlan_id: int
@@ -99,6 +100,7 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     reason: str = ""
     message: str = ""
     lease: DhcpLease | None = None
+    table: int = 0
 
 
 class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

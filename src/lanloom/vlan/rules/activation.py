@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.node.ports import Connection
+from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.rules.desired import Interface
 
 Verb = Literal["load", "reapply", "activate", "restore"]
@@ -17,34 +17,66 @@ Verb = Literal["load", "reapply", "activate", "restore"]
 
 
 class Action(Struct, frozen=True):
-    """One request to NetworkManager about one interface."""
+    """One request to NetworkManager about one interface.
+
+    `kind` (as of `drift.Drift`) and `text` say what somebody did to it, where that is the reason.
+    """
 
     verb: Verb
     interface: Interface
+    kind: Literal["", "link", "address"] = ""
+    text: str = ""
 
 
-def actions(interfaces: Iterable[Interface], connections: Mapping[str, Connection]) -> tuple[Action, ...]:
-    """What to ask for each interface; nothing for one that is in force or on its way."""
-    return tuple(
-        Action(verb, interface)
-        for interface in interfaces
-        if (verb := _verb(interface, connections.get(interface.uuid, Connection(uuid=interface.uuid))))
-        is not None
+def actions(
+    interfaces: Iterable[Interface],
+    connections: Mapping[str, Connection],
+    observed: LinkState | None = None,
+) -> tuple[Action, ...]:
+    """What to ask for each interface; nothing for one that is in force or on its way.
+
+    With `observed` also what NetworkManager does not look at: whether the sub-interface is up, and its MTU.
+    """
+    judged = (
+        _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed) for item in interfaces
     )
+    return tuple(action for action in judged if action is not None)
 
 
-def _verb(interface: Interface, connection: Connection) -> Verb | None:
+def _action(item: Interface, connection: Connection, observed: LinkState | None) -> Action | None:
     if connection.phase == "absent":
-        return "load"
+        return Action("load", item)
     if connection.phase in ("inactive", "failed"):
-        return "activate"
+        return Action("activate", item)
     if not connection.applied:
-        return "reapply" if connection.device == interface.name else "activate"
-    if connection.phase == "active" and not has_address(interface, connection):
-        return "restore"
+        return Action("reapply" if connection.device == item.name else "activate", item)
+    if connection.phase != "active":
+        return None
+    if observed is not None and is_down(item, observed):
+        return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
+    if not has_address(item, connection):
+        lost = f"the address {item.address} of {item.name}" if item.address else f"the address of {item.name}"
+        return Action("restore", item, "address", f"{lost} was gone")
+    if observed is not None and (instead := _strange_mtu(item, observed)):
+        return Action("restore", item, "link", f"{item.name} had the MTU {instead}")
     return None
 
 
 def has_address(interface: Interface, connection: Connection) -> bool:
     """Whether the device has the address that it should have; with DHCP, any."""
     return bool(connection.addresses) and interface.address in ("", *connection.addresses)
+
+
+def is_down(interface: Interface, observed: LinkState) -> bool:
+    """Whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
+    link = observed.links.get(interface.name)
+    bridge = observed.links.get(link.parent) if link is not None else None
+    return link is not None and bridge is not None and bridge.up and not link.up
+
+
+def _strange_mtu(interface: Interface, observed: LinkState) -> str:
+    link = observed.links.get(interface.name)
+    bridge = observed.links.get(link.parent) if link is not None else None
+    if link is None or bridge is None or link.mtu == bridge.mtu:
+        return ""
+    return f"{link.mtu} instead of {bridge.mtu}"

@@ -55,8 +55,8 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     """One cluster network on the node. `mtu` in bytes, `miimon` in milliseconds, `tx_queue_length` in packets.
 
     `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. `problems` are those of
-    VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond. On a `foreign` network,
-    which is `mgmt`, bridge and uplink belong to the installer and nothing but VLAN ids is wanted of them.
+    VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond. On a `foreign`
+    network, which is `mgmt`, bridge and uplink are the installer's and nothing but VLAN ids is wanted of them.
     """
 
     cluster_network: str

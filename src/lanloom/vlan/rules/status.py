@@ -1,16 +1,17 @@
 """What a node's agent reports: one VlanStatus per cluster network, from what is wanted and what is observed."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Interface
 from typing import NamedTuple
 
-from lanloom.api.harvester import DhcpLease, LocalArea, VlanInterface, VlStatus
+from lanloom.api.harvester import LocalArea, VlanInterface, VlStatus
 from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
 from lanloom.kube.conditions import ConditionStatus, set_condition
-from lanloom.node.ports import Connection, LinkState
-from lanloom.node.vlanids import merge, render
-from lanloom.vlan.rules.activation import has_address
+from lanloom.node.ports import Connection, Link, LinkState
+from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem
+from lanloom.vlan.rules.judging import failed, judged, unbuilt
+from lanloom.vlan.rules.management import management, uplink_port
 from lanloom.vlan.rules.plan import blocked
 
 READY = "ready"
@@ -19,7 +20,7 @@ L3_READY = "L3Ready"
 RESYNC_SECONDS = 30.0
 """How often a host is looked at when nothing seems to happen."""
 
-_TRANSIENT = {"Activating", "Configuring", "UplinkDown"}
+_TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "UplinkDown"}
 
 
 class Finding(NamedTuple):
@@ -46,38 +47,83 @@ def node_status(
     connections: Mapping[str, Connection] | None,
     previous: tuple[Condition, ...],
     now: float,
+    *,
+    revision: str = "",
+    withheld: Problem | None = None,
 ) -> VlStatus:
-    """The status of one cluster network on the node.
+    """The status of one cluster network on the node, in the form that it carries.
 
     `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
-    transition times stay where nothing changed. `now` in seconds since the epoch.
+    transition times stay where nothing changed. `now` in seconds since the epoch. `revision` is that of the
+    configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack).
     """
-    judged = [
-        _unbuilt(item, obstacles[0]) if blocked(obstacles) else _interface(item, connections)
-        for item in network.interfaces
-    ]
-    judged += [_failed(item) for item in network.problems]
-    interfaces = tuple(sorted(judged, key=lambda item: (item.vlan_id, item.network)))
-    bridge, bond = observed.links.get(network.bridge), observed.links.get(network.bond)
-    ids = merge((*(bridge.self_vlans if bridge else ()), *(bond.vlans if bond else ())))
-    conditions = with_finding(previous, READY, _uplink_finding(network, obstacles, observed), now)
-    conditions = with_finding(conditions, L3_READY, _l3_finding(interfaces), now)
+    judgements = [_judged(item, obstacles, connections, observed, now) for item in network.interfaces]
+    judgements += [failed(item) for item in network.problems]
+    interfaces = tuple(sorted(judgements, key=lambda item: (item.vlan_id, item.network)))
+    bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
+    ids = merge((*(bridge.self_vlans if bridge else ()), *(uplink.vlans if uplink else ())))
+    finding = _uplink_finding(network, obstacles, observed)
+    conditions = with_finding(previous, READY, _rolled_back(finding, withheld), now)
+    conditions = with_finding(conditions, L3_READY, _held(_l3_finding(interfaces), withheld), now)
     return VlStatus(
         cluster_network=network.cluster_network,
         vlan_config=network.vlan_config,
         link_monitor=network.cluster_network,
         node=node,
-        local_areas=tuple(
-            LocalArea(vlanID=item.vlan_id, cidr=item.address) for item in interfaces if item.address
-        ),
+        local_areas=_local_areas(interfaces),
         bridge=network.bridge if bridge else "",
-        uplink=network.bond if bond else "",
+        uplink=uplink.name if uplink else "",
         mtu=bridge.mtu if bridge else 0,
         vlan_ids=render(ids),
         interfaces=interfaces,
         desired_hash=network.digest,
+        revision=revision,
+        management=management(observed, (item.file for item in network.interfaces))
+        if network.foreign
+        else None,
         conditions=conditions,
     )
+
+
+def _judged(
+    item: Interface,
+    obstacles: tuple[Problem, ...],
+    connections: Mapping[str, Connection] | None,
+    observed: LinkState,
+    now: float,
+) -> VlanInterface:
+    if blocked(obstacles):
+        return unbuilt(item, obstacles[0])
+    own = next((problem for problem in obstacles if problem.vid == item.vid), None)
+    return unbuilt(item, own) if own is not None else judged(item, connections, observed, now)
+
+
+def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
+    """The VLANs with node addresses, and the subnets of those that have one."""
+    areas = {
+        item.vlan_id: str(IPv4Interface(item.address).network) if item.address else ""
+        for item in interfaces
+        if item.name
+    }
+    return tuple(LocalArea(vlanID=vid, cidr=cidr) for vid, cidr in areas.items())
+
+
+def _uplink(network: NodeNetwork, observed: LinkState) -> Link | None:
+    return uplink_port(observed) if network.foreign else observed.links.get(network.bond)
+
+
+def _rolled_back(finding: Finding, withheld: Problem | None) -> Finding:
+    """A form that was rolled back makes the node not ready; why the one that it returned to fails comes first."""
+    if withheld is None or withheld.reason == "Held" or finding.status != "True":
+        return finding
+    return Finding("False", withheld.reason, withheld.message)
+
+
+def _held(finding: Finding, withheld: Problem | None) -> Finding:
+    """Addresses of an older form are not those that the node should have, though its uplink may well work."""
+    if withheld is None or finding.status != "True":
+        return finding
+    return Finding("False", withheld.reason, withheld.message)
 
 
 def leftover_status(
@@ -87,7 +133,10 @@ def leftover_status(
     previous: tuple[Condition, ...],
     now: float,
 ) -> VlStatus:
-    """The status of a cluster network that the node should no longer carry but can't let go of yet."""
+    """The status of a cluster network of which the node carries no form.
+
+    It should no longer have it but can't let go of it yet, or it may not take it up yet.
+    """
     problem = obstacles[0]
     uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
     conditions = with_finding(uplink, READY, Finding("False", problem.reason, problem.message), now)
@@ -103,22 +152,43 @@ def look_again(status: VlStatus) -> float:
 
 
 def _uplink_finding(network: NodeNetwork, obstacles: tuple[Problem, ...], observed: LinkState) -> Finding:
-    if obstacles:
-        return Finding("False", obstacles[0].reason, "; ".join(item.message for item in obstacles))
-    bridge, bond = observed.links.get(network.bridge), observed.links.get(network.bond)
-    if bridge is None or bond is None or bond.master != bridge.name or not (bridge.up and bond.up):
+    general = [item for item in obstacles if not item.vid]
+    if general:
+        return Finding("False", general[0].reason, "; ".join(item.message for item in general))
+    bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
+    if bridge is None or uplink is None or uplink.master != bridge.name or not (bridge.up and uplink.up):
         return Finding("False", "Configuring", f"bridge {network.bridge} is being built")
-    if not any(_carrier(nic, network, observed) for nic in network.nics):
+    missing = merge(
+        (*subtract(network.uplink_ids, uplink.vlans), *subtract(network.bridge_ids, bridge.self_vlans))
+    )
+    if missing := subtract(missing, vlan_ids(item.vid for item in obstacles)):
+        return Finding("False", "Configuring", f"VLAN ids {render(missing)} are not on {network.bridge} yet")
+    return _carrier_finding(network, uplink, observed)
+
+
+def _carrier_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Finding:
+    if network.foreign:
+        if _has_carrier(uplink):
+            return Finding("True", "UplinkReady")
+        message = f"the uplink {uplink.name} has no carrier; check the cables and the switch"
+        return Finding("False", "UplinkDown", message)
+    dead = [nic for nic in network.nics if not _carries(nic, network, observed)]
+    if len(dead) == len(network.nics):
         message = f"none of the NICs {', '.join(network.nics)} has a carrier; check the cables and the switch"
         return Finding("False", "UplinkDown", message)
+    if dead:
+        message = f"no carrier on {', '.join(dead)}; check the cables and the switch"
+        return Finding("True", "UplinkDegraded", message)
     return Finding("True", "UplinkReady")
 
 
-def _carrier(nic: str, network: NodeNetwork, observed: LinkState) -> bool:
+def _carries(nic: str, network: NodeNetwork, observed: LinkState) -> bool:
     link = observed.links.get(nic)
-    return (
-        link is not None and link.master == network.bond and link.up and link.operstate in ("UP", "UNKNOWN")
-    )
+    return link is not None and link.master == network.bond and _has_carrier(link)
+
+
+def _has_carrier(link: Link) -> bool:
+    return link.up and link.operstate in ("UP", "UNKNOWN")
 
 
 def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
@@ -128,88 +198,3 @@ def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
     worst = next((item for item in unready if item.state == "Failed"), unready[0])
     message = "; ".join(f"VLAN {item.vlan_id or '?'}: {item.message}" for item in unready)
     return Finding("False", worst.reason, message)
-
-
-def _failed(problem: Problem) -> VlanInterface:
-    return VlanInterface(
-        vlan_id=problem.vid,
-        name="",
-        network=problem.network,
-        mode=problem.mode,
-        state="Failed",
-        reason=problem.reason,
-        message=problem.message,
-    )
-
-
-def _unbuilt(item: Interface, obstacle: Problem) -> VlanInterface:
-    return VlanInterface(
-        vlan_id=item.vid,
-        name=item.name,
-        network=item.network,
-        mode=item.mode,
-        state="Failed",
-        reason=obstacle.reason,
-        message=obstacle.message,
-    )
-
-
-def _interface(item: Interface, connections: Mapping[str, Connection] | None) -> VlanInterface:
-    if connections is None:
-        state, reason, message = (
-            "Failed",
-            "NetworkManagerMissing",
-            "NetworkManager does not answer; see that it runs",
-        )
-        connection = Connection(uuid=item.uuid)
-    else:
-        connection = connections.get(item.uuid, Connection(uuid=item.uuid))
-        state, reason, message = _judge(item, connection)
-    lease = connection.lease
-    return VlanInterface(
-        vlan_id=item.vid,
-        name=item.name,
-        network=item.network,
-        mode=item.mode,
-        address=connection.addresses[0] if connection.addresses else "",
-        state=state,
-        reason=reason,
-        message=message,
-        lease=DhcpLease(server=lease.server, expiry=rfc3339(lease.expiry) if lease.expiry else "")
-        if lease
-        else None,
-    )
-
-
-def _judge(item: Interface, connection: Connection) -> tuple[str, str, str]:
-    """(state, reason, message) of one interface."""
-    match connection.phase:
-        case "absent":
-            message = f"NetworkManager does not accept the profile {item.file}; see its log on the node"
-            return "Failed", "ProfileRejected", message
-        case "failed":
-            return "Failed", *_failure(item, connection.reason)
-        case "active" if connection.applied and has_address(item, connection):
-            return "Ready", "Assigned", ""
-        case "inactive":
-            return "Pending", "Activating", f"NetworkManager has not brought {item.name} up yet"
-        case _:
-            awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
-            return "Pending", "Activating", f"{item.name} is waiting for {awaited}"
-
-
-def _failure(item: Interface, reason: str) -> tuple[str, str]:
-    if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and item.mode == "static"):
-        return (
-            "DuplicateAddress",
-            f"another host on VLAN {item.vid} already has {item.address}; choose another address",
-        )
-    if reason == "ip-config-unavailable":
-        return (
-            "DHCPTimeout",
-            f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server",
-        )
-    return (
-        "ActivationFailed",
-        f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})",
-    )
