@@ -7,6 +7,8 @@ from collections.abc import Callable
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
+from lanloom.app.agentmetrics import AgentMetrics
+from lanloom.app.observed import observed
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
@@ -25,14 +27,32 @@ def agent_informers(client: Client, node: str, rng: random.Random) -> AgentInfor
 
 
 async def run_agent(
-    client: Client, host: Host, *, cluster: str, now: Callable[[], float], rng: random.Random
+    client: Client,
+    host: Host,
+    *,
+    cluster: str,
+    now: Callable[[], float],
+    rng: random.Random,
+    metrics: AgentMetrics | None = None,
 ) -> None:
-    """Runs a node's agent until cancelled."""
+    """Runs a node's agent until cancelled; `metrics` shows how it fares."""
+    metrics = metrics or AgentMetrics()
     informers = agent_informers(client, host.name, rng)
-    agent = VlanAgent(client, host, informers, cluster=cluster, now=now, rng=rng)
+    agent = VlanAgent(
+        client,
+        observed(host, metrics),
+        informers,
+        cluster=cluster,
+        now=now,
+        rng=rng,
+        observe=metrics.reconcile,
+        on_report=metrics.report,
+        on_repair=metrics.repair,
+    )
+    metrics.follow(informers.all(), agent.controllers)
     async with asyncio.TaskGroup() as group:
         for informer in informers.all():
             group.create_task(informer.run())
+        group.create_task(agent.run())
         await all_synced(informers.all())
         freeze_memory()
-        group.create_task(agent.run())

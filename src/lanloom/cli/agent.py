@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import kubeconfig_option, metrics_option
 
 
 @click.command(name="agent")
@@ -39,6 +39,7 @@ from lanloom.cli.options import kubeconfig_option
     show_default=True,
     help="Tells this cluster's profiles from another's on one host.",
 )
+@metrics_option("127.0.0.1:9810")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -49,6 +50,7 @@ def command(
     state: Path,
     runtime: Path,
     cluster: str,
+    metrics_address: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Keep this node's bonds, bridges, VLAN ids and profiles as the cluster says, until SIGTERM.
@@ -66,20 +68,36 @@ def command(
 
     configure_logs(log_level)
     try:
-        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster))
-    except ConfigError as error:
+        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster, metrics_address))
+    except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
 
 async def _run(
-    kubeconfig: str | None, node: str, profiles: Path, state: Path, runtime: Path, cluster: str
+    kubeconfig: str | None,
+    node: str,
+    profiles: Path,
+    state: Path,
+    runtime: Path,
+    cluster: str,
+    addresses: tuple[str, ...],
 ) -> None:
+    import asyncio
     import random
     import time
 
     from lanloom.app.agent import run_agent
+    from lanloom.app.agentmetrics import AgentMetrics
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
+    from lanloom.app.probes import ProbeServer, pages
 
-    async with connect(kubeconfig) as client, open_host(node, profiles, state, runtime) as host:
-        await run_agent(client, host, cluster=cluster, now=time.time, rng=random.Random())
+    metrics, rng = AgentMetrics(), random.Random()
+    server = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
+    async with (
+        connect(kubeconfig, metrics.request) as client,
+        open_host(node, profiles, state, runtime) as host,
+        asyncio.TaskGroup() as group,
+    ):
+        group.create_task(server.run())
+        group.create_task(run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics))

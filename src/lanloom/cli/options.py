@@ -17,6 +17,18 @@ def kubeconfig_option(function: F) -> F:
     )(function)
 
 
+def metrics_option(*default: str) -> Callable[[F], F]:
+    """`--metrics-address`: where the process shows how it fares."""
+    return click.option(
+        "--metrics-address",
+        multiple=True,
+        metavar="HOST:PORT",
+        default=default,
+        show_default=bool(default),
+        help="Address of /metrics, /healthz and /readyz. May be given many times; empty: none.",
+    )
+
+
 def output_option(function: F) -> F:
     """`--output`: for people or for programs."""
     return click.option(

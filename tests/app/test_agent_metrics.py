@@ -1,0 +1,148 @@
+"""What an agent shows of itself while it works, read over HTTP."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from lanloom.api.core import CRDS
+from lanloom.api.crds import manifests
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.multus import NADS
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.local import LocalClient
+from lanloom.app.agent import run_agent
+from lanloom.app.agentmetrics import AgentMetrics
+from lanloom.app.probes import pages
+from lanloom.kube.ports import Client
+from lanloom.node.fakes import FakeHost, FakeSwitch
+from tests.app.probing import Watched, ask, serving_pages
+from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
+
+VLAN = 2012
+
+
+class Scene:
+    """An agent on a host in memory, on a server in this process."""
+
+    def __init__(self, client: Client, host: FakeHost, switch: FakeSwitch, shown: Watched) -> None:
+        self.client = client
+        self.host = host
+        self.switch = switch
+        self.shown = shown
+
+
+def cluster(**network: Any) -> Cluster:
+    """cluster-1 on node1, with one VLAN."""
+    return cluster_of(
+        [
+            node("node1"),
+            cluster_network("cluster-1"),
+            vlan_config("one", "cluster-1"),
+            nad("storage", "cluster-1", VLAN, **network),
+        ]
+    ).managed()
+
+
+async def create(client: Client, objects: Cluster) -> None:
+    """Creates the objects, the NADs last."""
+    for network in objects.networks:
+        await client.create(CLUSTER_NETWORKS, network)
+    for config in objects.configs:
+        await client.create(VLAN_CONFIGS, config)
+    for item in objects.nads:
+        await client.create(NADS, item, item.metadata.namespace)
+
+
+@asynccontextmanager
+async def scene(*, dhcp: str = "", network_manager: bool = True) -> AsyncIterator[Scene]:
+    """An agent that has just been started; `dhcp` is the subnet in which VLAN 2012 has a server."""
+    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
+    await engine.start()
+    client = LocalClient(engine)
+    for manifest in manifests():
+        await client.create(CRDS, manifest)
+    switch = FakeSwitch({VLAN: dhcp} if dhcp else {})
+    host = FakeHost("node1", ("eth0", "eth1"), switch=switch, now=time.time)
+    if not network_manager:
+        host.daemon.stop()
+    metrics = AgentMetrics()
+    async with serving_pages(pages(metrics.missing, metrics.exposition)) as shown:
+        work = run_agent(
+            client, host.host, cluster="test", now=time.time, rng=random.Random(2), metrics=metrics
+        )
+        task = asyncio.create_task(work)
+        try:
+            yield Scene(client, host, switch, shown)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await engine.close()
+
+
+async def test_an_agent_says_what_it_waits_for() -> None:
+    """Before it has read the cluster and looked at its host an agent is alive, not ready, and says why."""
+    async with scene() as each:
+        first = await ask(each.shown.port, "/readyz")
+        assert first.status == 503
+        assert "not ready: NetworkManager has not been asked yet" in first.body
+        assert "the host has not been looked at" in first.body
+        assert (await ask(each.shown.port, "/healthz")).status == 200
+        await each.shown.until_ready()
+        assert await each.shown.value("lanloom_informer_synced") == 4
+
+
+async def test_without_network_manager_an_agent_is_not_ready() -> None:
+    """NetworkManager's absence is the reason that an agent gives; once it runs the agent is ready."""
+    async with scene(network_manager=False) as each:
+        fault = ["not ready: NetworkManager is not running; start it: systemctl start NetworkManager"]
+        await each.shown.until(each.shown.missing, lambda missing: missing == fault)
+        assert await each.shown.value("lanloom_agent_network_manager_up") == 0
+        each.host.daemon.start(after_reboot=False)
+        await each.shown.until_ready()
+        assert await each.shown.value("lanloom_agent_network_manager_up") == 1
+
+
+async def test_work_on_a_node_is_counted() -> None:
+    """Making a VLAN network shows as looks, steps, a profile, reconciles and an interface that is ready."""
+    async with scene() as each:
+        await create(each.client, cluster(mode="static", addresses={"node1": "192.168.1.5/24"}))
+        show = each.shown
+        await show.until_value(1, "lanloom_agent_interfaces", cluster_network="cluster-1", state="Ready")
+        assert await show.value("lanloom_agent_network_ready", cluster_network="cluster-1") == 2
+        assert await show.value("lanloom_agent_link_dumps_total") >= 2
+        for step in ("EnsureBond", "EnsureBridge", "SetMaster", "AddVlans"):
+            assert await show.value("lanloom_agent_link_changes_total", step=step) >= 1
+        assert await show.value("lanloom_agent_profile_writes_total", verb="write") == 1
+        assert await show.value("lanloom_agent_network_manager_requests_total", verb="load") >= 1
+        labels = {"controller": "vlan-agent", "outcome": "later"}
+        assert await show.value("lanloom_reconcile_duration_seconds_count", **labels) >= 1
+        assert await show.value("lanloom_informer_objects", resource=NADS.full_name) == 1
+
+
+async def test_leases_are_shown() -> None:
+    """A lease that the node holds is counted, with the time at which it ends."""
+    async with scene(dhcp="192.168.1.0/24") as each:
+        await create(each.client, cluster(mode="dhcp"))
+        await each.shown.until_value(1, "lanloom_agent_dhcp_leases", cluster_network="cluster-1")
+        assert await each.shown.value("lanloom_agent_dhcp_lease_expiry_timestamp_seconds") > time.time()
+
+
+async def test_a_failure_is_counted_once_while_it_lasts() -> None:
+    """A failure counts when it begins; that it goes on, and that it ends, does not."""
+    async with scene() as each:
+        await create(each.client, cluster(mode="static", addresses={"node2": "192.168.1.5/24"}))
+        labels = {"reason": "MissingAddress"}
+        await each.shown.until_value(1, "lanloom_agent_failures_total", **labels)
+        before = await each.shown.value("lanloom_reconcile_duration_seconds_count")
+        each.host.unplug("eth0")
+        each.host.plug("eth0")
+        await each.client.patch(CLUSTER_NETWORKS, "cluster-1", {"metadata": {"labels": {"a": "b"}}})
+        await each.shown.until(
+            lambda: each.shown.value("lanloom_reconcile_duration_seconds_count"), lambda now: now > before
+        )
+        assert await each.shown.value("lanloom_agent_failures_total", **labels) == 1
+        assert await each.shown.value("lanloom_agent_interfaces", reason="MissingAddress") == 1
