@@ -88,6 +88,11 @@ def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
     return None if 0 in kept else frozenset(kept)
 
 
+def blocked(obstacles: Iterable[Problem]) -> bool:
+    """Whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
+    return any(problem.keep for problem in obstacles)
+
+
 def matched_nodes(item: VlanConfig | ClusterNetwork) -> tuple[str, ...] | None:
     """The nodes that the manager wrote on a VlanConfig, or on `mgmt`; None where it hasn't yet, or it is broken."""
     try:

@@ -73,6 +73,11 @@ def profile_uuid(cluster: str, node: str, cluster_network: str, vid: int) -> str
     return str(uuid.uuid5(_NAMESPACE, "\0".join((cluster, node, cluster_network, str(vid)))))
 
 
+def cluster_network_of(bridge: str) -> str:
+    """The cluster network whose bridge has this name."""
+    return bridge.removesuffix("-br")
+
+
 def vlan_status_name(cluster_network: str, node: str) -> str:
     """The VlanStatus of a cluster network on a node: `<cn>-<node>-<hash>`."""
     return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"
