@@ -83,8 +83,13 @@ def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
 
 
 def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
-    """Whether it is a VLAN link of a link of ours, with which it would go anyway."""
-    return link.kind == "vlan" and link.parent in links and links[link.parent].ours
+    """Whether it is a VLAN link of a link of ours, with which it would go anyway, or of the management bridge.
+
+    There the rules tell Lanloom's VLAN links from the installer's, as they do with the ids.
+    """
+    if link.kind != "vlan" or link.parent not in links:
+        return False
+    return links[link.parent].ours or link.parent == MANAGEMENT_BRIDGE
 
 
 def _present(name: str, links: Mapping[str, Link], what: str) -> Link:
