@@ -115,6 +115,11 @@ class Machine:
         return Path(f"/proc/{self._holder.pid}/root{path}")
 
     @property
+    def enter(self) -> tuple[str, ...]:
+        """What comes before the words of a command that is to run on the node."""
+        return ("nsenter", f"--target={self._holder.pid}", "--mount", "--net")
+
+    @property
     def bus(self) -> str:
         """The address of the node's D-Bus."""
         return f"unix:path={self.inside('/run/dbus/system_bus_socket')}"
@@ -134,9 +139,8 @@ class Machine:
 
     def start_network_manager(self) -> None:
         """Starts it; it answers a little later."""
-        enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net"]
         with self.log.open("ab") as log:
-            words = [*enter, "NetworkManager", "--debug"]
+            words = [*self.enter, "NetworkManager", "--debug"]
             self._network_manager = subprocess.Popen(words, stdout=log, stderr=log)
 
     def stop_network_manager(self) -> None:

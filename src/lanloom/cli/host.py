@@ -1,0 +1,169 @@
+"""`lanloom host`: the unit that tells NetworkManager of changed profiles while no agent does."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.options import output_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanloom.app.hostunit.install import UnitStatus
+    from lanloom.app.hostunit.systemd import Systemd
+    from lanloom.app.hostunit.tree import Tree
+
+_root_option = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    show_default=True,
+    metavar="DIR",
+    help="The host's root directory. In another one than / nothing is started and no systemctl is run.",
+)
+
+
+@click.group(name="host")
+def command() -> None:
+    """Install what reloads NetworkManager's profiles on a host.
+
+    A path unit of systemd watches /etc/NetworkManager/system-connections and tells NetworkManager of every changed
+    profile of Lanloom's, also while no agent runs.
+
+    \b
+    Examples:
+      lanloom host install
+      lanloom host install --root /host     # in a privileged pod
+      lanloom host status
+    """
+
+
+@command.command()
+@_root_option
+def install(root: Path) -> None:
+    """Install, enable and start the unit. Prints what it changed; a second time that is nothing.
+
+    \b
+    Examples:
+      sudo lanloom host install
+      lanloom host install --root /host
+    """
+    from lanloom.app.hostunit.install import install as install_unit
+
+    _change(root, install_unit, "The unit is installed already; nothing to do.")
+
+
+@command.command()
+@_root_option
+def uninstall(root: Path) -> None:
+    """Stop the unit and remove its files, and nothing else.
+
+    \b
+    Example:
+      sudo lanloom host uninstall
+    """
+    from lanloom.app.hostunit.install import uninstall as uninstall_unit
+
+    _change(root, uninstall_unit, "The unit is not installed; nothing to do.")
+
+
+@command.command()
+@_root_option
+@output_option
+def status(root: Path, output: str) -> None:
+    """Show whether the unit is installed, enabled and active. Changes nothing.
+
+    \b
+    Exit code: 0 if all of it is, 1 if something is missing or differs.
+
+    \b
+    Example:
+      lanloom host status --output json
+    """
+    from lanloom.app.hostunit.errors import HostError
+    from lanloom.app.hostunit.install import status as unit_status
+    from lanloom.app.hostunit.systemd import Systemctl
+    from lanloom.app.hostunit.tree import Tree
+
+    try:
+        found = unit_status(Tree(root), Systemctl())
+    except HostError as error:
+        raise click.ClickException(str(error)) from None
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        _show(found)
+    sys.exit(0 if found.well else 1)
+
+
+@command.command()
+@click.option(
+    "--profiles",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path("/etc/NetworkManager/system-connections"),
+    show_default=True,
+    help="NetworkManager's directory of profiles.",
+)
+@click.option(
+    "--memory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/run/lanloom-nm-reload"),
+    show_default=True,
+    help="Where to remember, until the next boot, what NetworkManager was told.",
+)
+def watch(profiles: Path, memory: Path) -> None:
+    """Do what the unit does, in the foreground, until SIGTERM: for hosts without systemd.
+
+    \b
+    Example:
+      lanloom host watch
+    """
+    from lanloom.app.hostunit.errors import HostError
+    from lanloom.app.process import run_process
+    from lanloom.node.errors import ProfileError
+
+    try:
+        run_process(_watch(profiles, memory))
+    except* (HostError, ProfileError) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+
+
+async def _watch(profiles: Path, memory: Path) -> None:
+    from lanloom.app.hostunit.watch import run_script, watch
+    from lanloom.node.profiles import ProfileDirectory
+
+    await watch(ProfileDirectory(profiles).changes(), lambda: run_script(profiles, memory))
+
+
+def _change(root: Path, change: "Callable[[Tree, Systemd], tuple[str, ...]]", nothing: str) -> None:
+    from lanloom.app.hostunit.errors import HostError
+    from lanloom.app.hostunit.systemd import Systemctl
+    from lanloom.app.hostunit.tree import Tree
+
+    try:
+        tree = Tree(root)
+        changes = change(tree, Systemctl())
+    except HostError as error:
+        raise click.ClickException(str(error)) from None
+    for line in changes or (nothing,):
+        click.echo(line)
+    if changes and not tree.own:
+        click.echo(
+            f"The host below {tree.root} takes it up at its next boot, or after `systemctl daemon-reload` there."
+        )
+
+
+def _show(found: "UnitStatus") -> None:
+    for part in found.parts:
+        click.echo(f"{part.state:<8} {part.path}")
+    active = {True: "active", False: "not active", None: "not known (another root than /)"}[found.active]
+    click.echo(
+        f"The unit is {'installed' if found.installed else 'not installed as it should be'}, "
+        f"{'enabled' if found.enabled else 'not enabled'}, {active}."
+    )
+    if not found.well:
+        click.echo("Run `lanloom host install` as root to mend it.")
