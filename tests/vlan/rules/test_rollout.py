@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.api.rollout import Percentage, RolloutPolicy
+from lanloom.vlan.rules.readiness import Obstacle
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState
-from lanloom.vlan.rules.staging import Member, Obstacle, Standing, roll_out, standing
+from lanloom.vlan.rules.staging import Member, Standing, roll_out, standing
 
 OLD, NEW = "old", "new"
 ONE = RolloutPolicy()
@@ -284,7 +285,7 @@ def test_one_step_keeps_every_rule(
     unready = {name for name, value in was.items() if value in (Standing.UNREADY, Standing.DARK)}
     assert len(moving | new) <= max(limit, len(moving))
     if any(was[name] is Standing.FINE and name not in living for name in new):
-        assert len(moving | new | unready) <= limit
+        assert len(moving | new | unready) <= limit, (was, new)
 
 
 class World:

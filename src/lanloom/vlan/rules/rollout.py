@@ -36,8 +36,12 @@ def revision(
     """What the nodes of one cluster network are to carry, as a short hash. All arguments are of that network alone.
 
     `annotations` are those that the ClusterNetwork has or should have; only the L3 ones count. An object that is
-    being deleted counts as gone.
+    being deleted counts as gone, and a NAD without the label of a cluster network does not count, because agents do
+    not see it. Without a policy the revision is empty: nobody asks for it, and as part of every node's report it would
+    make a change that concerns one node cost a write by each.
     """
+    if names.ROLLOUT not in annotations:
+        return ""
     l3 = {key: value for key, value in annotations.items() if is_l3_key(key)}
     specs = {
         item.metadata.name: msgspec.to_builtins(item.spec)
@@ -45,7 +49,9 @@ def revision(
         if item.metadata.deletion_timestamp is None
     }
     networks = {
-        str(item.metadata.key): item.spec.config for item in nads if item.metadata.deletion_timestamp is None
+        str(item.metadata.key): item.spec.config
+        for item in nads
+        if item.metadata.deletion_timestamp is None and names.CLUSTER_NETWORK_LABEL in item.metadata.labels
     }
     text = json.dumps([l3, specs, networks], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

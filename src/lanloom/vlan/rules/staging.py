@@ -7,7 +7,7 @@ nothing else, so a manager that dies at any point is followed by one that decide
 What holds at every step:
 
 * Canaries go first; no other node is released until each of them that lives carries the configuration and is well.
-  They are released although others are unready, because those can't be cured before them.
+  Until then it does not count that others are unready, because they can't be cured before.
 * Any other node that is well is released only while fewer than `maxUnavailable` nodes are unavailable: released and
   not done, or unready for whatever reason of their own.
 * A node that is unready anyhow can't get worse, so it is released although others are unready, and before those that
@@ -32,6 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.rollout import RolloutPolicy
+from lanloom.vlan.rules.readiness import Obstacle
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState
 from lanloom.vlan.rules.status import Finding
 
@@ -41,19 +42,12 @@ ROLLED_OUT = "RolledOut"
 FINISHED, PROGRESSING, STOPPED, INVALID = "Finished", "Progressing", "Stopped", "InvalidPolicy"
 """Its reasons."""
 
-NO_CARRIER, HELD, ROLLED_BACK, MISSING_ADDRESS = "UplinkDown", "Held", "RolledBack", "MissingAddress"
+NO_CARRIER, HELD, ROLLED_BACK = "UplinkDown", "Held", "RolledBack"
 _PASSING = {"Activating", "Configuring", "NoReport", NO_CARRIER, HELD}
 """Reasons of a node that may yet become well by itself."""
 
 _NAMED = 5
 """So many nodes are named in a message; of more, the number."""
-
-
-class Obstacle(Struct, frozen=True):
-    """Why a node is not well: a reason as in its report, and what to do."""
-
-    reason: str
-    message: str
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -124,17 +118,19 @@ def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[st
 
 def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -> tuple[str, ...]:
     """The nodes that may be released now. A percentage is one of the nodes that live."""
-    counts = Counter(standings.values())
     limit = policy.limit(live)
+    concerned = _pending_canaries(policy, standings) or list(standings)
+    counts = Counter(standings.values())
     moving = counts[Standing.MOVING]
-    unavailable = moving + counts[Standing.DARK] + counts[Standing.UNREADY]
+    unready = sum(standings[name] is Standing.UNREADY for name in concerned)
+    unavailable = moving + counts[Standing.DARK] + unready
+    waiting = [name for name in concerned if standings[name] in (Standing.FINE, Standing.UNREADY)]
     released = []
-    canaries = _pending_canaries(policy, standings)
-    for name in _candidates(canaries or standings, standings):
+    for name in sorted(waiting, key=lambda name: standings[name] is Standing.FINE):
         if moving >= limit:
             break
         if standings[name] is Standing.FINE:
-            if unavailable >= limit and not canaries:
+            if unavailable >= limit:
                 break
             unavailable += 1
         moving += 1
@@ -146,12 +142,6 @@ def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) 
     """The canaries that everybody else waits for."""
     settled = (Standing.DONE, Standing.DOWN)
     return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
-
-
-def _candidates(names: Iterable[str], standings: Mapping[str, Standing]) -> list[str]:
-    """Those of the nodes that are not released, unready ones first."""
-    waiting = [name for name in names if standings[name] in (Standing.FINE, Standing.UNREADY)]
-    return sorted(waiting, key=lambda name: standings[name] is Standing.FINE)
 
 
 def _worst(member: Member) -> Obstacle:
@@ -169,7 +159,7 @@ def _finding(
         kinds[value].append(name)
     progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the present configuration"
     if kinds[Standing.FAILED]:
-        reasons = (f"{name}: {_told(_worst(members[name]))}" for name in kinds[Standing.FAILED][:_NAMED])
+        reasons = (f"{name}: {_worst(members[name])}" for name in kinds[Standing.FAILED][:_NAMED])
         message = "; ".join(reasons) + _more(len(kinds[Standing.FAILED]))
         remedy = (
             "no other node gets the present configuration until this recovers or the configuration changes"
@@ -198,10 +188,6 @@ def _waits(
         yield f"not ready already: {_named(unready)}"
     if kinds[Standing.DOWN]:
         yield f"down: {_named(kinds[Standing.DOWN])}"
-
-
-def _told(obstacle: Obstacle) -> str:
-    return f"{obstacle.reason}: {obstacle.message}" if obstacle.message else obstacle.reason
 
 
 def _named(names: list[str]) -> str:
