@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
-from lanloom.kube.errors import Forbidden, Gone, ServerError, TransportError
+from lanloom.kube.errors import Forbidden, Gone, NotFound, ServerError, TransportError
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
@@ -17,11 +17,16 @@ from tests.virtual import run
 class Followed:
     """A server with two Things and an informer on it, whose changes are noted as (old colour, new colour)."""
 
-    def __init__(self) -> None:
+    def __init__(self, optional: bool = False) -> None:
         self.server = ThingServer(Random(1))
         self.server.put("a", "red")
         self.server.put("b", "blue")
-        self.informer: Informer[Thing] = Informer(self.server, THINGS, rng=Random(1))  # type: ignore[arg-type]
+        self.informer: Informer[Thing] = Informer(
+            self.server,  # type: ignore[arg-type]
+            THINGS,
+            rng=Random(1),
+            optional=optional,
+        )
         self.changes: list[tuple[str | None, str | None]] = []
         self.informer.on_change(self.note)
         self.task = asyncio.create_task(self.informer.run())
@@ -215,6 +220,57 @@ def test_an_informer_says_how_it_fares() -> None:
         followed.server.put("c", "red")
         await asyncio.sleep(0.2)
         assert informer.silence < 1
+
+    _scene(main())
+
+
+def not_served() -> NotFound:
+    """What a server says of a resource whose CRD is not there."""
+    return NotFound(404, "NotFound", "the server could not find the requested resource")
+
+
+def test_an_optional_resource_need_not_be_served() -> None:
+    """An optional resource that is not served is synced and empty, and is asked for again every half minute."""
+
+    async def main() -> None:
+        followed = Followed(optional=True)
+        followed.server.list_faults.extend(not_served() for _ in range(1000))
+        await followed.informer.synced()
+        assert len(followed.informer.store) == 0
+        await asyncio.sleep(3600)
+        assert 3600 / 31 < followed.server.lists < 3600 / 30 + 2
+        followed.server.list_faults.clear()
+        await asyncio.sleep(31)
+        assert followed.changes == [(None, "red"), (None, "blue")]
+
+    _scene(main())
+
+
+def test_an_optional_resource_may_go() -> None:
+    """When an optional resource is no longer served its objects are gone, whether a list or a watch tells."""
+
+    async def main() -> None:
+        followed = Followed(optional=True)
+        await followed.quiet()
+        followed.server.end_watches(not_served())
+        await followed.quiet()
+        assert followed.changes[2:] == [("red", None), ("blue", None)]
+        await asyncio.sleep(30)
+        assert len(followed.informer.store) == 2
+
+    _scene(main())
+
+
+def test_a_resource_that_must_be_there_is_waited_for() -> None:
+    """Any other resource that is not served yet does not count as empty."""
+
+    async def main() -> None:
+        followed = Followed()
+        followed.server.list_faults.extend(not_served() for _ in range(3))
+        await asyncio.sleep(0.5)
+        assert not followed.informer.is_synced
+        await asyncio.sleep(60)
+        assert len(followed.informer.store) == 2
 
     _scene(main())
 

@@ -30,7 +30,7 @@ from lanloom.node.vlanids import subtract
 from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
 from lanloom.vlan.agent import VlanAgent
 from lanloom.vlan.manager import VlanManager, vlan_informers
-from lanloom.vlan.worlds import StoreWorld
+from lanloom.vlan.worlds import StoreWorld, vm_informer
 from tests.sim.cluster import SimCluster
 from tests.sim.processes import Life
 from tests.virtual import run
@@ -151,13 +151,14 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
     informers = vlan_informers(client, nodes, rng)
     recorder = Recorder(client, "lanloom-manager", name, now=sim.now, rng=rng)
     vlan = VlanManager(client, informers, recorder, now=sim.now, rng=rng)
+    vms = vm_informer(client, rng)
     elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=sim.now, rng=rng)
     try:
         async with asyncio.TaskGroup() as group:
-            for informer in informers.all():
+            for informer in (*informers.all(), vms):
                 group.create_task(informer.run())
-            await all_synced(informers.all())
-            sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers), lambda _pod: "")])
+            await all_synced((*informers.all(), vms))
+            sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers, vms), lambda _pod: "")])
             await elector.run(vlan.run)
     finally:
         sim.replicas.leave(name)

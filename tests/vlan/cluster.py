@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.core import Node
-from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.harvester import ClusterNetwork, Management, VlanConfig, VlanStatus
+from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -29,6 +30,7 @@ _TYPES: dict[str, type[Object]] = {
     "VlanConfig": VlanConfig,
     "NetworkAttachmentDefinition": NetworkAttachmentDefinition,
     "VlanStatus": VlanStatus,
+    "VirtualMachineInstance": VirtualMachineInstance,
 }
 
 
@@ -40,6 +42,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     configs: tuple[VlanConfig, ...] = ()
     nads: tuple[NetworkAttachmentDefinition, ...] = ()
     statuses: tuple[VlanStatus, ...] = ()
+    vms: tuple[VirtualMachineInstance, ...] = ()
 
     def managed(self) -> "Cluster":
         """The cluster after a manager has looked at it: matched nodes and L3 annotations are written."""
@@ -48,9 +51,13 @@ class Cluster(Struct, frozen=True, kw_only=True):
             self, configs=configs, networks=tuple(self._annotated(item, configs) for item in self.networks)
         )
 
-    def on_node(self, name: str, carried: Container[str] = ()) -> tuple[NodeNetwork, ...]:
+    def on_node(
+        self, name: str, carried: Container[str] = (), management: Management | None = None
+    ) -> tuple[NodeNetwork, ...]:
         """What a node should carry; `carried` are the cluster networks that it has now."""
-        return node_networks(name, CLUSTER, self.networks, self.configs, self.nads, carried)
+        return node_networks(
+            name, CLUSTER, self.networks, self.configs, self.nads, carried, management=management
+        )
 
     def _matched(self, config: VlanConfig) -> VlanConfig:
         value = matched_annotation(matching(config.spec.node_selector, self.nodes))
@@ -61,7 +68,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
         mine = [item for item in configs if item.spec.cluster_network == name]
         nads = [item for item in self.nads if item.metadata.labels.get(names.CLUSTER_NETWORK_LABEL) == name]
         derived = derive_annotations(network, nads, mine)
-        return annotated(network, annotation_patch(network, derived.annotations))
+        patched = annotated(network, annotation_patch(network, derived.annotations))
+        everyone = {names.MATCHED_NODES: matched_annotation(matching({}, self.nodes))}
+        return annotated(patched, everyone) if name == names.MGMT else patched
 
 
 def annotated(item: T, patch: Mapping[str, str | None]) -> T:
@@ -84,6 +93,7 @@ def cluster_of(documents: Iterable[dict[str, Any]]) -> Cluster:
         configs=of(VlanConfig),
         nads=of(NetworkAttachmentDefinition),
         statuses=of(VlanStatus),
+        vms=of(VirtualMachineInstance),
     )
 
 
@@ -129,15 +139,17 @@ def nad(
     mode: str = "",
     addresses: Mapping[str, str] | str | None = None,
     config: Mapping[str, Any] | str | None = None,
+    more: Mapping[str, str] | None = None,
     created: str = "2026-01-01T00:00:00Z",
 ) -> dict[str, Any]:
     """A NAD with the labels that the webhook derives; a `mode` switches node addresses on.
 
-    `addresses` is the map or its text, `config` what spec.config has besides the usual, or all of its text.
+    `addresses` is the map or its text, `config` what spec.config has besides the usual, or all of its text; `more` are
+    further annotations.
     """
-    annotations = {}
+    annotations = dict(more or {})
     if mode:
-        annotations = {names.L3_CONNECTIVITY: "true", names.MODE: mode}
+        annotations |= {names.L3_CONNECTIVITY: "true", names.MODE: mode}
     if addresses is not None:
         text = addresses if isinstance(addresses, str) else json.dumps(addresses)
         annotations[names.NODE_IP_MAP] = text

@@ -32,7 +32,7 @@ from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
 from lanloom.vlan.manager import VlanManager, vlan_informers
-from lanloom.vlan.worlds import StoreWorld
+from lanloom.vlan.worlds import StoreWorld, vm_informer
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +55,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     host: str = "0.0.0.0"
     port: int = 9443
     local: bool = False
+    mgmt_vlan: int = 0
 
 
 class Manager:
@@ -70,7 +71,8 @@ class Manager:
         self.ready = asyncio.Event()
         nodes: Informer[Node] = Informer(client, NODES, rng=rng)
         self._vlan = vlan_informers(client, nodes, rng)
-        self._informers = self._vlan.all()
+        self._vms = vm_informer(client, rng)
+        self._informers = (*self._vlan.all(), self._vms)
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
@@ -91,9 +93,8 @@ class Manager:
             group.create_task(self._lead_in_turn(server))
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
-        app = webhook_app(
-            [VlanAdmission(self._client, StoreWorld(self._vlan), self._node_of_pod)], self._synced.is_set
-        )
+        world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
+        app = webhook_app([VlanAdmission(self._client, world, self._node_of_pod)], self._synced.is_set)
         bundle = await self._bundle()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self._secrets.on_change(lambda _old, new: server.use(_bundle_of(new)) if new is not None else None)

@@ -6,13 +6,14 @@ VlanStatus is what the validating webhook adds, because RBAC can't say it.
 
 from typing import Any
 
-from lanloom.api import harvester, multus, names
+from lanloom.api import harvester, kubevirt, multus, names
 
 Raw = dict[str, Any]
 
 _READ = ["get", "list", "watch"]
 _EVENTS: Raw = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
 _WEBHOOKS = "admissionregistration.k8s.io"
+_VMS = kubevirt.VIRTUAL_MACHINE_INSTANCES
 
 AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": _READ},
@@ -32,6 +33,7 @@ MANAGER_RULES: tuple[Raw, ...] = (
     },
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks/status"], "verbs": ["patch"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "delete"]},
+    {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": _READ},
     {
         "apiGroups": [_WEBHOOKS],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],

@@ -26,6 +26,12 @@ from lanloom.cli.options import kubeconfig_option
     help="Address under which the API server reaches this process. Default: the Service lanloom-webhook.",
 )
 @click.option(
+    "--mgmt-vlan",
+    type=click.IntRange(1, 4094),
+    metavar="ID",
+    help="VLAN id of the management network, on which no network may have node addresses. Default: what agents report.",
+)
+@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def command(
@@ -33,6 +39,7 @@ def command(
     identity: str | None,
     webhook_port: int,
     webhook_address: str | None,
+    mgmt_vlan: int | None,
     log_level: str,
 ) -> None:
     """Run the controllers and the admission webhooks until SIGTERM.
@@ -52,12 +59,14 @@ def command(
 
     configure_logs(log_level)
     try:
-        run_process(_run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address))
+        run_process(
+            _run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address, mgmt_vlan or 0)
+        )
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _run(kubeconfig: str | None, identity: str, port: int, address: str | None) -> None:
+async def _run(kubeconfig: str | None, identity: str, port: int, address: str | None, mgmt_vlan: int) -> None:
     import random
     import time
 
@@ -65,7 +74,11 @@ async def _run(kubeconfig: str | None, identity: str, port: int, address: str | 
     from lanloom.app.manager import Manager, ManagerSettings
 
     settings = ManagerSettings(
-        identity=identity, host=address or "0.0.0.0", port=port, local=address is not None
+        identity=identity,
+        host=address or "0.0.0.0",
+        port=port,
+        local=address is not None,
+        mgmt_vlan=mgmt_vlan,
     )
     async with connect(kubeconfig) as client:
         await Manager(client, settings, now=time.time, rng=random.Random()).run()

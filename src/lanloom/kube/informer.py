@@ -18,7 +18,7 @@ import structlog
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.backoff import backoff
-from lanloom.kube.errors import ApiError, Gone, KubeError, ServerError
+from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Change, Indexes, Store
 
@@ -32,11 +32,17 @@ _BATCH = 256
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 
+ABSENT_SECONDS = 30.0
+"""How long after a look at an optional resource that was not served the next one follows."""
+
 log = structlog.get_logger(__name__)
 
 
 class Informer(Generic[T]):
-    """Follows one resource. Construct, add handlers, then keep `run` going as a task."""
+    """Follows one resource. Construct, add handlers, then keep `run` going as a task.
+
+    An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
+    """
 
     def __init__(
         self,
@@ -48,11 +54,13 @@ class Informer(Generic[T]):
         labels: str = "",
         fields: str = "",
         indexes: Indexes[T] | None = None,
+        optional: bool = False,
     ) -> None:
         self.store: Store[T] = Store(indexes)
         self.resource = resource
         self._client = client
         self._rng = rng
+        self._optional = optional
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler[T]] = []
@@ -96,6 +104,9 @@ class Informer(Generic[T]):
             except Gone:
                 self._version = ""
             except KubeError as error:
+                if self._optional and isinstance(error, NotFound):
+                    await self._stay_empty()
+                    continue
                 self._note(error)
             except Exception:
                 log.exception("informer failed; listing again", resource=self.resource.full_name)
@@ -122,9 +133,18 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(self.resource, self._namespace, **self._selectors)
-        for change in self.store.replace(listing.items):
+        await self._replace(listing.items, listing.resource_version)
+
+    async def _stay_empty(self) -> None:
+        """What is not served has no objects; after a while it is asked for again."""
+        await self._replace((), "")
+        self._failures = 0
+        await asyncio.sleep(ABSENT_SECONDS)
+
+    async def _replace(self, items: Iterable[T], version: str) -> None:
+        for change in self.store.replace(items):
             await self._take(change)
-        self._version = listing.resource_version
+        self._version = version
         self._note_sign_of_life()
         self._synced.set()
 

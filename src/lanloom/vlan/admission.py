@@ -17,13 +17,14 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
 from lanloom.kube.ports import Client
+from lanloom.vlan.rules.admit_configs import check_vlan_config, check_vlan_config_deletion
 from lanloom.vlan.rules.admit_networks import check_nad, label_changes
 from lanloom.vlan.rules.admit_uplinks import (
     check_cluster_network,
     check_cluster_network_deletion,
-    check_vlan_config,
     check_vlan_status,
 )
+from lanloom.vlan.rules.admit_vms import check_nad_deletion
 from lanloom.vlan.rules.refusal import Refused, World
 from lanloom.vlan.worlds import fresh_world
 
@@ -35,9 +36,9 @@ MUTATED: tuple[tuple[Resource[NetworkAttachmentDefinition], tuple[str, ...]], ..
 """The resources and operations that `mutate` wants to see."""
 
 VALIDATED = (
-    (NADS, ("CREATE", "UPDATE")),
-    (CLUSTER_NETWORKS, ("CREATE", "DELETE")),
-    (VLAN_CONFIGS, ("CREATE", "UPDATE")),
+    (NADS, ("CREATE", "UPDATE", "DELETE")),
+    (CLUSTER_NETWORKS, ("CREATE", "UPDATE", "DELETE")),
+    (VLAN_CONFIGS, ("CREATE", "UPDATE", "DELETE")),
     (VLAN_STATUSES, ("CREATE", "UPDATE", "DELETE")),
 )
 """The resources and operations that `validate` wants to see; statuses include their subresource."""
@@ -79,7 +80,7 @@ class VlanAdmission:
         verdict = judge(request, self._world)
         if verdict.allowed:
             return verdict
-        fresh = await fresh_world(self._client, _concerned(request), self._world.nodes())
+        fresh = await fresh_world(self._client, _concerned(request), self._world)
         return judge(request, fresh)
 
 
@@ -95,26 +96,35 @@ def judge(request: AdmissionRequest, world: World) -> Verdict:
 
 
 def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
-    new = _new(NADS, request)
-    if new is None or new.metadata.deletion_timestamp is not None:
-        return ()
-    return check_nad(new, _old(NADS, request), world)
+    new, old = _new(NADS, request), _old(NADS, request)
+    if new is not None:
+        return () if _is_leaving(new) else check_nad(new, old, world)
+    if old is not None and not _is_leaving(old):
+        check_nad_deletion(old, world)
+    return ()
 
 
 def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
-    if new is not None and old is None:
-        check_cluster_network(new, world)
-    elif old is not None and new is None:
+    if new is not None and not _is_leaving(new):
+        check_cluster_network(new, old, world)
+    elif new is None and old is not None:
         check_cluster_network_deletion(old, world)
     return ()
 
 
 def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
-    new = _new(VLAN_CONFIGS, request)
-    if new is not None and new.metadata.deletion_timestamp is None:
-        check_vlan_config(new, _old(VLAN_CONFIGS, request), world)
+    new, old = _new(VLAN_CONFIGS, request), _old(VLAN_CONFIGS, request)
+    if new is not None:
+        return () if _is_leaving(new) else check_vlan_config(new, old, world)
+    if old is not None and not _is_leaving(old):
+        check_vlan_config_deletion(old, world)
     return ()
+
+
+def _is_leaving(item: Object) -> bool:
+    """Whether its deletion was asked for: its finalizers must be able to go whatever stands in it."""
+    return item.metadata.deletion_timestamp is not None
 
 
 def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
@@ -179,8 +189,10 @@ def _typed(resource: Resource[T], raw: Raw) -> T:
     try:
         return msgspec.convert(raw, resource.type)
     except msgspec.ValidationError as error:
-        name = raw.get("metadata", {}).get("name", "")
-        raise Refused(f"can't read {resource.kind} {name} because {error}") from None
+        metadata = raw.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        title = f"{resource.kind} {name}" if isinstance(name, str) else f"a {resource.kind}"
+        raise Refused(f"can't read {title} because {error}") from None
 
 
 def _new(resource: Resource[T], request: AdmissionRequest) -> T | None:

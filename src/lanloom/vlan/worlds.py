@@ -7,8 +7,9 @@ the cluster is read anew, because the object that is missed may have been create
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lanloom.api.core import Node
 from lanloom.api.harvester import (
@@ -19,21 +20,55 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance, networks_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.api.names import CLUSTER_NETWORK_LABEL
+from lanloom.api.names import CLUSTER_NETWORK_LABEL, MGMT
+from lanloom.kube.errors import NotFound
+from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.vlan.rules.cluster import matching
+from lanloom.vlan.rules.refusal import World
+from lanloom.vlan.rules.reserved import Reserved, reserved
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-class StoreWorld:
-    """The cluster as the manager's informers see it (see `rules.refusal.World`)."""
+_BY_NAD = "nad"
+"""The index of the store of VMs."""
 
-    def __init__(self, informers: VlanInformers) -> None:
+
+def vm_informer(client: Client, rng: Random) -> Informer[VirtualMachineInstance]:
+    """Follows the VMs, in a cluster with KubeVirt; in another one there are none."""
+    return Informer(
+        client,
+        VIRTUAL_MACHINE_INSTANCES,
+        rng=rng,
+        indexes={_BY_NAD: lambda vm: tuple(map(str, networks_of(vm)))},
+        optional=True,
+    )
+
+
+class StoreWorld:
+    """The cluster as the manager's informers see it (see `rules.refusal.World`).
+
+    What follows from nodes is kept until one changes in what matters here, and not only in its heartbeat.
+    `mgmt_vlan` is the management VLAN id where no agent tells it, 0 for unknown.
+    """
+
+    def __init__(
+        self, informers: VlanInformers, vms: Informer[VirtualMachineInstance], mgmt_vlan: int = 0
+    ) -> None:
         self._informers = informers
+        self._vms = vms
+        self._mgmt_vlan = mgmt_vlan
+        self._nodes: dict[str, Node] | None = None
+        self._matching: dict[frozenset[tuple[str, str]], tuple[str, ...]] = {}
+        self._reserved: Reserved | None = None
+        informers.nodes.on_change(self._node_changed)
+        informers.statuses.on_change(self._status_changed)
 
     def cluster_network(self, name: str) -> ClusterNetwork | None:
         """One cluster network."""
@@ -57,17 +92,60 @@ class StoreWorld:
 
     def nodes(self) -> Mapping[str, Node]:
         """Every node by name."""
-        return {item.metadata.name: item for item in self._informers.nodes.store.items()}
+        if self._nodes is None:
+            self._nodes = {item.metadata.name: item for item in self._informers.nodes.store.items()}
+        return self._nodes
+
+    def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        key = frozenset(selector.items())
+        found = self._matching.get(key)
+        if found is None:
+            found = self._matching[key] = matching(selector, self.nodes().values())
+        return found
+
+    def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
+        """The VMs that use a NAD."""
+        return self._vms.store.by(_BY_NAD, str(nad))
+
+    def reserved(self) -> Reserved:
+        """What belongs to the management network."""
+        if self._reserved is None:
+            self._reserved = reserved(self.nodes().values(), self.statuses_of(MGMT), self._mgmt_vlan)
+        return self._reserved
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None:
+            if self._nodes is not None:
+                self._nodes[new.metadata.name] = new
+            if _face(old) == _face(new):
+                return
+        self._nodes = self._reserved = None
+        self._matching.clear()
+
+    def _status_changed(self, old: VlanStatus | None, new: VlanStatus | None) -> None:
+        if any(item is not None and item.status.management is not None for item in (old, new)):
+            self._reserved = None
 
 
-class FreshWorld(Struct, frozen=True):
-    """The cluster as the API server sees it, as far as one cluster network goes. The nodes are those of the store."""
+def _face(node: Node) -> tuple[object, ...]:
+    """What of a node matters to admission."""
+    return node.metadata.labels, node.metadata.deletion_timestamp, node.status.addresses
 
-    networks: tuple[ClusterNetwork, ...]
-    configs: tuple[VlanConfig, ...]
-    nads: tuple[NetworkAttachmentDefinition, ...]
-    statuses: tuple[VlanStatus, ...]
-    known_nodes: Mapping[str, Node]
+
+class FreshWorld(Struct, frozen=True, kw_only=True):
+    """The cluster as the API server sees it, as far as one cluster network goes (see `rules.refusal.World`).
+
+    The nodes, and so what is reserved, are those of the store: they have not come with the request before this one.
+    """
+
+    networks: tuple[ClusterNetwork, ...] = ()
+    configs: tuple[VlanConfig, ...] = ()
+    nads: tuple[NetworkAttachmentDefinition, ...] = ()
+    statuses: tuple[VlanStatus, ...] = ()
+    vms: tuple[VirtualMachineInstance, ...] = ()
+    known_nodes: Mapping[str, Node] = {}
+    known_reserved: Reserved = Reserved()
 
     def cluster_network(self, name: str) -> ClusterNetwork | None:
         """One cluster network."""
@@ -93,14 +171,46 @@ class FreshWorld(Struct, frozen=True):
         """Every node by name."""
         return self.known_nodes
 
+    def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        return matching(selector, self.known_nodes.values())
 
-async def fresh_world(client: Client, cluster_network: str, nodes: Mapping[str, Node]) -> FreshWorld:
+    def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
+        """The VMs that use a NAD."""
+        return tuple(vm for vm in self.vms if nad in networks_of(vm))
+
+    def reserved(self) -> Reserved:
+        """What belongs to the management network."""
+        return self.known_reserved
+
+
+async def fresh_world(client: Client, cluster_network: str, known: World) -> FreshWorld:
     """Reads what concerns a cluster network. Its name is a user's and may be anything."""
-    networks, configs = await asyncio.gather(client.list(CLUSTER_NETWORKS), client.list(VLAN_CONFIGS))
+    networks, configs, vms = await asyncio.gather(
+        client.list(CLUSTER_NETWORKS), client.list(VLAN_CONFIGS), _all_vms(client)
+    )
+    world = FreshWorld(
+        networks=networks.items,
+        configs=configs.items,
+        vms=vms,
+        known_nodes=known.nodes(),
+        known_reserved=known.reserved(),
+    )
     if not _LABEL_VALUE.fullmatch(cluster_network):
-        return FreshWorld(networks.items, configs.items, (), (), nodes)
+        return world
     labels = f"{CLUSTER_NETWORK_LABEL}={cluster_network}"
     nads, statuses = await asyncio.gather(
         client.list(NADS, labels=labels), client.list(VLAN_STATUSES, labels=labels)
     )
-    return FreshWorld(networks.items, configs.items, nads.items, statuses.items, nodes)
+    # Networks from before Lanloom may have no label, and no selector finds them.
+    unlabelled = (
+        nad for nad in known.nads_of(cluster_network) if CLUSTER_NETWORK_LABEL not in nad.metadata.labels
+    )
+    return structs.replace(world, nads=(*nads.items, *unlabelled), statuses=statuses.items)
+
+
+async def _all_vms(client: Client) -> tuple[VirtualMachineInstance, ...]:
+    try:
+        return (await client.list(VIRTUAL_MACHINE_INSTANCES)).items
+    except NotFound:  # no KubeVirt here
+        return ()

@@ -6,12 +6,16 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
 from lanloom.api.resource import Resource
-from lanloom.vlan.admission import VlanAdmission, judge
+from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.rules.names import vlan_status_name
+from lanloom.vlan.rules.reserved import reserved
 from lanloom.vlan.worlds import FreshWorld
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 Raw = dict[str, Any]
+
+MGMT_VLAN = 2021
+"""The management VLAN that the manager's setting names."""
 
 
 def report(network: str, name: str, ready: bool = True) -> Raw:
@@ -42,8 +46,29 @@ def world(*more: Raw) -> FreshWorld:
         *more,
     ]
     cluster = cluster_of(objects)
-    nodes = {item.metadata.name: item for item in cluster.nodes}
-    return FreshWorld(cluster.networks, cluster.configs, cluster.nads, cluster.statuses, nodes)
+    return FreshWorld(
+        networks=cluster.networks,
+        configs=cluster.configs,
+        nads=cluster.nads,
+        statuses=cluster.statuses,
+        vms=cluster.vms,
+        known_nodes={item.metadata.name: item for item in cluster.nodes},
+        known_reserved=reserved(cluster.nodes, cluster.statuses, MGMT_VLAN),
+    )
+
+
+def vm(
+    name: str, *networks: str, node: str = "node1", phase: str = "Running", namespace: str = "default"
+) -> Raw:
+    """A virtual machine with these NADs, on a node."""
+    nics = [{"name": f"nic{index}", "multus": {"networkName": title}} for index, title in enumerate(networks)]
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"networks": [{"name": "default", "pod": {}}, *nics]},
+        "status": {"phase": phase, "nodeName": node},
+    }
 
 
 def request(
@@ -73,11 +98,13 @@ def static(addresses: dict[str, str] | str | None) -> Raw:
     return network(mode="static", addresses=addresses)
 
 
-def with_annotation(key: str, value: str) -> Raw:
-    """The network with one annotation changed."""
-    body = network()
-    body["metadata"]["annotations"][names.PREFIX + key] = value
-    return body
+def annotated(body: Raw, **annotations: str) -> Raw:
+    """An object with these annotations too; their names without the prefix, and with underscores for dashes."""
+    more = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return {
+        **body,
+        "metadata": {**body["metadata"], "annotations": {**body["metadata"].get("annotations", {}), **more}},
+    }
 
 
 def with_label(key: str, value: str) -> Raw:
@@ -87,11 +114,9 @@ def with_label(key: str, value: str) -> Raw:
     return body
 
 
-def refusal(asked: AdmissionRequest, seen: FreshWorld) -> str:
-    """The message of a refusal; empty if the request is allowed."""
-    verdict = judge(asked, seen)
-    assert verdict.allowed == (not verdict.message)
-    return verdict.message
+def renamed(body: Raw, name: str) -> Raw:
+    """The same under another name."""
+    return {**body, "metadata": {**body["metadata"], "name": name}}
 
 
 def admission(**nodes_of_pods: str) -> VlanAdmission:

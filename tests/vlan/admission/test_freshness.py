@@ -18,7 +18,7 @@ from tests.virtual import run
 from tests.vlan.admission.requests import Raw, network, request
 from tests.vlan.cluster import cluster_network, vlan_config
 
-NOTHING = FreshWorld((), (), (), (), {})
+NOTHING = FreshWorld()
 """What a manager has seen whose watches bring nothing."""
 
 

@@ -1,79 +1,149 @@
-"""What the webhooks answer about cluster networks and uplinks, word for word."""
+"""What the webhooks answer about uplinks, word for word."""
 
 import pytest
 
 from lanloom.api import names
 from lanloom.api.admission import Verdict
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.vlan.admission import judge
-from tests.vlan.admission.requests import Raw, refusal, request, world
-from tests.vlan.cluster import cluster_network, nad, vlan_config
+from tests.vlan.admission.cases import Case, Cases, answer, each
+from tests.vlan.admission.requests import Raw, request, world
+from tests.vlan.cluster import vlan_config
 
-CONFIG = "can't create VlanConfig two because "
-REFUSED_CONFIGS = {
-    "nowhere": (
-        vlan_config("two", "nowhere"),
-        'spec.clusterNetwork "nowhere" does not exist; create the ClusterNetwork first',
+TITLE = "can't create VlanConfig two because "
+NODE1, NODE2 = ({"kubernetes.io/hostname": name} for name in ("node1", "node2"))
+
+
+def new(why: str, cluster_network: str = "bare", **spec: object) -> Case:
+    """A new uplink that is refused."""
+    return Case(request(VLAN_CONFIGS, vlan_config("two", cluster_network, **spec)), world(), TITLE + why)  # type: ignore[arg-type]
+
+
+def link(**attributes: object) -> Raw:
+    """Attributes of an uplink's link."""
+    return {"linkAttributes": attributes}
+
+
+ATTRIBUTE_CASES: Cases = {
+    "an uplink has a NIC": new("spec.uplink.nics is empty; name at least one NIC", nics=[]),
+    "a NIC's name is a link's": new(
+        'spec.uplink.nics has "eth1; reboot", which is not the name of a NIC', nics=["eth1; reboot"]
     ),
-    "mgmt": (
-        vlan_config("two", "mgmt"),
-        "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network",
+    "a NIC is named once": new("spec.uplink.nics names a NIC twice", nics=["eth1", "eth1"]),
+    "an MTU is 0 or 576 to 9000": new(
+        "spec.uplink.linkAttributes.mtu is 100; it must be 0 or from 576 to 9000", uplink=link(mtu=100)
     ),
-    "no NIC": (vlan_config("two", "bare", nics=[]), "spec.uplink.nics is empty; name at least one NIC"),
-    "not a NIC": (
-        vlan_config("two", "bare", nics=["eth1; reboot"]),
-        'spec.uplink.nics has "eth1; reboot", which is not the name of a NIC',
+    "a transmit queue has a reasonable length": new(
+        "spec.uplink.linkAttributes.txQLen is -5; it must be 0, for the default, or from 1 to 1000000 packets",
+        uplink=link(txQLen=-5),
     ),
-    "twice": (vlan_config("two", "bare", nics=["eth1", "eth1"]), "spec.uplink.nics names a NIC twice"),
-    "MTU": (
-        vlan_config("two", "bare", uplink={"linkAttributes": {"mtu": 100}}),
-        "spec.uplink.linkAttributes.mtu is 100; it must be 0 or from 576 to 9000",
+    "a hardware address is a MAC address": new(
+        'spec.uplink.linkAttributes.hardwareAddr is "52:54:00:12:34"; it must be a MAC address such as '
+        "52:54:00:12:34:56",
+        uplink=link(hardwareAddr="52:54:00:12:34"),
+        nodeSelector=NODE1,
     ),
-    "mode": (
-        vlan_config("two", "bare", uplink={"bondOptions": {"mode": "lacp"}}),
+    "a hardware address is a single NIC's": new(
+        'spec.uplink.linkAttributes.hardwareAddr is "01:00:5e:00:00:01", which can\'t be the address of a single NIC',
+        uplink=link(hardwareAddr="01:00:5e:00:00:01"),
+        nodeSelector=NODE1,
+    ),
+    "a hardware address is for one node": new(
+        'spec.uplink.linkAttributes.hardwareAddr is "52:54:00:12:34:56" but spec.nodeSelector matches node1, node2, '
+        "which can't all have one address; make a VlanConfig for each node",
+        uplink=link(hardwareAddr="52:54:00:12:34:56"),
+        nics=["eth2"],
+    ),
+    "a bond has a mode of the kernel's": new(
         'spec.uplink.bondOptions.mode is "lacp"; allowed are balance-rr, active-backup, balance-xor, broadcast, '
         "802.3ad, balance-tlb, balance-alb",
+        uplink={"bondOptions": {"mode": "lacp"}},
     ),
-    "miimon": (
-        vlan_config("two", "bare", uplink={"bondOptions": {"miimon": -2}}),
+    "miimon is -1 to 60000": new(
         "spec.uplink.bondOptions.miimon is -2; it must be from -1 to 60000 milliseconds",
+        uplink={"bondOptions": {"miimon": -2}},
     ),
-    "NIC of another": (
-        vlan_config("two", "bare", nics=["eth2", "eth1"]),
-        "spec.uplink.nics has eth1, which VlanConfig one of the cluster network cluster-1 already uses on node1, node2",
+    "the manifest has the right types": Case(
+        request(VLAN_CONFIGS, vlan_config("two", "bare", uplink={"nics": "eth1"})),
+        world(),
+        "can't read VlanConfig two because Expected `array`, got `str` - at `$.spec.uplink.nics`",
     ),
-    "overlap": (
-        vlan_config("two", "cluster-1", nodeSelector={"kubernetes.io/hostname": "node2"}),
+}
+PEER_CASES: Cases = {
+    "the cluster network of an uplink exists": new(
+        'spec.clusterNetwork "nowhere" does not exist; create the ClusterNetwork first', "nowhere"
+    ),
+    "the uplink of mgmt is the installer's": new(
+        "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network",
+        "mgmt",
+    ),
+    "the cluster network of an uplink is for ever": Case(
+        request(VLAN_CONFIGS, vlan_config("two", "cluster-1"), vlan_config("two", "bare")),
+        world(),
+        "can't update VlanConfig two because spec.clusterNetwork can't change (it is \"bare\"); create another "
+        "VlanConfig",
+    ),
+    "a node has one uplink of a cluster network": new(
         "spec.nodeSelector matches node2, which VlanConfig one already covers",
+        "cluster-1",
+        nodeSelector=NODE2,
     ),
-    "other MTU": (
-        vlan_config("two", "cluster-1", nodeSelector={"rack": "b"}, uplink={"linkAttributes": {"mtu": 9000}}),
-        "spec.uplink.linkAttributes.mtu is 9000 but VlanConfig one of the same cluster network has 1500; make them "
-        "equal",
+    "a NIC is in one uplink": new(
+        "spec.uplink.nics has eth1, which VlanConfig one of the cluster network cluster-1 already uses on node1, node2",
+        nics=["eth2", "eth1"],
+    ),
+    "the MTUs of a cluster network agree": Case(
+        request(
+            VLAN_CONFIGS,
+            vlan_config("two", "cluster-1", nodeSelector={"rack": "b"}, uplink=link(mtu=1500)),
+        ),
+        world(vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=9000))),
+        f"{TITLE}spec.uplink.linkAttributes.mtu is 1500 but VlanConfig three of the same cluster network states 9000; "
+        "make them equal, or set it to 0 there first, so that it follows",
     ),
 }
 
 
-@pytest.mark.parametrize(("new", "why"), REFUSED_CONFIGS.values(), ids=REFUSED_CONFIGS)
-def test_uplinks_that_are_refused(new: Raw, why: str) -> None:
-    """An uplink that no node could have, or that contradicts another one, is refused with what is allowed."""
-    assert refusal(request(VLAN_CONFIGS, new), world()) == CONFIG + why
+@each(ATTRIBUTE_CASES)
+def test_uplinks_that_are_refused(case: Case) -> None:
+    """An uplink that no node could have is refused with the field, the value and what is allowed."""
+    assert answer(case) == case.message
 
 
-def test_uplinks_that_are_allowed() -> None:
-    """A complete uplink of its own nodes is allowed."""
-    new = vlan_config("two", "bare", nics=["eth2", "enp1s0f0.1"], uplink={"bondOptions": {"mode": "802.3ad"}})
-    assert judge(request(VLAN_CONFIGS, new), world()) == Verdict()
+@each(PEER_CASES)
+def test_uplinks_that_contradict_others(case: Case) -> None:
+    """An uplink that does not fit its cluster network, or another uplink, is refused with what stands against it."""
+    assert answer(case) == case.message
 
 
-def test_the_cluster_network_of_an_uplink_is_for_ever() -> None:
-    """A VlanConfig can't move to another cluster network."""
-    assert refusal(
-        request(VLAN_CONFIGS, vlan_config("two", "cluster-1"), vlan_config("two", "bare")), world()
-    ) == (
-        "can't update VlanConfig two because spec.clusterNetwork can't change (it is \"bare\"); "
-        "create another VlanConfig"
-    )
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nics": ["eth2", "enp1s0f0.1"], "uplink": {"bondOptions": {"mode": "802.3ad", "miimon": -1}}},
+        {"nics": ["eth2"], "uplink": link(txQLen=-1, mtu=9000)},
+        {"nics": ["eth2"], "uplink": link(txQLen=10_000), "nodeSelector": NODE1},
+        {"nics": ["eth2"], "uplink": link(hardwareAddr="52:54:00:AB:cd:56"), "nodeSelector": NODE1},
+    ],
+)
+def test_uplinks_that_are_allowed(spec: Raw) -> None:
+    """A complete uplink of its own nodes is allowed without a warning."""
+    assert judge(request(VLAN_CONFIGS, vlan_config("two", "bare", **spec)), world()) == Verdict()
+
+
+def test_an_uplink_without_nodes_is_told() -> None:
+    """A selector that matches nothing is allowed, because nodes may join, and warned about."""
+    verdict = judge(request(VLAN_CONFIGS, vlan_config("two", "bare", nodeSelector={"rack": "b"})), world())
+    assert verdict.allowed
+    assert verdict.warnings == ("spec.nodeSelector matches no node, so that no node gets this uplink",)
+
+
+def test_an_mtu_of_0_follows() -> None:
+    """An uplink that states no MTU goes with any, so that an MTU can be changed where only one states it."""
+    peer = vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=9000))
+    following = vlan_config("two", "cluster-1", nodeSelector={"rack": "b"})
+    assert judge(request(VLAN_CONFIGS, following), world(peer)).allowed
+    changed = vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=1400))
+    assert judge(request(VLAN_CONFIGS, changed, peer), world(peer, following)).allowed
 
 
 def test_the_manager_can_always_annotate() -> None:
@@ -83,70 +153,8 @@ def test_the_manager_can_always_annotate() -> None:
     assert judge(request(VLAN_CONFIGS, marked, config), world()).allowed
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        (
-            "cluster-network",
-            'metadata.name must have at most 12 characters and no dot: the bridge "cluster-network-br" is named '
-            "after it",
-        ),
-        (
-            "a.b",
-            'metadata.name must have at most 12 characters and no dot: the bridge "a.b-br" is named after it',
-        ),
-    ],
-)
-def test_cluster_networks_that_are_refused(name: str, why: str) -> None:
-    """A name that gives no name for a bridge is refused."""
-    message = refusal(request(CLUSTER_NETWORKS, cluster_network(name)), world())
-    assert message == f'can\'t create ClusterNetwork "{name}" because {why}'
-
-
-def test_a_name_whose_interfaces_would_clash_is_refused() -> None:
-    """Two cluster networks whose VLAN interfaces would get one name can't be there together."""
-    taken, clashing = "clust0000325", "clust0000434"
-    message = refusal(request(CLUSTER_NETWORKS, cluster_network(clashing)), world(cluster_network(taken)))
-    assert message == (
-        f'can\'t create ClusterNetwork "{clashing}" because its VLAN interfaces would be called like those of '
-        f"ClusterNetwork {taken} (clust-60f1.4094); choose another metadata.name"
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "why"),
-    [
-        ("mgmt", [], "it is the management network"),
-        ("cluster-1", [], "the VlanConfigs one belong to it; delete them first"),
-        ("bare", [nad("net", "bare", 5)], "the networks default/net use it; delete them first"),
-    ],
-)
-def test_cluster_networks_in_use_stay(name: str, more: list[Raw], why: str) -> None:
-    """A cluster network is deleted only when nothing uses it."""
-    asked = request(CLUSTER_NETWORKS, None, cluster_network(name))
-    assert refusal(asked, world(*more)) == f"can't delete ClusterNetwork {name} because {why}"
-
-
-def test_cluster_networks_that_nothing_uses_go() -> None:
-    """An unused cluster network can be created and deleted."""
-    body = cluster_network("bare")
-    assert judge(request(CLUSTER_NETWORKS, None, body), world()).allowed
-    assert judge(request(CLUSTER_NETWORKS, cluster_network("new")), world()).allowed
-
-
-def test_a_name_of_300_characters_is_quoted_in_short() -> None:
-    """A name that is far too long is refused, and its message stays readable."""
-    message = refusal(request(CLUSTER_NETWORKS, cluster_network("c" * 300)), world())
-    assert message.startswith("can't create ClusterNetwork \"ccc")
-    assert "metadata.name must have at most 12 characters and no dot" in message
-    assert len(message) < 400
-
-
-def test_what_can_t_be_read_is_refused() -> None:
-    """A field of a wrong type is refused with its path."""
-    body = vlan_config("two", "bare")
-    body["spec"]["uplink"]["nics"] = "eth1"
-    message = refusal(request(VLAN_CONFIGS, body), world())
-    assert (
-        message == "can't read VlanConfig two because Expected `array`, got `str` - at `$.spec.uplink.nics`"
-    )
+def test_uplinks_narrow_and_go() -> None:
+    """Without VMs an uplink can give up nodes, and be deleted."""
+    old, narrow = vlan_config("one", "cluster-1"), vlan_config("one", "cluster-1", nodeSelector=NODE1)
+    assert judge(request(VLAN_CONFIGS, narrow, old), world()) == Verdict()
+    assert judge(request(VLAN_CONFIGS, None, old), world()) == Verdict()

@@ -3,7 +3,7 @@
 Every refusal names the object, the field and what is allowed there.
 """
 
-from ipaddress import IPv4Interface, IPv4Network, ip_address
+from collections.abc import Callable
 
 from lanloom.api import names
 from lanloom.api.l3 import (
@@ -16,7 +16,10 @@ from lanloom.api.l3 import (
 )
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
-from lanloom.vlan.rules.cluster import l3_of, matching, usable_nodes
+from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
+from lanloom.vlan.rules.admit_l3 import check_l3
+from lanloom.vlan.rules.admit_vms import check_config_in_use, check_overlay
+from lanloom.vlan.rules.cluster import l3_of
 from lanloom.vlan.rules.refusal import Refused, World
 
 
@@ -76,26 +79,44 @@ def _check_nad(
 ) -> tuple[str, ...]:
     network = parse_config(new.spec.config)
     _check_annotations(new)
-    value = l3_of(new)
+    value, before = l3_of(new), _previous(old)
     _check_labels(new, network)
     if old is not None:
         _check_immutable(new, old)
+        check_config_in_use(new, old, world)
+        check_overlay(old, value, world)
     if network is None or not network.cluster_network:
         return ()
-    changed = value is not None and value != _previous(old)
-    if old is None or changed:
-        _check_cluster_network(network.cluster_network, world, needs_node=changed)
-    return _check_l3(new, old, value, network.cluster_network, world) if value else ()
+    if old is None or (value is not None and value != before):
+        _check_cluster_network(network.cluster_network, world)
+    return check_l3(new, value, before, network.cluster_network, world) if value else ()
 
 
 def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
     """Values that are not in use now must be right too: they would come into force with another annotation."""
     annotations = nad.metadata.annotations
-    parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
+    on = parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
     if names.MODE in annotations:
         parse_mode(names.MODE, annotations[names.MODE])
-    if annotations.get(names.NODE_IP_MAP, "").strip() not in ("", "{}"):
-        parse_node_ip_map(names.NODE_IP_MAP, annotations[names.NODE_IP_MAP])
+    unused = () if on and annotations.get(names.MODE) == "static" else (names.NODE_IP_MAP,)
+    if not on:
+        unused = (*unused, names.GATEWAY, names.ROUTES, names.DNS)
+    for field in unused:
+        if annotations.get(field, "").strip() not in ("", "{}"):
+            _PARSERS[field](field, annotations[field])
+
+
+def _parse_any_gateway(field: str, text: str) -> object:
+    """A gateway whose mode is not known yet may have a prefix length or not."""
+    return parse_gateway(field, text, "dhcp", {}) if "/" in text else parse_address(field, text)
+
+
+_PARSERS: dict[str, Callable[[str, str], object]] = {
+    names.NODE_IP_MAP: parse_node_ip_map,
+    names.GATEWAY: _parse_any_gateway,
+    names.ROUTES: lambda field, text: parse_routes(field, text, {}),
+    names.DNS: parse_dns,
+}
 
 
 def _check_labels(nad: NetworkAttachmentDefinition, network: VmNetwork | None) -> None:
@@ -124,39 +145,10 @@ def _check_immutable(new: NetworkAttachmentDefinition, old: NetworkAttachmentDef
         )
 
 
-def _check_cluster_network(name: str, world: World, *, needs_node: bool) -> None:
+def _check_cluster_network(name: str, world: World) -> None:
     network = world.cluster_network(name)
     if network is None or network.metadata.deletion_timestamp is not None:
         raise Refused(f"its cluster network {quote(name)} does not exist; create the ClusterNetwork first")
-    if needs_node and name == names.MGMT:
-        raise Refused(
-            f"node addresses on the management network {names.MGMT} are not supported yet; use another cluster network"
-        )
-    if needs_node and not usable_nodes(world.statuses_of(name)):
-        raise Refused(
-            f"its cluster network {quote(name)} is not ready: no node has a working uplink for it; "
-            "create a VlanConfig for it, or see its conditions"
-        )
-
-
-def _check_l3(
-    new: NetworkAttachmentDefinition,
-    old: NetworkAttachmentDefinition | None,
-    value: L3,
-    cluster_network: str,
-    world: World,
-) -> tuple[str, ...]:
-    before = _previous(old)
-    if before is None or before.vid != value.vid:
-        _check_vid_free(new, value.vid, cluster_network, world)
-    if value.mode != "static":
-        return ()
-    if before is None or before.addresses != value.addresses:
-        _check_map_nodes(value, cluster_network, world)
-        _check_overlap(value, world)
-        return ()
-    gone = sorted(set(value.addresses) - set(world.nodes()))
-    return (f"{names.NODE_IP_MAP} names nodes that have left: {', '.join(gone)}",) if gone else ()
 
 
 def _previous(old: NetworkAttachmentDefinition | None) -> L3 | None:
@@ -164,53 +156,3 @@ def _previous(old: NetworkAttachmentDefinition | None) -> L3 | None:
         return l3_of(old) if old is not None else None
     except AnnotationError:
         return None
-
-
-def _check_vid_free(new: NetworkAttachmentDefinition, vid: int, cluster_network: str, world: World) -> None:
-    for other in world.nads_of(cluster_network):
-        if other.metadata.key == new.metadata.key:
-            continue
-        taken = _previous(other)
-        if taken is not None and taken.vid == vid:
-            raise Refused(
-                f"spec.config.vlan is {vid} and {other.metadata.key} already has node addresses on that VLAN of "
-                f"{cluster_network}; only one network may"
-            )
-
-
-def _check_map_nodes(value: L3, cluster_network: str, world: World) -> None:
-    nodes = world.nodes()
-    expected = {
-        name
-        for config in world.configs_of(cluster_network)
-        for name in matching(config.spec.node_selector, nodes.values())
-    }
-    unknown = sorted(set(value.addresses) - expected)
-    if unknown:
-        raise Refused(
-            f"{names.NODE_IP_MAP} names {', '.join(unknown)}, which the cluster network {cluster_network} does not "
-            f"cover; allowed are {', '.join(sorted(expected)) or 'no nodes'}"
-        )
-    missing = sorted(expected - set(value.addresses))
-    if missing:
-        raise Refused(
-            f"{names.NODE_IP_MAP} has no address for {', '.join(missing)}; every node of {cluster_network} needs one"
-        )
-
-
-def _check_overlap(value: L3, world: World) -> None:
-    subnet = IPv4Interface(next(iter(value.addresses.values()))).network
-    for name, node in sorted(world.nodes().items()):
-        for address in node.status.addresses:
-            if address.type == "InternalIP" and _is_in(address.address, subnet):
-                raise Refused(
-                    f"{names.NODE_IP_MAP} uses the subnet {subnet}, which holds the management address "
-                    f"{address.address} of node {name}; choose another subnet"
-                )
-
-
-def _is_in(text: str, subnet: IPv4Network) -> bool:
-    try:
-        return ip_address(text) in subnet
-    except ValueError:  # not for this webhook to judge what a kubelet reports
-        return False

@@ -1,31 +1,32 @@
-"""What the webhooks allow of ClusterNetworks, VlanConfigs and VlanStatuses.
+"""What the webhooks allow of ClusterNetworks and VlanStatuses.
 
 Every refusal names the object, the field and what is allowed there.
 """
 
 from lanloom.api import names
-from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
-from lanloom.api.l3 import VID_MAX, quote
-from lanloom.vlan.rules.cluster import matching
-from lanloom.vlan.rules.desired import DEFAULT_MTU
+from lanloom.api.harvester import ClusterNetwork, VlanStatus
+from lanloom.api.l3 import VID_MAX, AnnotationError, quote
+from lanloom.api.rollout import parse_rollout
 from lanloom.vlan.rules.names import interface_name, node_label, vlan_status_name
 from lanloom.vlan.rules.refusal import Refused, World
 
-BOND_MODES = (
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-)
-MTU_MIN, MTU_MAX = 576, 9000
+
+def check_cluster_network(new: ClusterNetwork, old: ClusterNetwork | None, world: World) -> None:
+    """Whether a ClusterNetwork may be created or changed so."""
+    if old is None:
+        _check_name(new.metadata.name, world)
+    policy = new.metadata.annotations.get(names.ROLLOUT)
+    if policy is None or (old is not None and old.metadata.annotations.get(names.ROLLOUT) == policy):
+        return  # the manager's own annotations must get through
+    verb = "create" if old is None else "update"
+    try:
+        parse_rollout(policy)
+    except AnnotationError as error:
+        raise Refused(f"can't {verb} ClusterNetwork {new.metadata.name} because {error}") from None
 
 
-def check_cluster_network(new: ClusterNetwork, world: World) -> None:
-    """Whether a ClusterNetwork may be created so: its name is part of the names of links."""
-    name = new.metadata.name
+def _check_name(name: str, world: World) -> None:
+    """The names of links are made from it."""
     title = f"can't create ClusterNetwork {quote(name)}"
     if len(name) > names.CLUSTER_NETWORK_NAME_MAX or "." in name:
         raise Refused(
@@ -53,96 +54,6 @@ def check_cluster_network_deletion(old: ClusterNetwork, world: World) -> None:
     nads = sorted(str(item.metadata.key) for item in world.nads_of(name))
     if nads:
         raise Refused(f"{title} because the networks {', '.join(nads)} use it; delete them first")
-
-
-def check_vlan_config(new: VlanConfig, old: VlanConfig | None, world: World) -> None:
-    """Whether a VlanConfig may be created or changed so."""
-    title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
-    if old is not None and old.spec == new.spec:
-        return  # the manager's own annotations must get through whatever became of the cluster since
-    try:
-        _check_config_target(new, old, world)
-        _check_uplink(new)
-        _check_config_peers(new, world)
-        _check_nics_free(new, world)
-    except Refused as refusal:
-        raise Refused(f"{title} because {refusal}") from None
-
-
-def _check_config_target(new: VlanConfig, old: VlanConfig | None, world: World) -> None:
-    name = new.spec.cluster_network
-    if old is not None and old.spec.cluster_network != name:
-        raise Refused(
-            f"spec.clusterNetwork can't change (it is {quote(old.spec.cluster_network)}); create another VlanConfig"
-        )
-    if name == names.MGMT:
-        raise Refused(
-            "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network"
-        )
-    if world.cluster_network(name) is None:
-        raise Refused(f"spec.clusterNetwork {quote(name)} does not exist; create the ClusterNetwork first")
-
-
-def _check_uplink(new: VlanConfig) -> None:
-    uplink = new.spec.uplink
-    if not uplink.nics:
-        raise Refused("spec.uplink.nics is empty; name at least one NIC")
-    for nic in uplink.nics:
-        if (
-            not 0 < len(nic) <= names.LINK_NAME_MAX
-            or not nic.isascii()
-            or any(char in "/: \t\r\n" or not char.isprintable() for char in nic)
-        ):
-            raise Refused(f"spec.uplink.nics has {quote(nic)}, which is not the name of a NIC")
-    if len(set(uplink.nics)) != len(uplink.nics):
-        raise Refused("spec.uplink.nics names a NIC twice")
-    mtu = uplink.linkAttributes.mtu
-    if mtu and not MTU_MIN <= mtu <= MTU_MAX:
-        raise Refused(f"spec.uplink.linkAttributes.mtu is {mtu}; it must be 0 or from {MTU_MIN} to {MTU_MAX}")
-    if uplink.bondOptions.mode not in BOND_MODES:
-        raise Refused(
-            f"spec.uplink.bondOptions.mode is {quote(uplink.bondOptions.mode)}; allowed are {', '.join(BOND_MODES)}"
-        )
-    if not -1 <= uplink.bondOptions.miimon <= 60_000:
-        raise Refused(
-            f"spec.uplink.bondOptions.miimon is {uplink.bondOptions.miimon}; it must be from -1 to 60000 milliseconds"
-        )
-
-
-def _check_config_peers(new: VlanConfig, world: World) -> None:
-    nodes = world.nodes()
-    mine = set(matching(new.spec.node_selector, nodes.values()))
-    mtu = new.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
-    for other in sorted(world.configs_of(new.spec.cluster_network), key=lambda item: item.metadata.name):
-        if other.metadata.name == new.metadata.name or other.metadata.deletion_timestamp is not None:
-            continue
-        shared = sorted(mine & set(matching(other.spec.node_selector, nodes.values())))
-        if shared:
-            raise Refused(
-                f"spec.nodeSelector matches {', '.join(shared)}, which VlanConfig {other.metadata.name} already covers"
-            )
-        theirs = other.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
-        if theirs != mtu:
-            raise Refused(
-                f"spec.uplink.linkAttributes.mtu is {mtu} but VlanConfig {other.metadata.name} of the same cluster "
-                f"network has {theirs}; make them equal"
-            )
-
-
-def _check_nics_free(new: VlanConfig, world: World) -> None:
-    nodes = world.nodes().values()
-    mine = set(matching(new.spec.node_selector, nodes))
-    for network in sorted(item.metadata.name for item in world.cluster_networks()):
-        if network == new.spec.cluster_network:
-            continue
-        for other in world.configs_of(network):
-            taken = sorted(set(new.spec.uplink.nics) & set(other.spec.uplink.nics))
-            shared = sorted(mine & set(matching(other.spec.node_selector, nodes)))
-            if taken and shared and other.metadata.deletion_timestamp is None:
-                raise Refused(
-                    f"spec.uplink.nics has {', '.join(taken)}, which VlanConfig {other.metadata.name} of the cluster "
-                    f"network {network} already uses on {', '.join(shared)}"
-                )
 
 
 def check_vlan_status(status: VlanStatus, node: str) -> None:

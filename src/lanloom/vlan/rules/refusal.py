@@ -5,11 +5,25 @@ from typing import Protocol
 
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.vlan.rules.reserved import Reserved
 
 
 class Refused(Exception):
     """The request is refused; the message is the user's."""
+
+
+_LISTED_MAX = 30
+"""Names that a message lists; of the others it tells the number."""
+
+
+def listed(titles: Iterable[str]) -> str:
+    """Names for a message."""
+    every = list(titles)
+    more = f" and {len(every) - _LISTED_MAX} more" if len(every) > _LISTED_MAX else ""
+    return f"{', '.join(every[:_LISTED_MAX])}{more}"
 
 
 class World(Protocol):
@@ -37,4 +51,16 @@ class World(Protocol):
 
     def nodes(self) -> Mapping[str, Node]:
         """Every node by name."""
+        ...
+
+    def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        ...
+
+    def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
+        """The VMs that run, or are about to, and use a NAD."""
+        ...
+
+    def reserved(self) -> Reserved:
+        """What belongs to the management network."""
         ...

@@ -1,0 +1,28 @@
+"""Parsers of an uplink's attributes that reach the kernel: used by the webhook and again by the agents."""
+
+import re
+
+from lanloom.api.l3 import AnnotationError, quote
+
+TX_QUEUE_MAX = 1_000_000
+"""Longest transmit queue in packets; the kernel takes any 32-bit number, which would be gigabytes of packets."""
+
+_MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
+
+
+def parse_mac(field: str, text: str) -> str:
+    """A NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's."""
+    if not _MAC.fullmatch(text):
+        raise AnnotationError(field, f"is {quote(text)}; it must be a MAC address such as 52:54:00:12:34:56")
+    if int(text[:2], 16) & 1 or set(text) <= {"0", ":"}:
+        raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a single NIC")
+    return text.lower()
+
+
+def parse_tx_queue_length(field: str, value: int) -> int:
+    """The length of a transmit queue in packets, or 0 for the kernel's own (Harvester also writes -1 for that)."""
+    if not -1 <= value <= TX_QUEUE_MAX:
+        raise AnnotationError(
+            field, f"is {value}; it must be 0, for the default, or from 1 to {TX_QUEUE_MAX} packets"
+        )
+    return max(value, 0)

@@ -1,0 +1,153 @@
+"""What the webhooks refuse for the sake of virtual machines that run.
+
+A machine uses a VM network by naming its NAD. An overlay network runs over a cluster network, by whose node addresses
+its machines reach each other; nobody says by which of them, so each counts.
+"""
+
+from collections.abc import Iterable
+
+from lanloom.api import names
+from lanloom.api.harvester import VlanConfig
+from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
+from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
+from lanloom.node.vlanids import merge, subtract
+from lanloom.vlan.rules.cluster import l3_of
+from lanloom.vlan.rules.refusal import Refused, World, listed
+
+Vms = tuple[VirtualMachineInstance, ...]
+
+
+def check_nad_deletion(old: NetworkAttachmentDefinition, world: World) -> None:
+    """Whether a NAD may be deleted: no VM uses it, and no overlay network needs the node addresses that it gives."""
+    title = f"can't delete NetworkAttachmentDefinition {old.metadata.key}"
+    vms = _users((old,), world)
+    if vms:
+        raise Refused(f"{title} because {_who(vms)} use it; stop them first")
+    network = cluster_network_of(old)
+    vms = _overlay_users(network, world) if _l3(old) is not None else ()
+    if vms:
+        raise Refused(
+            f"{title} because it gives node addresses on {network}, over which {_who(vms)} use overlay networks; "
+            "stop them first"
+        )
+
+
+def check_config_in_use(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition, world: World
+) -> None:
+    """Whether the type or the VLAN ids of a NAD may change so: not while VMs use it. More ids of a trunk are fine."""
+    before, after = _network(old), _network(new)
+    if before is None or before == after or _is_wider(before, after):
+        return
+    vms = _users((old,), world)
+    if vms:
+        raise Refused(f"{_difference(before, after)} while {_who(vms)} use it; stop them first")
+
+
+def check_overlay(old: NetworkAttachmentDefinition, value: L3 | None, world: World) -> None:
+    """Whether the node addresses of `old` may become `value`: not what overlay networks with running VMs stand on.
+
+    The address of a node without such a VM may come, change and go, so that a node that joins gets its own.
+    """
+    before, network = _l3(old), cluster_network_of(old)
+    if before is None or before == value:
+        return
+    loss = _loss(before, value)
+    moved = {node for node, cidr in before.addresses.items() if value and value.addresses.get(node) != cidr}
+    if not loss and not moved:
+        return
+    vms = _overlay_users(network, world)
+    if loss and vms:
+        raise Refused(f"{loss} while {_who(vms)} use overlay networks on {network}; stop them first")
+    vms = _on(moved, vms)
+    if vms:
+        raise Refused(
+            f"{names.NODE_IP_MAP} changes or drops the address of {_places(moved, vms)} while {_who(vms)} use overlay "
+            f"networks on {network} there; stop or migrate them first"
+        )
+
+
+def check_nodes_lost(config: VlanConfig, lost: Iterable[str], world: World) -> None:
+    """Whether these nodes may lose a VlanConfig: no VM there may use a network of its cluster network."""
+    nodes, network = set(lost), config.spec.cluster_network
+    vms = _on(nodes, _users(world.nads_of(network), world)) if nodes else ()
+    if vms:
+        raise Refused(
+            f"{_places(nodes, vms)} would lose the cluster network {network} while {_who(vms)} use networks of it "
+            "there; stop or migrate them first"
+        )
+
+
+def _users(nads: Iterable[NetworkAttachmentDefinition], world: World) -> Vms:
+    """The VMs that use any of the networks, ordered by name."""
+    found = {vm.metadata.key: vm for nad in nads for vm in world.vms_on(nad.metadata.key)}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _overlay_users(network: str, world: World) -> Vms:
+    return _users((nad for nad in world.nads_of(network) if _is_overlay(nad)), world)
+
+
+def _is_overlay(nad: NetworkAttachmentDefinition) -> bool:
+    label = nad.metadata.labels.get(names.TYPE_LABEL)
+    if label is not None:
+        return label == "OverlayNetwork"
+    network = _network(nad)
+    return network is not None and network.type == "OverlayNetwork"
+
+
+def _on(nodes: set[str], vms: Vms) -> Vms:
+    return tuple(vm for vm in vms if nodes_of(vm) & nodes)
+
+
+def _places(nodes: set[str], vms: Vms) -> str:
+    """Those of the nodes on which the VMs are, for a message."""
+    return listed(sorted(node for node in nodes if any(node in nodes_of(vm) for vm in vms)))
+
+
+def _who(vms: Vms) -> str:
+    """VMs for a message: `the VMs default/a, default/b`."""
+    return f"the VMs {listed(str(vm.metadata.key) for vm in vms)}"
+
+
+def _network(nad: NetworkAttachmentDefinition) -> VmNetwork | None:
+    try:
+        return parse_config(nad.spec.config)
+    except AnnotationError:
+        return None
+
+
+def _l3(nad: NetworkAttachmentDefinition) -> L3 | None:
+    try:
+        return l3_of(nad)
+    except AnnotationError:
+        return None
+
+
+def _is_wider(before: VmNetwork, after: VmNetwork | None) -> bool:
+    """Whether a trunk only gets more VLAN ids."""
+    if after is None or not before.type == after.type == "L2VlanTrunkNetwork":
+        return False
+    return not subtract(merge(before.trunk), merge(after.trunk))
+
+
+def _difference(before: VmNetwork, after: VmNetwork | None) -> str:
+    if after is None or after.type != before.type:
+        kind = after.type if after else "one without a cluster network"
+        return f"spec.config can't change the type from {before.type} to {kind}"
+    if after.vid != before.vid:
+        return f"spec.config.vlan can't change from {before.vid} to {after.vid}"
+    return "spec.config.vlanTrunk can't drop VLAN ids"
+
+
+def _loss(before: L3, after: L3 | None) -> str:
+    """What takes node addresses from every node, empty for nothing."""
+    if after is None:
+        return f"{names.L3_CONNECTIVITY} can't be switched off"
+    if after.mode != before.mode:
+        return f'{names.MODE} can\'t change from "{before.mode}" to "{after.mode}"'
+    return (
+        f"spec.config.vlan can't change from {before.vid} to {after.vid}" if after.vid != before.vid else ""
+    )

@@ -1,0 +1,34 @@
+"""Refusals, word for word. `docs/validation.md` is written from them, so that it shows what users really see."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from lanloom.api.admission import AdmissionRequest
+from lanloom.vlan.admission import judge
+from lanloom.vlan.worlds import FreshWorld
+
+
+class Case(NamedTuple):
+    """A request, the cluster that it is judged in, and the whole message with which it is refused."""
+
+    asked: AdmissionRequest
+    seen: FreshWorld
+    message: str
+
+
+Cases = Mapping[str, Case]
+"""Refusals by the rule that they are an example of."""
+
+
+def each(cases: Cases) -> pytest.MarkDecorator:
+    """Runs a test for each case, under the name of its rule."""
+    return pytest.mark.parametrize("case", cases.values(), ids=list(cases))
+
+
+def answer(case: Case) -> str:
+    """The message that the webhook really gives; empty if it allows the request."""
+    verdict = judge(case.asked, case.seen)
+    assert verdict.allowed == (not verdict.message)
+    return verdict.message
