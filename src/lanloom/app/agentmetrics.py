@@ -15,8 +15,8 @@ ROLLED_BACK = "RolledBack"
 WAITING = frozenset({"Activating", "Configuring", "Held"})
 """Reasons that are no failures: something is on its way, or is to come later."""
 
-Place = tuple[str, int, str]
-"""Where something can fail: cluster network, VLAN id (0: its uplink) and the network's name."""
+Failure = tuple[str, int, str]
+"""What failed and why: cluster network, VLAN id (0: its uplink), reason."""
 
 
 class AgentMetrics(ProcessMetrics):
@@ -25,7 +25,7 @@ class AgentMetrics(ProcessMetrics):
     def __init__(self) -> None:
         super().__init__()
         self._statuses: Mapping[str, VlStatus] = {}
-        self._reasons: dict[Place, str] = {}
+        self._failed: frozenset[Failure] = frozenset()
         self._looked = False
         self.network_manager_fault = "NetworkManager has not been asked yet"
         """Why NetworkManager can't be reached, in words; empty when it can."""
@@ -84,13 +84,12 @@ class AgentMetrics(ProcessMetrics):
     def report(self, statuses: Mapping[str, VlStatus]) -> None:
         """Takes in what the node reports, by cluster network."""
         self._statuses = statuses
-        reasons = dict(_reasons(statuses))
-        for place, reason in reasons.items():
-            if self._reasons.get(place) != reason:
-                self._failures.labels(reason).inc()
-                if reason == ROLLED_BACK and place[1] == 0:
-                    self._rollbacks.inc()
-        self._reasons = reasons
+        failed = frozenset(_failures(statuses))
+        for _cluster_network, vid, reason in failed - self._failed:
+            self._failures.labels(reason).inc()
+            if reason == ROLLED_BACK and vid == 0:
+                self._rollbacks.inc()
+        self._failed = failed
 
     def repair(self, kind: str, number: int) -> None:
         """Something was put right."""
@@ -158,16 +157,16 @@ class AgentMetrics(ProcessMetrics):
         )
 
 
-def _reasons(statuses: Mapping[str, VlStatus]) -> Iterator[tuple[Place, str]]:
-    """What failed, and why: uplinks, and addresses one by one."""
+def _failures(statuses: Mapping[str, VlStatus]) -> Iterator[Failure]:
+    """The uplinks that failed, and the addresses one by one."""
     for name, status in statuses.items():
         for condition in status.conditions:
             failed = condition.status != "True" and condition.reason not in WAITING
             if condition.type == "ready" and failed:
-                yield (name, 0, ""), condition.reason
+                yield name, 0, condition.reason
         for item in status.interfaces:
             if item.state == "Failed" and item.reason not in WAITING:
-                yield (name, item.vlan_id, item.network), item.reason
+                yield name, item.vlan_id, item.reason
 
 
 def _expiries(interfaces: tuple[VlanInterface, ...]) -> list[float]:
