@@ -11,8 +11,9 @@ from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import render
 from lanloom.vlan.rules.desired import NodeNetwork
+from lanloom.vlan.rules.management import management
 from lanloom.vlan.rules.plan import Plan, plan
-from tests.vlan.cluster import cluster_of
+from tests.vlan.cluster import Cluster, cluster_of
 
 ROOT = Path(__file__).parents[2] / "golden" / "vlan"
 PROFILES = "etc/NetworkManager/system-connections"
@@ -25,7 +26,10 @@ Tree = dict[str, str]
 
 
 class Case(Struct, frozen=True):
-    """One folder. `nodes` are those that are looked at; `managed` says whether a manager has been at the objects."""
+    """One folder. `nodes` are those that are looked at; `managed` says whether a manager has been at the objects.
+
+    `management` is the management network of each node, as FakeHost.plant_management takes it, where there is one.
+    """
 
     folder: Path
     title: str
@@ -33,6 +37,7 @@ class Case(Struct, frozen=True):
     nodes: list[str]
     nics: list[str]
     managed: bool
+    management: dict[str, Any] | None
 
     def actual(self) -> Tree:
         """What the rules make of the objects, on hosts that have nothing yet."""
@@ -41,7 +46,7 @@ class Case(Struct, frozen=True):
             cluster = cluster.managed()
         tree: Tree = {}
         for node in self.nodes:
-            tree |= {f"{node}/{path}": text for path, text in self._on(node, cluster.on_node(node)).items()}
+            tree |= {f"{node}/{path}": text for path, text in self._on(node, cluster).items()}
         return tree
 
     def expected(self) -> Tree:
@@ -57,16 +62,19 @@ class Case(Struct, frozen=True):
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(text)
 
-    def _on(self, node: str, wanted: tuple[NodeNetwork, ...]) -> Tree:
+    def _on(self, node: str, cluster: Cluster) -> Tree:
         host = FakeHost(node, tuple(self.nics), switch=FakeSwitch(), now=lambda: 0.0)
-        before = set(host.kernel.links)
+        if self.management is not None:
+            host.plant_management(**self.management)
+        before = dict(host.kernel.links)
+        wanted = cluster.on_node(node, management=management(host.kernel.state()))
         todo = plan(wanted, host.kernel.state(), {})
         for _, steps in todo.steps:
             for step in steps:
                 host.kernel.apply(step)
-        links = {name: _shown(link) for name, link in host.kernel.links.items()}
-        links = {name: link for name, link in links.items() if name not in before or "master" in link}
-        report = {"links": links, "interfaces": _interfaces(wanted), "problems": _problems(wanted, todo)}
+        links = {name: _shown(link) for name, link in host.kernel.links.items() if link != before.get(name)}
+        report: dict[str, Any] = {"links": links, "interfaces": _interfaces(wanted)}
+        report |= {"problems": _problems(wanted, todo), "added": _added(todo)}
         report = {key: value for key, value in report.items() if value}
         tree = {f"{PROFILES}/{name}": content.decode() for name, content in todo.write_files}
         tree["links.yaml"] = yaml.safe_dump(report, sort_keys=True, width=100) if report else "{}\n"
@@ -89,6 +97,7 @@ def _read(folder: Path) -> Case:
         text.get("nodes", named),
         text.get("nics", ["eth0", "eth1"]),
         text.get("managed", True),
+        text.get("management"),
     )
 
 
@@ -108,9 +117,20 @@ def _shown(link: Link) -> dict[str, Any]:
 def _interfaces(wanted: tuple[NodeNetwork, ...]) -> dict[str, str]:
     return {
         item.name: f"{item.network}: VLAN {item.vid}, {item.address or item.mode}"
+        + (f", table {item.table}" if item.table else "")
         for network in wanted
         for item in network.interfaces
     }
+
+
+def _added(todo: Plan) -> dict[str, str]:
+    added = todo.added
+    fields = {
+        "bridge": render(added.bridge),
+        "uplink": f"{added.port}: {render(added.uplink)}" if added.port else "",
+        "interfaces": render(added.interfaces),
+    }
+    return {key: value for key, value in fields.items() if value}
 
 
 def _problems(wanted: tuple[NodeNetwork, ...], todo: Plan) -> list[str]:

@@ -9,8 +9,9 @@ from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.keyfile import parse
 from lanloom.node.ports import Link
 from lanloom.node.steps import LinkStep
+from lanloom.node.vlanids import subtract
 from lanloom.vlan.rules.desired import NodeNetwork
-from lanloom.vlan.rules.plan import Plan, plan
+from lanloom.vlan.rules.plan import Added, Plan, plan
 from tests.vlan.rules.strategies import FOREIGN, NICS
 
 Action = Callable[[], None]
@@ -23,13 +24,14 @@ class Ground:
         host = FakeHost("node1", NICS, switch=FakeSwitch(), now=lambda: 0.0)
         self.kernel = host.kernel
         self.files: dict[str, bytes] = {}
+        self.added = Added()
         self._known: dict[str, bytes] = {}
         for link in FOREIGN:
             host.plant_link(link)
 
     def plan(self, wanted: tuple[NodeNetwork, ...]) -> Plan:
         """The plan for what is here now."""
-        return plan(wanted, self.kernel.state(), self.files)
+        return plan(wanted, self.kernel.state(), self.files, self.added)
 
     def reach(self, wanted: tuple[NodeNetwork, ...]) -> None:
         """Carries a plan out to its end."""
@@ -45,6 +47,18 @@ class Ground:
         links = self.kernel.state().links
         return {name: replace(link, index=0) for name, link in links.items()}, dict(self.files)
 
+    def foreign(self) -> tuple[Link, ...]:
+        """The links of others, without what Lanloom recorded that it added to them."""
+        found = []
+        for link in FOREIGN:
+            now = self.kernel.links[link.name]
+            if link.name == "mgmt-br":
+                now = replace(now, self_vlans=subtract(now.self_vlans, self.added.bridge))
+            if link.name == self.added.port:
+                now = replace(now, vlans=subtract(now.vlans, self.added.uplink))
+            found.append(replace(now, index=0, mac=link.mac))
+        return tuple(found)
+
     def restart_network_manager(self) -> None:
         """It forgets the profiles whose files are gone, but not their devices."""
         self._known = dict(self.files)
@@ -55,6 +69,7 @@ class Ground:
             self._load(name)
 
     def _actions(self, todo: Plan) -> Iterator[Action]:
+        yield partial(self._record, todo.added)
         for name in todo.remove_files:
             yield partial(self._remove, name)
         for name in (*todo.remove_files, *todo.forget):
@@ -66,6 +81,9 @@ class Ground:
             yield partial(self._write, name, content)
         for name, _ in todo.write_files:
             yield partial(self._load, name)
+
+    def _record(self, added: Added) -> None:
+        self.added = added
 
     def _apply(self, step: LinkStep) -> None:
         self.kernel.apply(step)

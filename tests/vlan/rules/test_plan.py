@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.node.ports import MARK, Link, LinkState
-from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans
-from lanloom.node.vlanids import contains
+from lanloom.node.steps import AddVlans, DeleteLink, RemoveVlans
+from lanloom.node.vlanids import contains, subtract
 from lanloom.vlan.rules.desired import NodeNetwork, Problem
-from lanloom.vlan.rules.plan import plan
+from lanloom.vlan.rules.plan import Added, plan
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.ground import Ground
 from tests.vlan.rules.strategies import FOREIGN, NODE, wanted
@@ -75,25 +75,46 @@ def test_damage_is_repaired(target: Wanted, data: st.DataObject) -> None:
 
 @given(wanted(), wanted(broken=True))
 def test_what_is_foreign_is_never_named(first: Wanted, second: Wanted) -> None:
-    """Steps name Lanloom's links and the NICs of VlanConfigs; files are Lanloom's; id 1 is never touched."""
+    """Steps name Lanloom's links, the NICs of VlanConfigs, and ids on the installer's bridge; files are Lanloom's."""
     ground = Ground()
     ground.reach(first)
-    todo = ground.plan(second)
-    ours = {
-        name for name, link in ground.kernel.links.items() if link.ours or link.parent not in ("", "docker0")
-    }
-    ours |= {name for network in second for name in (network.bridge, network.bond, *network.nics)}
-    ours |= {name for network in first for name in network.nics}
+    todo, added = ground.plan(second), ground.added
+    ours = {name for name, link in ground.kernel.links.items() if link.ours}
+    ours |= {name for network in second if not network.foreign for name in (network.bridge, network.bond)}
+    ours |= {nic for network in (*first, *second) for nic in network.nics}
     for _, steps in todo.steps:
         for step in steps:
-            name = step.name if isinstance(step, EnsureBond | EnsureBridge | DeleteLink) else step.link
-            assert name in ours
             if isinstance(step, AddVlans | RemoveVlans):
                 assert not contains(step.ids, 1)
+                assert step.link in ours or step.link in ("mgmt-br", "mgmt-bo")
+            elif isinstance(step, DeleteLink) and step.name not in ours:
+                link = ground.kernel.links[step.name]
+                assert link.parent in ours or contains(added.interfaces, link.vlan_id)
+            else:
+                assert getattr(step, "name", getattr(step, "link", "")) in ours
     assert {*todo.remove_files, *todo.forget} <= ground.files.keys()
     ground.reach(second)
-    links = ground.kernel.links
-    assert tuple(replace(links[link.name], index=0, mac="") for link in FOREIGN) == FOREIGN
+    assert ground.foreign() == FOREIGN
+
+
+@given(wanted(), wanted(), st.integers(0, 40))
+def test_the_installer_s_links_end_as_they_began(first: Wanted, second: Wanted, stop: int) -> None:
+    """Ids that the installer's bridge and uplink had stay; when nothing is wanted any more they have just those."""
+    ground = Ground()
+    before = {link.name: ground.kernel.links[link.name] for link in FOREIGN}
+    ground.reach(first)
+    for action in ground.actions(ground.plan(second))[:stop]:
+        action()
+        for name, link in before.items():
+            now = ground.kernel.links[name]
+            assert not subtract(link.vlans, now.vlans)
+            assert not subtract(link.self_vlans, now.self_vlans)
+    ground.start_agent()
+    ground.reach(())
+    ground.reach(())
+    assert {name: ground.kernel.links[name] for name in before} == before
+    assert ground.plan(()).added == Added()
+    assert not ground.files
 
 
 @given(wanted(), wanted(broken=True))
