@@ -1,11 +1,13 @@
 """One lab for all tests that need one: starting it takes longer than most of them."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab.driver import Lab
+from tests.lab.driver import Lab, eventually
+from tests.lab.objects import example
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +29,34 @@ def own_lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab
     finally:
         lab.run("down")
+
+
+@pytest.fixture
+def clean(lab: Lab) -> Iterator[Lab]:
+    """The lab, where all networks that the test makes are removed at its end."""
+    try:
+        yield lab
+    finally:
+        remove_networks(lab)
+
+
+@pytest.fixture
+def cluster(clean: Lab) -> Lab:
+    """The lab with cluster-1 ready on its three nodes; afterwards without any network."""
+    clean.kubectl("apply", "-f", example("cluster-1.yaml"))
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=60s")
+    return clean
+
+
+def remove_networks(lab: Lab) -> None:
+    """Deletes all networks but mgmt, and waits until the nodes have nothing of them."""
+    lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
+    lab.kubectl("delete", "vlanconfigs", "--all")
+    eventually(lambda: not [item for item in _items(lab, "vlanstatuses") if "mgmt-" not in item])
+    networks = [item for item in _items(lab, "clusternetworks") if item != "mgmt"]
+    if networks:
+        lab.kubectl("delete", "clusternetworks", *networks)
+
+
+def _items(lab: Lab, kind: str) -> list[str]:
+    return [item["metadata"]["name"] for item in json.loads(lab.kubectl("get", kind, "-o", "json"))["items"]]

@@ -58,12 +58,23 @@ class Lab:
         """One node of the status."""
         return next(node for node in self.status()["nodes"] if node["name"] == name)
 
-    def kubectl(self, *words: str, fails: bool = False) -> str:
+    def apply(self, *objects: dict[str, Any], fails: bool = False) -> str:
+        """`kubectl apply` of these objects, in order."""
+        document = {"apiVersion": "v1", "kind": "List", "items": objects}
+        return self.kubectl("apply", "-f", "-", given=json.dumps(document), fails=fails)
+
+    def kubectl(self, *words: str, fails: bool = False, given: str = "") -> str:
         """What kubectl on the host prints; with `fails` it must fail, and this is its complaint."""
         program = shutil.which("kubectl") or str(binaries(default_cache(), print) / "kubectl")
         environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig"), "NO_PROXY": "127.0.0.1"}
         done = subprocess.run(
-            [program, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
+            [program, *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environment,
         )
         assert (done.returncode != 0) == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
         return done.stderr if fails else done.stdout

@@ -1,18 +1,119 @@
 """What tests look at on a node: its kernel's links and VLAN ids, its profiles, and what it reports."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
+from lanloom.vlan.rules.names import interface_name, profile_file
 from tests.lab.driver import Lab
 
+NODES = ("node1", "node2", "node3")
 
-def vlan_ids(lab: Lab, node: str, link: str) -> set[int]:
+_LOOK = """
+ip -json -details address show
+bridge -json vlan show
+cd /etc/NetworkManager/system-connections && for file in *; do echo "$file"; done
+"""
+
+
+class Look(Struct, frozen=True):
+    """A node at one moment: links by name, VLAN ids by bridge or port, names of profile files."""
+
+    links: dict[str, dict[str, Any]]
+    ids: dict[str, frozenset[int]]
+    profiles: frozenset[str]
+
+    def address(self, link: str) -> str:
+        """The IPv4 address of a link as a CIDR, empty where it has none."""
+        found = [item for item in self.links.get(link, {}).get("addr_info", ()) if item["family"] == "inet"]
+        return f"{found[0]['local']}/{found[0]['prefixlen']}" if found else ""
+
+    def has_vlan(self, network: str, vid: int) -> bool:
+        """Whether bridge and uplink of a cluster network carry the VLAN, with its sub-interface and profile."""
+        return (
+            vid in self.ids.get(f"{network}-br", ())
+            and vid in self.ids.get(f"{network}-bo", ())
+            and interface_name(network, vid) in self.links
+            and profile_file(network, vid) in self.profiles
+        )
+
+    def lacks_vlan(self, network: str, vid: int) -> bool:
+        """Whether nothing of the VLAN is there: neither an id, nor the sub-interface, nor its profile."""
+        return not (
+            vid in self.ids.get(f"{network}-br", ())
+            or vid in self.ids.get(f"{network}-bo", ())
+            or interface_name(network, vid) in self.links
+            or profile_file(network, vid) in self.profiles
+        )
+
+    def lacks_network(self, network: str) -> bool:
+        """Whether nothing of a cluster network is there."""
+        profiles = [name for name in self.profiles if name.startswith(f"{network}-vlan")]
+        return not profiles and f"{network}-br" not in self.links and f"{network}-bo" not in self.links
+
+
+def look(lab: Lab, node: str) -> Look:
+    """Looks at a node."""
+    links, ids, *profiles = lab.on(node, _LOOK).splitlines()
+    return Look(
+        {link["ifname"]: link for link in json.loads(links) if link},
+        {entry["ifname"]: frozenset(_ids(entry["vlans"])) for entry in json.loads(ids or "[]")},
+        frozenset(profiles) - {"*"},
+    )
+
+
+def looks(lab: Lab, nodes: Iterable[str]) -> dict[str, Look]:
+    """Looks at several nodes, one after the other."""
+    return {node: look(lab, node) for node in nodes}
+
+
+def vlan_ids(lab: Lab, node: str, link: str) -> frozenset[int]:
     """The VLAN ids that a bridge or a port of one carries on a node."""
-    entries: list[dict[str, Any]] = json.loads(lab.on(node, "bridge -json vlan show"))
-    return {
-        vid
-        for entry in entries
-        if entry["ifname"] == link
-        for vlan in entry["vlans"]
-        for vid in range(vlan["vlan"], vlan.get("vlanEnd", vlan["vlan"]) + 1)
-    }
+    return look(lab, node).ids.get(link, frozenset())
+
+
+def all_have(lab: Lab, network: str, vid: int, nodes: tuple[str, ...] = NODES) -> dict[str, str] | None:
+    """The addresses of a VLAN if each node has one, with ids and profile; else None."""
+    seen = looks(lab, nodes)
+    link = interface_name(network, vid)
+    found = {node: item.address(link) for node, item in seen.items() if item.has_vlan(network, vid)}
+    return found if len(found) == len(nodes) and all(found.values()) else None
+
+
+def all_lack(lab: Lab, network: str, vid: int, nodes: tuple[str, ...] = NODES) -> bool:
+    """Whether no node has anything of a VLAN."""
+    return all(item.lacks_vlan(network, vid) for item in looks(lab, nodes).values())
+
+
+def leased(found: dict[str, str], network: str) -> bool:
+    """Whether these are distinct addresses from the range of a network's DHCP server."""
+    numbers = [int(address.split("/")[0].split(".")[3]) for address in found.values()]
+    return (
+        len(set(found.values())) == len(found)
+        and all(100 <= number <= 200 for number in numbers)
+        and all(address.startswith(network) for address in found.values())
+    )
+
+
+def report(lab: Lab, network: str, node: str) -> dict[str, Any]:
+    """The status of a node's VlanStatus of a cluster network, empty where there is none."""
+    items = json.loads(lab.kubectl("get", "vlanstatuses", "-o", "json"))["items"]
+    statuses = (item.get("status", {}) for item in items)
+    return next(
+        (item for item in statuses if (item.get("clusterNetwork"), item.get("node")) == (network, node)), {}
+    )
+
+
+def reasons(lab: Lab, network: str, node: str) -> set[str]:
+    """Every reason that a node gives for not being ready with a cluster network."""
+    status = report(lab, network, node)
+    interfaces = {item.get("reason", "") for item in status.get("interfaces", ()) if item["state"] != "Ready"}
+    conditions = {item["reason"] for item in status.get("conditions", ()) if item["status"] != "True"}
+    return (interfaces | conditions) - {""}
+
+
+def _ids(vlans: Iterable[dict[str, int]]) -> Iterable[int]:
+    for vlan in vlans:
+        yield from range(vlan["vlan"], vlan.get("vlanEnd", vlan["vlan"]) + 1)

@@ -1,42 +1,22 @@
-"""The stories of the VLAN design that the main job covers, on a lab with real NetworkManager, kernel and DHCP."""
-
-import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+"""The design's stories 1 to 6, on a lab with real NetworkManager, kernel and DHCP."""
 
 import pytest
-import yaml
 
-from lanloom.vlan.rules.names import interface_name
+from lanloom.vlan.rules.names import interface_name, profile_file
 from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, report
+from tests.lab.objects import cluster_network, example, vlan_config, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-NODES = ("node1", "node2", "node3")
 LINK = interface_name("cluster-1", 2012)
-PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
+PROFILE = f"/etc/NetworkManager/system-connections/{profile_file('cluster-1', 2012)}"
 STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
-
-
-def example(name: str) -> str:
-    """The path of an example."""
-    return str(EXAMPLES / name)
-
-
-@pytest.fixture
-def cluster(lab: Lab) -> Iterator[Lab]:
-    """The lab with cluster-1 ready on its three nodes; afterwards without any network."""
-    try:
-        lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-        lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=60s")
-        yield lab
-    finally:
-        lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
-        lab.kubectl("delete", "vlanconfigs", "--all")
-        eventually(lambda: not json.loads(lab.kubectl("get", "vlanstatuses", "-o", "json"))["items"])
-        lab.kubectl("delete", "clusternetworks", "--all")
+CLUSTER_2 = (
+    cluster_network("cluster-2"),
+    vlan_config("two-node1", "cluster-2", nics=["eth2"], node="node1"),
+    vlan_config("two-node2", "cluster-2", nics=["eth2"], node="node2"),
+)
 
 
 def apply(lab: Lab, name: str) -> None:
@@ -44,105 +24,120 @@ def apply(lab: Lab, name: str) -> None:
     lab.kubectl("apply", "-f", example(name))
 
 
-def addresses(lab: Lab) -> dict[str, str]:
-    """Node → the address that its kernel has on the sub-interface of VLAN 2012."""
-    found = {}
-    for node in NODES:
-        words = lab.on(node, f"ip -4 -oneline address show dev {LINK} 2>/dev/null || true").split()
-        if "inet" in words:
-            found[node] = words[words.index("inet") + 1]
-    return found
-
-
-def bridge_ids(lab: Lab, node: str, link: str) -> set[int]:
-    """The VLAN ids that a bridge or a port of it carries on a node."""
-    entries: list[dict[str, Any]] = json.loads(lab.on(node, "bridge -json vlan show"))
-    return {vlan["vlan"] for entry in entries if entry["ifname"] == link for vlan in entry["vlans"]}
-
-
-def gone(lab: Lab) -> bool:
-    """Whether no node has anything of VLAN 2012 any more."""
-    return all(
-        2012 not in bridge_ids(lab, node, "cluster-1-br") | bridge_ids(lab, node, "cluster-1-bo")
-        and "no" in lab.on(node, f"test -e /sys/class/net/{LINK} || test -e {PROFILE} || echo no")
-        for node in NODES
-    )
-
-
 def test_story_1_dhcp(cluster: Lab) -> None:
     """A network with mode dhcp puts VLAN 2012 on every bridge and uplink and gives every node an address by DHCP."""
     apply(cluster, "vlan2012-dhcp.yaml")
-    found = eventually(lambda: len(seen := addresses(cluster)) == 3 and seen)
-    assert all(100 <= int(address.split("/")[0].split(".")[3]) <= 200 for address in found.values())
-    assert len(set(found.values())) == 3
-    for node in NODES:
-        assert 2012 in bridge_ids(cluster, node, "cluster-1-br") & bridge_ids(cluster, node, "cluster-1-bo")
+    found = eventually(lambda: all_have(cluster, "cluster-1", 2012))
+    assert leased(found, "192.168.1.")
+    cluster.on("node1", f"ping -c 1 -W 5 -I {LINK} {found['node3'].removesuffix('/24')}")
+
+
+def test_story_2_two_nodes(cluster: Lab) -> None:
+    """A network on a cluster network of two nodes gets its VLAN and addresses there, and the third node has nothing."""
+    cluster.apply(*CLUSTER_2)
+    cluster.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-2", "--timeout=60s")
+    cluster.apply(vm_network("vlan2013", "cluster-2", 2013))
+    found = eventually(lambda: all_have(cluster, "cluster-2", 2013, ("node1", "node2")))
+    assert leased(found, "192.168.2.")
+    assert look(cluster, "node3").lacks_network("cluster-2")
+
+
+def test_two_vlans_on_one_cluster_network(cluster: Lab) -> None:
+    """Two networks of one cluster network have an interface each; deleting one leaves the other as it is."""
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012), vm_network("vlan2013", "cluster-1", 2013))
+    first = eventually(lambda: all_have(cluster, "cluster-1", 2012))
+    second = eventually(lambda: all_have(cluster, "cluster-1", 2013))
+    assert leased(first, "192.168.1.")
+    assert leased(second, "192.168.2.")
+    cluster.kubectl("delete", "net-attach-def", "vlan2012")
+    eventually(lambda: all_lack(cluster, "cluster-1", 2012))
+    assert all_have(cluster, "cluster-1", 2013) == second
 
 
 def test_the_profile_is_private_and_leaves_the_management_network_alone(cluster: Lab) -> None:
     """The profile on disk is root's alone, and neither a default route nor a DNS server comes with the VLAN."""
+    before = cluster.on("node1", "ip route show default")
     apply(cluster, "vlan2012-dhcp.yaml")
-    eventually(lambda: len(addresses(cluster)) == 3)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012))
     assert cluster.on("node1", f"stat -c '%a %U' {PROFILE}").split() == ["600", "root"]
-    assert LINK not in cluster.on("node1", "ip route show default")
+    assert cluster.on("node1", "ip route show default") == before
     assert "nameserver" not in cluster.on("node1", "cat /run/NetworkManager/resolv.conf 2>/dev/null || true")
 
 
 def test_story_3_static(cluster: Lab) -> None:
     """Changing the network from DHCP to static gives every node its own address in place of the lease."""
     apply(cluster, "vlan2012-dhcp.yaml")
-    eventually(lambda: len(addresses(cluster)) == 3)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012))
     apply(cluster, "vlan2012-static.yaml")
-    eventually(lambda: addresses(cluster) == STATIC)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     cluster.on("node1", "ping -c 1 -W 5 192.168.1.12")
 
 
 def test_story_4_l3_off(cluster: Lab) -> None:
     """Switching L3 connectivity off removes the sub-interface, its profile, and the VLAN id of the bridge."""
     apply(cluster, "vlan2012-static.yaml")
-    eventually(lambda: addresses(cluster) == STATIC)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     cluster.kubectl(
         "annotate", "--overwrite", "net-attach-def/vlan2012", "network.harvesterhci.io/l3-connectivity=false"
     )
-    eventually(lambda: not addresses(cluster))
-    eventually(lambda: all(2012 not in bridge_ids(cluster, node, "cluster-1-br") for node in NODES))
+
+    def off() -> bool:
+        seen = looks(cluster, NODES).values()
+        return not any(
+            LINK in item.links or item.profiles or 2012 in item.ids["cluster-1-br"] for item in seen
+        )
+
+    eventually(off)
     # The network itself is still there for virtual machines, so the uplink goes on carrying its VLAN.
-    assert all(2012 in bridge_ids(cluster, node, "cluster-1-bo") for node in NODES)
+    assert all(2012 in item.ids["cluster-1-bo"] for item in looks(cluster, NODES).values())
 
 
 def test_story_5_deleted(cluster: Lab) -> None:
     """Deleting the network removes sub-interface, profile and VLAN id from every node."""
     apply(cluster, "vlan2012-dhcp.yaml")
-    eventually(lambda: len(addresses(cluster)) == 3)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012))
     cluster.kubectl("delete", "-f", example("vlan2012-dhcp.yaml"))
-    eventually(lambda: gone(cluster))
+    eventually(lambda: all_lack(cluster, "cluster-1", 2012))
+
+
+def test_story_6_the_network_config_is_deleted(cluster: Lab) -> None:
+    """Deleting the VlanConfig removes the bridge and all VLANs on it, with their profiles, from every node."""
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012), vm_network("vlan2013", "cluster-1", 2013))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) and all_have(cluster, "cluster-1", 2013))
+    cluster.kubectl("delete", "vlanconfig", "vlanconfig-1")
+    eventually(lambda: all(item.lacks_network("cluster-1") for item in looks(cluster, NODES).values()))
+    assert not [
+        name for item in looks(cluster, NODES).values() for name in item.links if name.startswith("clust")
+    ]
+
+
+def test_a_changed_vlan_id(cluster: Lab) -> None:
+    """Giving a network another VLAN id removes everything of the old one from the nodes, and the new one is there."""
+    cluster.apply(vm_network("tenants", "cluster-1", 2012))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012))
+    cluster.apply(vm_network("tenants", "cluster-1", 2013))
+    found = eventually(lambda: all_have(cluster, "cluster-1", 2013))
+    eventually(lambda: all_lack(cluster, "cluster-1", 2012))
+    assert leased(found, "192.168.2.")
 
 
 def test_dhcp_timeout_is_reported(cluster: Lab) -> None:
     """Where no DHCP server answers, the status says so and names the VLAN."""
-    nad = yaml.safe_load((EXAMPLES / "vlan2012-dhcp.yaml").read_text())
-    nad["metadata"] |= {"name": "vlan3000", "labels": {}}
-    nad["spec"]["config"] = nad["spec"]["config"].replace("2012", "3000")
-    manifest = cluster.state / "vlan3000.yaml"
-    manifest.write_text(yaml.safe_dump(nad))
-    cluster.kubectl("apply", "-f", str(manifest))
+    cluster.apply(vm_network("vlan3000", "cluster-1", 3000))
 
     def reported() -> bool:
-        items = json.loads(cluster.kubectl("get", "vlanstatuses", "-o", "json"))["items"]
-        interfaces = [entry for item in items for entry in item["status"].get("interfaces", ())]
-        return any("no DHCP server answered on VLAN 3000" in entry.get("message", "") for entry in interfaces)
+        entries = report(cluster, "cluster-1", "node1").get("interfaces", ())
+        return any("no DHCP server answered on VLAN 3000" in entry.get("message", "") for entry in entries)
 
     eventually(reported, timeout=150)
 
 
 def test_bad_input_changes_no_node(cluster: Lab) -> None:
     """A node-ip-map that would inject lines into a profile is refused with its field, and no node changes."""
-    nad = yaml.safe_load((EXAMPLES / "vlan2012-static.yaml").read_text())
-    field = "network.harvesterhci.io/node-ip-map"
-    nad["metadata"]["annotations"][field] = json.dumps({"node1": "192.168.1.10/24\n[ipv6]\nmethod=auto"})
-    manifest = cluster.state / "bad.yaml"
-    manifest.write_text(yaml.safe_dump(nad))
-    message = cluster.kubectl("apply", "-f", str(manifest), fails=True)
+    bad = vm_network(
+        "vlan2012", "cluster-1", 2012, "static", {"node1": "192.168.1.10/24\n[ipv6]\nmethod=auto"}
+    )
+    message = cluster.apply(bad, fails=True)
     assert "admission webhook" in message
-    assert field in message
-    assert gone(cluster)
+    assert "network.harvesterhci.io/node-ip-map" in message
+    assert all_lack(cluster, "cluster-1", 2012)

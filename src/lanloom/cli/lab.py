@@ -213,6 +213,24 @@ _node_command("reboot", "Power a node off and on.")
 _node_command("remove", "Remove a node, its files and its Node object.")
 
 
+@command.command()
+@click.pass_obj
+def cut(layout: "Layout") -> None:
+    """Cut the nodes off from the API server, as if the management network failed; `mend` joins them again."""
+    from lanloom.lab import client, protocol
+
+    _run(client.ask(layout, protocol.Cut(True)))
+
+
+@command.command()
+@click.pass_obj
+def mend(layout: "Layout") -> None:
+    """Join nodes and API server again after `cut`."""
+    from lanloom.lab import client, protocol
+
+    _run(client.ask(layout, protocol.Cut(False)))
+
+
 command.add_command(demo)
 
 

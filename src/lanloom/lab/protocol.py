@@ -66,6 +66,12 @@ class NodeAction(Request, frozen=True):
     name: str
 
 
+class Cut(Request, frozen=True):
+    """To the supervisor or the inner daemon: cut the nodes off from the API server, or join them again."""
+
+    cut: bool
+
+
 class Down(Request, frozen=True):
     """End the lab, or to the inner daemon: its kernel. Answered by the end of the connection."""
 
@@ -154,7 +160,7 @@ class LabStatus(Message, frozen=True):
     dhcp: tuple[DhcpNetwork, ...]
 
 
-AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Down
+AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | Down
 AnyMessage = Input | Terminal | Output | Exited | Progress | Done | Failed | Programs | LabStatus
 
 _encoder = msgspec.json.Encoder()

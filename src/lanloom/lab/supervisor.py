@@ -181,6 +181,8 @@ class Supervisor:
             case protocol.NodeAction(action, name):
                 await self._nodes.act(action, name)
                 await channel.send(protocol.Done())
+            case protocol.Cut() as request:
+                await channel.send(await self._inside.ask(request))
             case protocol.Exec() as request:
                 await self._inside.relay(request, channel)
             case protocol.Down():

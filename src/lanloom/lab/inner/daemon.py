@@ -52,6 +52,9 @@ class Daemon:
             case protocol.Plug(networks):
                 await self._switch.build(networks)
                 await channel.send(protocol.Done())
+            case protocol.Cut(cut):
+                await self._switch.cut(cut)
+                await channel.send(protocol.Done())
             case protocol.PowerOn(spec):
                 await self._power_on(spec)
                 await channel.send(protocol.Done())

@@ -12,9 +12,12 @@ from msgspec import Struct
 from lanloom.lab import protocol
 from lanloom.lab.inner.capsule import Capsule, run
 from lanloom.lab.inner.program import Program
-from lanloom.lab.plan import MANAGEMENT_DHCP, DhcpNetwork
+from lanloom.lab.plan import MANAGEMENT_DHCP, MANAGEMENT_VLAN, DhcpNetwork
 
 SCRATCH = Path("/run/dhcp")
+
+_ASIDE = 4093
+"""A VLAN of the management switch where no node is."""
 
 
 class Trunk(Struct, frozen=True):
@@ -57,6 +60,18 @@ class Switch:
             )
         )
 
+    async def cut(self, cut: bool) -> None:
+        """Cuts the nodes off from the supervisor and the API server, or joins them again. Raises PartFailed.
+
+        Supervisor and inner daemon move to a VLAN of their own: they go on talking, also about nodes that boot.
+        """
+        old, new = (MANAGEMENT_VLAN, _ASIDE) if cut else (_ASIDE, MANAGEMENT_VLAN)
+        moves = [
+            f"vlan add vid {new} dev {end} pvid untagged\nvlan del vid {old} dev {end}\n"
+            for end in _supervisors_ends()
+        ]
+        await run("bridge", "-batch", "-", text="".join(moves))
+
     async def _serve(self, trunks: Sequence[Trunk]) -> None:
         log = self._logs / "dhcp.log"
         capsule = await Capsule.start("dhcp.sh", {"LAB_LINKS": _prepare_links(trunks)}, log)
@@ -64,6 +79,11 @@ class Switch:
             await _plug_in(trunk, capsule)
         await capsule.proceed()
         self._server = Program("dhcp", capsule, _dnsmasq(trunks), log)
+
+
+def _supervisors_ends() -> tuple[str, ...]:
+    """Where supervisor and inner daemon are on the management switch; on the host's kernel, both in one place."""
+    return ("mgmt self", "vec0") if Path("/sys/class/net/vec0").exists() else ("mgmt self",)
 
 
 async def _plug_in(trunk: Trunk, capsule: Capsule) -> None:
