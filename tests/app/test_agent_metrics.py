@@ -28,11 +28,26 @@ VLAN = 2012
 class Scene:
     """An agent on a host in memory, on a server in this process."""
 
-    def __init__(self, client: Client, host: FakeHost, switch: FakeSwitch, shown: Watched) -> None:
+    def __init__(self, client: Client, host: FakeHost, shown: Watched, metrics: AgentMetrics) -> None:
         self.client = client
         self.host = host
-        self.switch = switch
         self.shown = shown
+        self._metrics = metrics
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts the agent."""
+        rng = random.Random(2)
+        work = run_agent(
+            self.client, self.host.host, cluster="test", now=time.time, rng=rng, metrics=self._metrics
+        )
+        self._task = asyncio.create_task(work)
+
+    async def stop(self) -> None:
+        """Ends it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 def cluster(**network: Any) -> Cluster:
@@ -58,8 +73,8 @@ async def create(client: Client, objects: Cluster) -> None:
 
 
 @asynccontextmanager
-async def scene(*, dhcp: str = "", network_manager: bool = True) -> AsyncIterator[Scene]:
-    """An agent that has just been started; `dhcp` is the subnet in which VLAN 2012 has a server."""
+async def scene(*, dhcp: str = "", network_manager: bool = True, start: bool = True) -> AsyncIterator[Scene]:
+    """An agent that has just been started, or is yet to be; `dhcp` is the subnet in which VLAN 2012 has a server."""
     engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
     await engine.start()
     client = LocalClient(engine)
@@ -71,26 +86,26 @@ async def scene(*, dhcp: str = "", network_manager: bool = True) -> AsyncIterato
         host.daemon.stop()
     metrics = AgentMetrics()
     async with serving_pages(pages(metrics.missing, metrics.exposition)) as shown:
-        work = run_agent(
-            client, host.host, cluster="test", now=time.time, rng=random.Random(2), metrics=metrics
-        )
-        task = asyncio.create_task(work)
+        each = Scene(client, host, shown, metrics)
         try:
-            yield Scene(client, host, switch, shown)
+            if start:
+                each.start()
+            yield each
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await each.stop()
             await engine.close()
 
 
 async def test_an_agent_says_what_it_waits_for() -> None:
-    """Before it has read the cluster and looked at its host an agent is alive, not ready, and says why."""
-    async with scene() as each:
-        first = await ask(each.shown.port, "/readyz")
-        assert first.status == 503
-        assert "not ready: NetworkManager has not been asked yet" in first.body
-        assert "the host has not been looked at" in first.body
+    """Before it has read the cluster and looked at its host an agent is alive and not ready, and says why."""
+    async with scene(start=False) as each:
+        assert await each.shown.missing() == [
+            "not ready: it is starting",
+            "not ready: the host has not been looked at, and reported of, for a first time",
+            "not ready: NetworkManager has not been asked yet",
+        ]
         assert (await ask(each.shown.port, "/healthz")).status == 200
+        each.start()
         await each.shown.until_ready()
         assert await each.shown.value("lanloom_informer_synced") == 4
 

@@ -23,7 +23,8 @@ from lanloom.api.core import (
 from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.app.certificates import Bundle, due, issue
+from lanloom.app.certificates import Bundle, due, expires, issue
+from lanloom.app.managermetrics import ManagerMetrics
 from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -62,13 +63,20 @@ class Manager:
     """One replica. Construct, then `run`; `ready` is set when its webhooks answer from a complete view."""
 
     def __init__(
-        self, client: Client, settings: ManagerSettings, *, now: Callable[[], float], rng: random.Random
+        self,
+        client: Client,
+        settings: ManagerSettings,
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+        metrics: ManagerMetrics | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._now = now
         self._rng = rng
         self.ready = asyncio.Event()
+        self.metrics = metrics or ManagerMetrics()
         nodes: Informer[Node] = Informer(client, NODES, rng=rng)
         self._vlan = vlan_informers(client, nodes, rng)
         self._vms = vm_informer(client, rng)
@@ -78,15 +86,20 @@ class Manager:
         )
         self._pods: Informer[Pod] = Informer(client, PODS, rng=rng, namespace=LANLOOM_NAMESPACE)
         recorder = Recorder(client, "lanloom-manager", settings.identity, now=now, rng=rng)
-        self._vlan_manager = VlanManager(client, self._vlan, recorder, now=now, rng=rng)
+        self._vlan_manager = VlanManager(
+            client, self._vlan, recorder, now=now, rng=rng, observe=self.metrics.reconcile
+        )
+        self._followed = (*self._informers, self._secrets, self._pods)
+        self.metrics.follow(self._followed, self._vlan_manager.controllers)
+        self.metrics.show(self._vlan.cluster_networks, self._vlan.statuses)
         self._synced = asyncio.Event()
 
     async def run(self) -> None:
         """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in (*self._informers, self._secrets, self._pods):
+            for informer in self._followed:
                 group.create_task(informer.run())
-            await all_synced((*self._informers, self._secrets, self._pods))
+            await all_synced(self._followed)
             freeze_memory()
             self._synced.set()
             server = await self._serve_webhooks(group)
@@ -94,13 +107,22 @@ class Manager:
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
         world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
-        app = webhook_app([VlanAdmission(self._client, world, self._node_of_pod)], self._synced.is_set)
+        admission = VlanAdmission(self._client, world, self._node_of_pod)
+        app = webhook_app([admission], self._synced.is_set, self.metrics.review)
         bundle = await self._bundle()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
-        self._secrets.on_change(lambda _old, new: server.use(_bundle_of(new)) if new is not None else None)
+        self.metrics.certified(expires(bundle.certificate))
+        self._secrets.on_change(lambda _old, new: self._present(server, new))
         group.create_task(server.run())
         await server.started()
+        self.metrics.webhooks_serve = True
         return server
+
+    def _present(self, server: TlsServer, secret: Secret | None) -> None:
+        if secret is not None:
+            bundle = _bundle_of(secret)
+            server.use(bundle)
+            self.metrics.certified(expires(bundle.certificate))
 
     def _node_of_pod(self, name: str) -> str:
         pod = self._pods.store.get(Key(LANLOOM_NAMESPACE, name))
@@ -114,9 +136,13 @@ class Manager:
 
     async def _lead(self, server: TlsServer) -> None:
         log.info("leading", identity=self._settings.identity)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_registered(server))
-            group.create_task(self._vlan_manager.run())
+        self.metrics.leads(True)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_registered(server))
+                group.create_task(self._vlan_manager.run())
+        finally:
+            self.metrics.leads(False)
 
     async def _keep_registered(self, server: TlsServer) -> None:
         """Registers the webhooks; then renews the certificate in time, and repairs what somebody changed."""

@@ -4,7 +4,7 @@ Wrapped around the adapters here, so that neither the features nor the adapters 
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 from msgspec.structs import replace
 
@@ -103,9 +103,12 @@ class ObservedNetworkManager:
         with self._noted("reapply"):
             await self._manager.reapply(uuid)
 
-    def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
-        return self._manager.changes()
+    async def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says. Whether it answers is asked first, because the first change may be long in coming."""
+        await self.version()
+        async with aclosing(self._manager.changes()) as changes:
+            async for _ in changes:
+                yield
 
     @contextmanager
     def _noted(self, verb: str = "") -> Iterator[None]:

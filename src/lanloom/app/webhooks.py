@@ -3,9 +3,11 @@
 `mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
 """
 
+import asyncio
 import base64
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -26,6 +28,11 @@ log = structlog.get_logger(__name__)
 
 API_VERSION = "admission.k8s.io/v1"
 Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
+Observer = Callable[[str, str, float], None]
+"""Told of each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
+
+WebhookObserver = Callable[[str, str, str, float], None]
+"""The same with the webhook's name (mutate, validate) before it."""
 
 
 class Admission(Protocol):
@@ -49,10 +56,15 @@ class _Review(Struct, frozen=True, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-async def answer(body: bytes, decide: Decide) -> bytes:
+async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
     """The response to an AdmissionReview. Raises msgspec.DecodeError for a body that is none."""
     request = _DECODER.decode(body).request
-    verdict = await decide(request)
+    started, outcome = asyncio.get_running_loop().time(), "failed"
+    try:
+        verdict = await decide(request)
+        outcome = "allowed" if verdict.allowed else "refused"
+    finally:
+        observe(request.resource.resource, outcome, asyncio.get_running_loop().time() - started)
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
     if not verdict.allowed:
         response["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.message}
@@ -86,32 +98,31 @@ def validate_all(admissions: Sequence[Admission]) -> Decide:
     return decide
 
 
-def webhook_app(admissions: Sequence[Admission], ready: Callable[[], bool]) -> Starlette:
+def webhook_app(
+    admissions: Sequence[Admission],
+    ready: Callable[[], bool],
+    observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
+) -> Starlette:
     """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly."""
 
-    def endpoint(decide: Decide) -> Callable[[Request], Any]:
+    def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:
         async def review(request: Request) -> Response:
             if not ready():
                 return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
             try:
-                return Response(await answer(await request.body(), decide), media_type="application/json")
+                return Response(
+                    await answer(await request.body(), decide, partial(observe, webhook)),
+                    media_type="application/json",
+                )
             except msgspec.DecodeError as error:
                 return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
 
         return review
 
-    async def readyz(_request: Request) -> Response:
-        return PlainTextResponse("ok" if ready() else "not ready", 200 if ready() else 503)
-
-    async def healthz(_request: Request) -> Response:
-        return PlainTextResponse("ok")
-
     return Starlette(
         routes=[
-            Route("/mutate", endpoint(mutate_all(admissions)), methods=["POST"]),
-            Route("/validate", endpoint(validate_all(admissions)), methods=["POST"]),
-            Route("/readyz", readyz),
-            Route("/healthz", healthz),
+            Route("/mutate", endpoint("mutate", mutate_all(admissions)), methods=["POST"]),
+            Route("/validate", endpoint("validate", validate_all(admissions)), methods=["POST"]),
         ]
     )
 

@@ -93,11 +93,12 @@ async def _run(
     from lanloom.app.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(), random.Random()
-    server = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
     async with (
         connect(kubeconfig, metrics.request) as client,
         open_host(node, profiles, state, runtime) as host,
-        asyncio.TaskGroup() as group,
     ):
-        group.create_task(server.run())
-        group.create_task(run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics))
+        probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
+        agent = run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(probes.run())
+            group.create_task(agent)

@@ -1,8 +1,13 @@
 """`lanloom manager`: the controllers and the admission webhooks."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import kubeconfig_option, metrics_option
+
+if TYPE_CHECKING:
+    from lanloom.app.manager import ManagerSettings
 
 
 @click.command(name="manager")
@@ -31,6 +36,7 @@ from lanloom.cli.options import kubeconfig_option
     metavar="ID",
     help="VLAN id of the management network, on which no network may have node addresses. Default: what agents report.",
 )
+@metrics_option("0.0.0.0:8080")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -40,6 +46,7 @@ def command(
     webhook_port: int,
     webhook_address: str | None,
     mgmt_vlan: int | None,
+    metrics_address: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Run the controllers and the admission webhooks until SIGTERM.
@@ -54,31 +61,38 @@ def command(
     import socket
 
     from lanloom.app.logs import configure_logs
+    from lanloom.app.manager import ManagerSettings
     from lanloom.app.process import run_process
     from lanloom.kube.errors import ConfigError
 
     configure_logs(log_level)
+    settings = ManagerSettings(
+        identity=identity or socket.gethostname(),
+        host=webhook_address or "0.0.0.0",
+        port=webhook_port,
+        local=webhook_address is not None,
+        mgmt_vlan=mgmt_vlan or 0,
+    )
     try:
-        run_process(
-            _run(kubeconfig, identity or socket.gethostname(), webhook_port, webhook_address, mgmt_vlan or 0)
-        )
-    except ConfigError as error:
+        run_process(_run(kubeconfig, settings, metrics_address))
+    except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _run(kubeconfig: str | None, identity: str, port: int, address: str | None, mgmt_vlan: int) -> None:
+async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: tuple[str, ...]) -> None:
+    import asyncio
     import random
     import time
 
     from lanloom.app.connect import connect
-    from lanloom.app.manager import Manager, ManagerSettings
+    from lanloom.app.manager import Manager
+    from lanloom.app.managermetrics import ManagerMetrics
+    from lanloom.app.probes import ProbeServer, pages
 
-    settings = ManagerSettings(
-        identity=identity,
-        host=address or "0.0.0.0",
-        port=port,
-        local=address is not None,
-        mgmt_vlan=mgmt_vlan,
-    )
-    async with connect(kubeconfig) as client:
-        await Manager(client, settings, now=time.time, rng=random.Random()).run()
+    metrics = ManagerMetrics()
+    async with connect(kubeconfig, metrics.request) as client:
+        probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
+        manager = Manager(client, settings, now=time.time, rng=random.Random(), metrics=metrics)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(probes.run())
+            group.create_task(manager.run())
