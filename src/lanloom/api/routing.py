@@ -21,7 +21,7 @@ DNS_MAX = 3
 """Most DNS servers of one network: a resolver reads no more (MAXNS of resolv.conf(5))."""
 
 _ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}", re.ASCII)
-_CIDR = re.compile(_ADDRESS.pattern + r"/[0-9]{1,2}", re.ASCII)
+_CIDR = re.compile(_ADDRESS.pattern + r"/(?:0|[1-9][0-9]?)", re.ASCII)
 _ROUTE = '{"to": "10.20.0.0/16", "via": "192.168.1.254"}'
 _ROUTES = f"[{_ROUTE}]"
 

@@ -84,7 +84,7 @@ def _check_nad(
     if old is not None:
         _check_immutable(new, old)
         check_config_in_use(new, old, world)
-        check_overlay(old, value, world)
+        check_overlay(before, value, cluster_network_of(old), world)
     if network is None or not network.cluster_network:
         return ()
     if old is None or (value is not None and value != before):

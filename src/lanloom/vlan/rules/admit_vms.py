@@ -46,12 +46,11 @@ def check_config_in_use(
         raise Refused(f"{_difference(before, after)} while {_who(vms)} use it; stop them first")
 
 
-def check_overlay(old: NetworkAttachmentDefinition, value: L3 | None, world: World) -> None:
-    """Whether the node addresses of `old` may become `value`: not what overlay networks with running VMs stand on.
+def check_overlay(before: L3 | None, value: L3 | None, network: str, world: World) -> None:
+    """Whether node addresses on a cluster network may change so: not what overlay networks with running VMs stand on.
 
     The address of a node without such a VM may come, change and go, so that a node that joins gets its own.
     """
-    before, network = _l3(old), cluster_network_of(old)
     if before is None or before == value:
         return
     loss = _loss(before, value)
