@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lanloom.node.errors import ProfileError
-from lanloom.node.profiles import ProfileDirectory, temporary_prefix
+from lanloom.node.files import temporary_prefix
+from lanloom.node.profiles import ProfileDirectory
 from tests.node.contract.profile import profile
 
 NAME = "c-vlan2012.nmconnection"
@@ -136,3 +137,62 @@ def wait_for_replacements(directory: Path, times: int) -> None:
         assert time.monotonic() < deadline, "the writer does not write"
         if (path := directory / NAME).exists():
             seen.add(path.stat().st_mtime_ns)
+
+
+async def test_directory_that_goes_away(tmp_path: Path) -> None:
+    """Who follows a directory that is removed or renamed learns it from an error that says what to do."""
+    for end in (os.rmdir, lambda path: os.rename(path, tmp_path / "elsewhere")):
+        profiles = tmp_path / "profiles"
+        profiles.mkdir()
+        changes = ProfileDirectory(profiles).changes()
+        waiting = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        end(profiles)
+        with pytest.raises(ProfileError, match=rf"{profiles} went away; make it again"):
+            await asyncio.wait_for(waiting, 5)
+
+
+async def test_following_no_directory(tmp_path: Path) -> None:
+    """Following a directory that is not there, or a file, is an error that names it."""
+    (tmp_path / "file").touch()
+    for name in ("none", "file"):
+        with pytest.raises(
+            ProfileError, match=rf"can't watch {tmp_path}/{name}: .*; check that it is a directory"
+        ):
+            await anext(ProfileDirectory(tmp_path / name).changes())
+
+
+def longest_queue() -> int:
+    """How many changes the kernel keeps for one follower."""
+    return int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+
+
+async def test_more_changes_than_the_kernel_tells(tmp_path: Path) -> None:
+    """When the queue of changes runs over, a change is heard, and so is the next one after it."""
+    most = longest_queue()
+    paths = [tmp_path / f"{number}.nmconnection" for number in range(2)]
+    for path in paths:
+        path.touch()
+    changes = ProfileDirectory(tmp_path).changes()
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    for number in range(most + 10):
+        paths[number % 2].chmod(0o600 + number // 2 % 2 * 0o40)
+    await asyncio.wait_for(waiting, 20)
+    waiting = asyncio.ensure_future(anext(changes))
+    paths[0].unlink()
+    await asyncio.wait_for(waiting, 20)
+    await changes.aclose()
+
+
+async def test_followers_leave_nothing(tmp_path: Path) -> None:
+    """A follower that ends, in whatever way, leaves no descriptor open."""
+    before = os.listdir("/proc/self/fd")
+    for _ in range(5):
+        changes = ProfileDirectory(tmp_path).changes()
+        waiting = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        await changes.aclose()
+    assert len(os.listdir("/proc/self/fd")) <= len(before)

@@ -2,10 +2,12 @@
 same words.
 
 A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an
-MTU and be set up. The one foreign bridge that carries VLAN ids for Lanloom is that of the cluster network
+MTU and be set up. A VLAN link on a link of ours may be set up and deleted, as both would happen to it with its
+parent. The one foreign bridge that carries VLAN ids for Lanloom is that of the cluster network
 `mgmt`, made by the installer.
 """
 
+import re
 from collections.abc import Mapping
 
 from lanloom.api.names import LINK_NAME_MAX, MGMT, bridge_name
@@ -36,6 +38,10 @@ BOND_MODES = (
 )
 """The modes of a bond; their order is the kernel's numbering."""
 
+LONGEST_QUEUE = (1 << 31) - 1
+"""Packets of a transmit queue, at most: the kernel's number is signed in places."""
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
 
 
@@ -77,9 +83,15 @@ def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
             if link is not None and not (link.ours or _is_above_ours(link, links)):
                 raise NotOurs(f"{what}: Lanloom did not make it; delete it yourself if it is not needed")
         case SetMtu() | SetUp():
-            link = _present(step.link, links, what)
-            if link.kind in _COMPOSED_KINDS and not link.ours:
-                raise NotOurs(f"{what}: Lanloom did not make this {link.kind}")
+            _guard_setting(step, links, what)
+
+
+def _guard_setting(step: SetMtu | SetUp, links: Mapping[str, Link], what: str) -> None:
+    link = _present(step.link, links, what)
+    if link.kind not in _COMPOSED_KINDS or link.ours:
+        return
+    if isinstance(step, SetMtu) or not _is_above_ours(link, links):
+        raise NotOurs(f"{what}: Lanloom did not make this {link.kind}")
 
 
 def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
@@ -109,6 +121,8 @@ def _guard_ensure(step: EnsureBond | EnsureBridge, links: Mapping[str, Link], wh
         raise LinkError(
             f"{what}: {step.mode!r} is not a mode of a bond; it is one of {', '.join(BOND_MODES)}"
         )
+    if isinstance(step, EnsureBond):
+        _guard_attributes(step, what)
     link = links.get(step.name)
     if link is None:
         return
@@ -116,6 +130,19 @@ def _guard_ensure(step: EnsureBond | EnsureBridge, links: Mapping[str, Link], wh
         raise NotOurs(f"{what}: Lanloom did not make the link of this name; rename or delete it")
     if link.kind != kind:
         raise LinkError(f"{what}: a {link.kind or 'NIC'} of this name is there; delete it")
+
+
+def _guard_attributes(step: EnsureBond, what: str) -> None:
+    if step.mac and not _is_unicast(step.mac):
+        raise LinkError(f"{what}: {step.mac!r} is not the MAC address of a link, such as 02:00:00:00:00:01")
+    if step.tx_queue_length is not None and not 0 <= step.tx_queue_length <= LONGEST_QUEUE:
+        raise LinkError(
+            f"{what}: a transmit queue of {step.tx_queue_length} packets can't be; 0 to {LONGEST_QUEUE} can"
+        )
+
+
+def _is_unicast(mac: str) -> bool:
+    return _MAC.fullmatch(mac) is not None and mac != "00:00:00:00:00:00" and not int(mac[:2], 16) & 1
 
 
 def _guard_master(step: SetMaster, links: Mapping[str, Link], what: str) -> None:

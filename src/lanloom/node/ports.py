@@ -16,6 +16,10 @@ MARK = "lanloom"
 """The ifalias of every link that Lanloom made. Nothing without it is ever deleted or renamed."""
 
 
+BURST = 0.05
+"""Seconds in which changes of links, or of profiles, are taken together: making one bridge is a dozen."""
+
+
 class Link(Struct, frozen=True, kw_only=True):
     """A link of the host as one dump shows it.
 

@@ -6,22 +6,24 @@ takes a path.
 """
 
 import asyncio
-import os
+import errno
 import re
-import secrets
-import stat
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
-from asyncinotify import Inotify, Mask
+from asyncinotify import Event, Inotify, Mask
 
+from lanloom.node import files
 from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import owner
+from lanloom.node.ports import BURST
 
 DEFAULT_DIRECTORY = Path("/etc/NetworkManager/system-connections")
 
 SUFFIX = ".nmconnection"
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*")
 _LONGEST_NAME = 200
 _LARGEST_FILE = 1 << 20
@@ -43,11 +45,6 @@ def foreign(name: str) -> ProfileError:
     )
 
 
-def temporary_prefix(name: str) -> str:
-    """How the temporary names of a profile begin: hidden, so that NetworkManager never loads a half-written file."""
-    return f".{name}.tmp-"
-
-
 _CHANGES = (
     Mask.CLOSE_WRITE
     | Mask.MOVED_TO
@@ -59,7 +56,6 @@ _CHANGES = (
     | Mask.ONLYDIR
 )
 _END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UNMOUNT
-_TEMPORARY = re.compile(r"\.(?P<name>.+\.nmconnection)\.tmp-[0-9a-f]+")
 
 
 class ProfileDirectory:
@@ -67,6 +63,7 @@ class ProfileDirectory:
 
     def __init__(self, directory: Path = DEFAULT_DIRECTORY) -> None:
         self._directory = directory
+        self._lock = Lock()  # a sweep must not take the temporary file of a write of ours that is under way
 
     async def read(self) -> Mapping[str, bytes]:
         """As the port says. Leftovers of a writer that died half-way are removed."""
@@ -83,59 +80,64 @@ class ProfileDirectory:
         await asyncio.to_thread(self._remove, name)
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
+        """As the port says. Hidden files, such as those that become profiles by their renaming, don't count."""
+        with self._watched() as inotify:
+            async for event in inotify:
+                if self._counts(event):
+                    await asyncio.sleep(BURST)
+                    for more in inotify:
+                        self._counts(more)
+                    yield
+
+    def _counts(self, event: Event) -> bool:
+        if event.mask & _END:
+            raise ProfileError(f"the directory {self._directory} went away; make it again")
+        # Without a name it is the directory's own, or the kernel's word that more happened than it could tell.
+        return event.name is None or not event.name.name.startswith(".")
+
+    @contextmanager
+    def _watched(self) -> Iterator[Inotify]:
         try:
-            with Inotify() as inotify:
-                inotify.add_watch(self._directory, _CHANGES)
-                async for event in inotify:
-                    if event.mask & _END:
-                        raise ProfileError(f"the directory {self._directory} went away; make it again")
-                    if event.name is None or not event.name.name.startswith("."):
-                        yield
+            inotify = Inotify(sync_timeout=0)
         except OSError as error:
-            raise ProfileError(
-                f"can't watch {self._directory}: {error.strerror}; check that it exists"
-            ) from error
+            raise self._unwatched(error) from error
+        with inotify:
+            try:
+                inotify.add_watch(self._directory, _CHANGES)
+            except OSError as error:
+                raise self._unwatched(error) from error
+            yield inotify
+
+    def _unwatched(self, error: OSError) -> ProfileError:
+        remedy = "check that it is a directory that the agent may read"
+        if error.errno in (errno.EMFILE, errno.ENOSPC):
+            remedy = "raise the sysctls fs.inotify.max_user_instances and fs.inotify.max_user_watches"
+        return ProfileError(f"can't watch {self._directory}: {error.strerror}; {remedy}")
 
     def _read(self) -> Mapping[str, bytes]:
         with self._opened("read the profiles") as directory:
             found = {}
-            for name in sorted(os.listdir(directory)):  # noqa: PTH208 - of the open directory, not of a path
-                if _TEMPORARY.fullmatch(name):
-                    with suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=directory)
-                elif not name.startswith(".") and (content := _content(directory, name)) and owner(content):
+            for name in files.sweep(directory, SUFFIX):
+                content = None if name.startswith(".") else files.content(directory, name, _LARGEST_FILE)
+                if content and owner(content):
                     found[name] = content
             return found
 
     def _write(self, name: str, content: bytes) -> None:
         with self._opened(f"write the profile {name}") as directory:
             _check_ours(directory, name)
-            temporary = temporary_prefix(name) + secrets.token_hex(8)
-            try:
-                _write_synced(directory, temporary, content)
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=directory)
-                raise
-            os.fsync(directory)
+            files.replace(directory, name, content)
 
     def _remove(self, name: str) -> None:
         with self._opened(f"remove the profile {name}") as directory:
             _check_ours(directory, name)
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-                os.fsync(directory)
+            files.remove(directory, name)
 
     @contextmanager
     def _opened(self, what: str) -> Iterator[int]:
         try:
-            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            with self._lock, files.opened_directory(self._directory) as directory:
                 yield directory
-            finally:
-                os.close(directory)
         except OSError as error:
             raise ProfileError(
                 f"can't {what} in {self._directory}: {error.strerror}; nothing was changed. "
@@ -143,35 +145,8 @@ class ProfileDirectory:
             ) from error
 
 
-def _content(directory: int, name: str) -> bytes | None:
-    """The content of a regular file; None for anything else, or one that is too large to be a profile."""
-    try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
-            return None
-        with os.fdopen(file, "rb", closefd=False) as stream:
-            return stream.read(_LARGEST_FILE)
-    finally:
-        os.close(file)
-
-
 def _check_ours(directory: int, name: str) -> None:
-    try:
-        os.lstat(name, dir_fd=directory)
-    except FileNotFoundError:
-        return
-    content = _content(directory, name)
-    if content is None or not owner(content):
-        raise foreign(name)
-
-
-def _write_synced(directory: int, name: str, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    if files.exists(directory, name):
+        content = files.content(directory, name, _LARGEST_FILE)
+        if content is None or not owner(content):
+            raise foreign(name)

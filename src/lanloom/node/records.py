@@ -1,28 +1,46 @@
 """Records in a directory of the agent's own: `/var/lib/lanloom` is kept, `/run/lanloom` is gone after a reboot."""
 
 import asyncio
+import errno
 import os
 import re
-import secrets
-from contextlib import suppress
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
+from lanloom.node import files
 from lanloom.node.errors import RecordError
 
+LARGEST = 1 << 24
+"""Bytes of a record, at most."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_record(name: str) -> None:
     """Raises RecordError unless `name` is that of a record, nothing that a path could mistake."""
     if not _NAME.fullmatch(name):
-        raise RecordError(f"{name!r} is not a name for a record: lower-case letters, digits and dashes only")
+        raise RecordError(
+            f"{name!r} is not a name for a record: lower-case letters, digits and dashes only, at most 63, "
+            "not beginning with a dash"
+        )
+
+
+def check_size(name: str, content: bytes) -> None:
+    """Raises RecordError for a content that could not be read again."""
+    if len(content) > LARGEST:
+        raise RecordError(f"the record {name} is too large: {len(content)} bytes, at most {LARGEST} are kept")
 
 
 class RecordDirectory:
-    """Records as files of `directory`, which is made when the first is written."""
+    """Records as files of `directory`, which is made when the first is written; one process at a time uses it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._lock = Lock()  # a sweep must not take the temporary file of another write that is under way
 
     async def read(self, name: str) -> bytes | None:
         """As the port says."""
@@ -30,8 +48,9 @@ class RecordDirectory:
         return await asyncio.to_thread(self._read, name)
 
     async def write(self, name: str, content: bytes) -> None:
-        """As the port says."""
+        """As the port says. Leftovers of a writer that died half-way are removed."""
         check_record(name)
+        check_size(name, content)
         await asyncio.to_thread(self._write, name, content)
 
     async def remove(self, name: str) -> None:
@@ -40,46 +59,48 @@ class RecordDirectory:
         await asyncio.to_thread(self._remove, name)
 
     def _read(self, name: str) -> bytes | None:
-        try:
-            return (self._directory / name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._failed("read", name, error) from error
+        with self._explained("read", name):
+            try:
+                opened = files.opened_directory(self._directory, follow=False)
+                with opened as directory:
+                    _check_private(directory)
+                    found = files.content(directory, name, LARGEST)
+                    if found is None and files.exists(directory, name):
+                        raise OSError(errno.EINVAL, "it is not a plain file of a record's size")
+                    return found
+            except FileNotFoundError:
+                return None
 
     def _write(self, name: str, content: bytes) -> None:
-        temporary = self._directory / f".{name}.{secrets.token_hex(8)}"
-        try:
+        with self._explained("write", name):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.rename(self._directory / name)
-            self._sync()
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
-            raise self._failed("write", name, error) from error
+            with self._lock, files.opened_directory(self._directory, follow=False) as directory:
+                _check_private(directory)
+                files.sweep(directory)
+                files.replace(directory, name, content)
 
     def _remove(self, name: str) -> None:
+        with self._explained("remove", name):
+            try:
+                with files.opened_directory(self._directory, follow=False) as directory:
+                    _check_private(directory)
+                    files.remove(directory, name)
+            except FileNotFoundError:
+                return
+
+    @contextmanager
+    def _explained(self, verb: str, name: str) -> Iterator[None]:
         try:
-            (self._directory / name).unlink()
-            self._sync()
-        except FileNotFoundError:
-            return
+            yield
         except OSError as error:
-            raise self._failed("remove", name, error) from error
+            raise RecordError(
+                f"can't {verb} the record {name} in {self._directory}: {error.strerror}; check that this is a "
+                "directory of the agent's own which nobody else can write to, with free space"
+            ) from error
 
-    def _sync(self) -> None:
-        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
-    def _failed(self, verb: str, name: str, error: OSError) -> RecordError:
-        return RecordError(
-            f"can't {verb} the record {name} in {self._directory}: {error.strerror}; check that the directory can be "
-            "written and has free space"
-        )
+def _check_private(directory: int) -> None:
+    """Raises OSError where others could have put something into a record's place."""
+    status = os.fstat(directory)
+    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+        raise OSError(errno.EPERM, "others may write to the directory")

@@ -12,7 +12,8 @@ from lanloom.node.vlanids import VlanIds
 class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
     """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default.
 
-    `tx_queue_length` in packets and `mac` are left as they are where they are None and empty.
+    `tx_queue_length` in packets and `mac` are left as they are where they are None and empty. The NICs of a bond
+    have its `mtu` and, in most modes, its `mac`; the kernel forgets the `mac` when the last NIC is released.
     """
 
     name: str
@@ -24,7 +25,7 @@ class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class EnsureBridge(Struct, frozen=True, kw_only=True, tag=True):
-    """A VLAN-filtering bridge with Lanloom's mark, up."""
+    """A VLAN-filtering bridge with Lanloom's mark, up. Its `mtu` stays as it is set, whatever its ports have."""
 
     name: str
     mtu: int
@@ -48,7 +49,10 @@ class SetMtu(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SetUp(Struct, frozen=True, kw_only=True, tag=True):
-    """Sets a link up."""
+    """Sets a link up: a NIC, a link with Lanloom's mark, or a VLAN link on one.
+
+    A VLAN link can't be set up while its parent is down; setting the parent up sets it up too.
+    """
 
     link: str
 

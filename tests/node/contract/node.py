@@ -40,6 +40,21 @@ class Node(Protocol):
     def flush(self, device: str) -> None:
         """Removes the addresses of a device by hand."""
 
+    def set_up(self, name: str, up: bool) -> None:
+        """Sets a link up or down by hand."""
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        """Sets a link's MTU by hand."""
+
+    def add_address(self, device: str, address: str) -> None:
+        """Gives a device an address (a CIDR) by hand."""
+
+    def add_default_route(self, device: str) -> None:
+        """Adds a default route out of a device by hand."""
+
+    def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
+        """Adds or removes a VLAN id of a bridge or port by hand."""
+
     async def stop_network_manager(self) -> None:
         """Ends NetworkManager."""
 
@@ -74,6 +89,21 @@ class FakeNode:
 
     def flush(self, device: str) -> None:
         self._fake.flush(device)
+
+    def set_up(self, name: str, up: bool) -> None:
+        self._fake.set_link_up(name, up)
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        self._fake.set_mtu(name, mtu)
+
+    def add_address(self, device: str, address: str) -> None:
+        self._fake.add_address(device, address)
+
+    def add_default_route(self, device: str) -> None:
+        self._fake.add_default_route(device)
+
+    def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
+        (self._fake.add_vlan if add else self._fake.drop_vlan)(link, vid, self_=self_)
 
     async def stop_network_manager(self) -> None:
         self._fake.daemon.stop()

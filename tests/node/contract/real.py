@@ -203,7 +203,9 @@ class RealNode:
             with suppress(subprocess.CalledProcessError):
                 ip(f"link delete {surplus.pop()}")
         ip("link set eth1 up mtu 1500")
-        ip("link set eth2 nomaster")
+        ip("link set eth2 up nomaster")
+        for nic in ("eth1", "eth2"):
+            ip(f"address flush dev {nic}")
 
     async def _answers(self) -> None:
         deadline = time.monotonic() + 20
@@ -241,6 +243,22 @@ class RealNode:
 
     def flush(self, device: str) -> None:
         ip(f"address flush dev {device}")
+
+    def set_up(self, name: str, up: bool) -> None:
+        ip(f"link set {name} {'up' if up else 'down'}")
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        ip(f"link set {name} mtu {mtu}")
+
+    def add_address(self, device: str, address: str) -> None:
+        ip(f"address add {address} dev {device}")
+
+    def add_default_route(self, device: str) -> None:
+        ip(f"route add default dev {device}")
+
+    def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
+        arguments = f"vlan {'add' if add else 'delete'} vid {vid} dev {link} {'self' if self_ else ''}"
+        ip(arguments, program="bridge")
 
     async def stop_network_manager(self) -> None:
         self._machine.stop_network_manager()

@@ -11,9 +11,9 @@ from lanloom.node.fakes.networkmanager import FakeNetworkManager
 from lanloom.node.fakes.profiles import FakeDirectory, FakeProfiles, ProfileFile
 from lanloom.node.fakes.records import FakeRecords
 from lanloom.node.fakes.switch import FakeSwitch
-from lanloom.node.ports import Host, Link, LinkState
+from lanloom.node.ports import BURST, Host, Link, LinkState
 from lanloom.node.steps import LinkStep
-from lanloom.node.vlanids import subtract
+from lanloom.node.vlanids import VlanIds, merge, subtract
 
 
 class FakeLinks:
@@ -44,6 +44,7 @@ class FakeLinks:
         try:
             while True:
                 await changed.wait()
+                await asyncio.sleep(BURST)
                 changed.clear()
                 yield
         finally:
@@ -123,10 +124,33 @@ class FakeHost:
         """`ip link delete NAME`."""
         self.kernel.delete(name)
 
+    def set_link_up(self, name: str, up: bool) -> None:
+        """`ip link set NAME up` or `down`: VLAN links above it follow."""
+        self.kernel.set_up(name, up)
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        """`ip link set NAME mtu MTU`."""
+        self.kernel.set_mtu(name, mtu)
+
+    def add_address(self, device: str, address: str) -> None:
+        """`ip address add`: a CIDR beside what the device has."""
+        self.kernel.change(device, addresses=(*self.kernel.links[device].addresses, address))
+
+    def add_default_route(self, device: str) -> None:
+        """`ip route add default dev DEVICE`."""
+        self.kernel.add_default_route(device)
+
+    def add_vlan(self, link: str, vid: int, *, self_: bool = False) -> None:
+        """`bridge vlan add`: the link carries the id, too."""
+        self._change_vlans(link, self_, lambda ids: merge((*ids, (vid, vid))))
+
     def drop_vlan(self, link: str, vid: int, *, self_: bool = False) -> None:
         """`bridge vlan delete`: the link no longer carries the id."""
+        self._change_vlans(link, self_, lambda ids: subtract(ids, ((vid, vid),)))
+
+    def _change_vlans(self, link: str, self_: bool, change: Callable[[VlanIds], VlanIds]) -> None:
         field = "self_vlans" if self_ else "vlans"
-        self.kernel.change(link, **{field: subtract(getattr(self.kernel.links[link], field), ((vid, vid),))})
+        self.kernel.change(link, **{field: change(getattr(self.kernel.links[link], field))})
 
     def unplug(self, nic: str) -> None:
         """Pulls a cable."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes.switch import bare
-from lanloom.node.guards import guard
+from lanloom.node.guards import describe, guard
 from lanloom.node.ports import MARK, Link, LinkState
 from lanloom.node.steps import (
     AddVlans,
@@ -47,6 +47,8 @@ class FakeKernel:
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
         self._host = host
         self._index = 1
+        self._own: dict[str, Link] = {}
+        self._set_macs: set[str] = set()
         self.boot()
 
     def boot(self) -> None:
@@ -58,6 +60,7 @@ class FakeKernel:
         """Forgets every link."""
         self.links = {}
         self.default_route_links = frozenset()
+        self._own, self._set_macs = {}, set()
 
     def plant(self, link: Link, default_route: bool) -> None:
         """Adds a link that a default route may go out of."""
@@ -72,6 +75,11 @@ class FakeKernel:
             for link, default_route in self.at_boot
         ]
         self.change(nic, master=master)
+
+    def add_default_route(self, link: str) -> None:
+        """A default route goes out of a link from now on."""
+        self.default_route_links |= {link}
+        self._changed()
 
     def plug(self, nic: str, plugged: bool) -> None:
         """Puts a NIC's cable in or pulls it."""
@@ -95,6 +103,27 @@ class FakeKernel:
         if link != self.links[name]:
             self._put(link)
 
+    def set_up(self, name: str, up: bool = True) -> None:
+        """Sets a link up or down, and the VLAN links above it along."""
+        self.change(name, up=up)
+        for other in tuple(self.links.values()):
+            if other.parent == name:
+                self.set_up(other.name, up)
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        """Sets a link's MTU: a bond's NICs get it too, and VLAN links above are lowered to it, never raised."""
+        self.change(name, mtu=mtu)
+        for other in tuple(self.links.values()):
+            if (other.parent == name and other.mtu > mtu) or (
+                other.master == name and self.links[name].kind == "bond"
+            ):
+                self.set_mtu(other.name, mtu)
+
+    def has_carrier(self, name: str) -> bool:
+        """Whether frames could leave by a link: it is up, and so is what it rests on down to a cable."""
+        link = self.links.get(name)
+        return link is not None and self._operstate(link) in ("UP", "UNKNOWN")
+
     def delete(self, name: str) -> None:
         """Deletes a link if it is there: ports and slaves are released, VLAN links above it go too."""
         if name in self.links:
@@ -112,9 +141,9 @@ class FakeKernel:
             case SetMaster():
                 self._set_master(step.link, step.master)
             case SetMtu():
-                self._set_mtu(step.link, step.mtu)
+                self.set_mtu(step.link, step.mtu)
             case SetUp():
-                self.change(step.link, up=True)
+                self._try_to_set_up(step)
             case AddVlans() | RemoveVlans():
                 self._set_vlans(step)
             case DeleteLink():
@@ -136,51 +165,85 @@ class FakeKernel:
         )
 
     def _remove(self, name: str) -> None:
-        kind = self.links.pop(name).kind
+        self._set_macs.discard(name)
+        bond = self.links.pop(name).kind == "bond"
         for other in tuple(self.links.values()):
             if other.parent == name:
                 self._remove(other.name)
             elif other.master == name:
-                up = other.up and kind != "bond"
-                self.links[other.name] = replace(other, master="", vlans=(), up=up)
+                self.links[other.name] = self._released(other, from_bond=bond)
+
+    def _released(self, link: Link, *, from_bond: bool) -> Link:
+        """A former port; a bond's NIC is down and has its own MAC and former MTU again."""
+        if not from_bond:
+            return replace(link, master="", vlans=())
+        own = self._own.pop(link.name, link)
+        return replace(link, master="", up=False, mac=own.mac, mtu=own.mtu)
 
     def _ensure(self, name: str, kind: str, mtu: int, **options: object) -> None:
         if name not in self.links:
             vlans = DEFAULT_VLAN if kind == "bridge" else ()
-            self.add(Link(name=name, index=0, kind=kind, alias=MARK, self_vlans=vlans))
-        self._set_mtu(name, mtu)
-        self.change(name, up=True, **options)
+            self.add(Link(name=name, index=0, kind=kind, alias=MARK, self_vlans=vlans, tx_queue_length=1000))
+        self.set_mtu(name, mtu)
+        self.change(name, **options)
+        if not self.links[name].up:
+            self.set_up(name)
 
     def _ensure_bond(self, step: EnsureBond) -> None:
-        before = self.links.get(step.name)
-        if step.miimon is not None:
-            miimon = step.miimon
-        elif before is not None and before.bond_mode == step.mode:
-            miimon = before.bond_miimon
-        else:
-            miimon = 100 if step.mode in MONITORED_MODES else 0
+        miimon = step.miimon
+        if miimon is None:
+            before = self.links.get(step.name)
+            miimon = before.bond_miimon if before is not None else 0
+        if not miimon and step.mode in MONITORED_MODES:
+            miimon = 100
         self._ensure(step.name, "bond", step.mtu, bond_mode=step.mode, bond_miimon=miimon)
+        if step.tx_queue_length is not None:
+            self.change(step.name, tx_queue_length=step.tx_queue_length)
+        if step.mac:
+            self._set_macs.add(step.name)
+            self._set_mac(step.name, step.mac)
+
+    def _set_mac(self, bond: str, mac: str) -> None:
+        for link in tuple(self.links.values()):
+            if link.name == bond or link.master == bond:
+                self.change(link.name, mac=mac)
+
+    def _try_to_set_up(self, step: SetUp) -> None:
+        link = self.links[step.link]
+        if link.up:
+            return
+        if link.parent in self.links and not self.links[link.parent].up:
+            raise LinkError(f"{describe(step)}: Network is down; set its parent up first")
+        self.set_up(step.link)
 
     def _set_master(self, name: str, master: str) -> None:
-        if self.links[name].master == master:
-            self.change(name, up=True)
-            return
-        if not master:
-            self.change(name, master="", vlans=())
-            return
-        bridge = self.links[master].kind == "bridge"
-        if bridge and self.links[name].kind == "bridge":
-            raise LinkError(f"can't put {name} under {master}: a bridge can't be a port of a bridge")
-        mtu = self.links[name].mtu if bridge else self.links[master].mtu
-        self.change(name, master=master, up=True, mtu=mtu, vlans=DEFAULT_VLAN if bridge else ())
+        before = self.links[name].master
+        if before != master:
+            if before:
+                self._release(name, before)
+            if master:
+                self._join(name, master)
+        if master and not self.links[name].up:
+            self.set_up(name)
 
-    def _set_mtu(self, name: str, mtu: int) -> None:
-        self.change(name, mtu=mtu)
-        for other in tuple(self.links.values()):
-            if (other.parent == name and other.mtu > mtu) or (
-                other.master == name and self.links[name].kind == "bond"
-            ):
-                self._set_mtu(other.name, mtu)
+    def _release(self, name: str, master: str) -> None:
+        bond = self.links[master].kind == "bond"
+        self._put(self._released(self.links[name], from_bond=bond))
+        if bond and not any(link.master == master for link in self.links.values()):
+            self._set_macs.discard(master)
+            self.change(master, mac=mac_address(self._host, master))
+
+    def _join(self, name: str, master: str) -> None:
+        if self.links[master].kind == "bridge":
+            if self.links[name].kind == "bridge":
+                raise LinkError(f"can't put {name} under {master}: a bridge can't be a port of a bridge")
+            self.change(name, master=master, vlans=DEFAULT_VLAN)
+            return
+        link = self._own[name] = self.links[name]
+        if master not in self._set_macs and not any(other.master == master for other in self.links.values()):
+            self.change(master, mac=link.mac)
+        bond = self.links[master]
+        self.change(name, master=master, mtu=bond.mtu, mac=bond.mac)
 
     def _set_vlans(self, step: AddVlans | RemoveVlans) -> None:
         link = self.links.get(step.link)
@@ -204,7 +267,7 @@ class FakeKernel:
             ports = [port for port in self.links.values() if port.master == link.name]
             return "UP" if any(port.up and self._wired(port) for port in ports) else "DOWN"
         if link.parent in self.links:
-            return self._operstate(self.links[link.parent])
+            return "UP" if self.has_carrier(link.parent) else "LOWERLAYERDOWN"
         return "UP" if self._wired(link) else "DOWN"
 
     def _put(self, link: Link) -> None:

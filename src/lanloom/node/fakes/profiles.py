@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from msgspec import Struct
 
 from lanloom.node.errors import ProfileError
+from lanloom.node.files import temporary_prefix
 from lanloom.node.keyfile import owner
-from lanloom.node.profiles import check_name, foreign, temporary_prefix
+from lanloom.node.ports import BURST
+from lanloom.node.profiles import check_name, foreign
 
 
 class ProfileFile(Struct, frozen=True):
@@ -29,16 +31,17 @@ class FakeDirectory:
     def put(self, name: str, file: ProfileFile) -> None:
         """Writes a file, whole at once."""
         self.files[name] = file
-        self._tell()
+        self._tell(name)
 
     def remove(self, name: str) -> None:
         """Removes a file."""
         del self.files[name]
-        self._tell()
+        self._tell(name)
 
-    def _tell(self) -> None:
-        for watcher in self.watchers:
-            watcher()
+    def _tell(self, name: str) -> None:
+        if not name.startswith("."):
+            for watcher in self.watchers:
+                watcher()
 
 
 class FakeProfiles:
@@ -88,6 +91,7 @@ class FakeProfiles:
         try:
             while True:
                 await changed.wait()
+                await asyncio.sleep(BURST)
                 changed.clear()
                 yield
         finally:

@@ -3,7 +3,7 @@
 import asyncio
 
 from lanloom.node.errors import RecordError
-from lanloom.node.records import check_record
+from lanloom.node.records import check_record, check_size
 
 
 class FakeRecords:
@@ -20,8 +20,9 @@ class FakeRecords:
         return self.contents.get(name)
 
     async def write(self, name: str, content: bytes) -> None:
-        """As the port says."""
+        """As the port says; a process that dies in the middle leaves the old record."""
         check_record(name)
+        check_size(name, content)
         await asyncio.sleep(0)
         if self.full:
             raise RecordError(f"can't write the record {name}: No space left on device")

@@ -1,19 +1,20 @@
 """Steps as rtnetlink messages: what has its effect already is not sent again."""
 
 import errno
-import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from lanloom.node.errors import LinkError
+from lanloom.node.errors import KernelUnsupported
 from lanloom.node.guards import BOND_MODES, describe, guard
-from lanloom.node.netlink.dump import RANGE_BEGIN, RANGE_END, read_links
-from lanloom.node.netlink.remedies import remedy
+from lanloom.node.netlink.dump import read_links
+from lanloom.node.netlink.remedies import refusal
+from lanloom.node.netlink.vlans import add_vlans, remove_vlans
 from lanloom.node.ports import MARK
 from lanloom.node.steps import (
     AddVlans,
@@ -26,15 +27,11 @@ from lanloom.node.steps import (
     SetMtu,
     SetUp,
 )
-from lanloom.node.vlanids import VlanIds
 
 UNFINISHED = "lanloom-new"
 """The name of a link until it has its mark: the kernel takes no ifalias when it makes a link, and a link that
 was made by an agent that died before it could mark it would be nobody's for ever. Renaming and marking are one
 message."""
-
-BRIDGE_SELF = 2
-"""BRIDGE_FLAGS_SELF: the ids are meant for the bridge itself, not for it as a port of another."""
 
 NO_ADDRESSES = {"attrs": [("AF_INET6", {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", 1)]})]}
 """No IPv6 link-local address: the host must not become reachable on a network that only its guests are meant to
@@ -42,12 +39,19 @@ be on."""
 
 
 class Changes:
-    """Applies steps, and knows the links as these steps leave them; sends through `route`, looks through `dumps`."""
+    """Applies steps, and knows the links as these steps leave them.
 
-    def __init__(self, route: IPRoute, dumps: socket.socket) -> None:
-        self._route = route
+    Looks and changes VLAN ids through `dumps`; `open_route` is called when the first other change is due.
+    """
+
+    def __init__(self, open_route: Callable[[], IPRoute], dumps: socket.socket) -> None:
+        self._open_route = open_route
         self._dumps = dumps
         self._links = read_links(dumps)
+
+    @cached_property
+    def _route(self) -> IPRoute:
+        return self._open_route()
 
     def apply(self, step: LinkStep) -> None:
         """Applies one step. Raises LinkError and its kinds; a step that failed may have had a part of its effect."""
@@ -68,10 +72,11 @@ class Changes:
             case SetUp():
                 self._adjust(step.link, up=True)
             case AddVlans():
-                self._set_vlans("add", step.link, step.ids, step.self_)
+                add_vlans(self._dumps, self._links[step.link].index, step.ids, on_bridge=step.self_)
             case RemoveVlans():
                 if step.link in self._links:
-                    self._set_vlans("del", step.link, step.ids, step.self_)
+                    index = self._links[step.link].index
+                    remove_vlans(self._dumps, index, step.ids, on_bridge=step.self_)
             case DeleteLink():
                 self._delete(step.name)
 
@@ -82,7 +87,7 @@ class Changes:
             self._change_mode(step.name, step.mode)
         if step.miimon is not None and self._links[step.name].bond_miimon != step.miimon:
             self._set(step.name, kind="bond", bond_miimon=step.miimon)
-        self._adjust(step.name, mtu=step.mtu, up=True)
+        self._adjust(step.name, mtu=step.mtu, up=True, tx_queue_length=step.tx_queue_length, mac=step.mac)
 
     def _change_mode(self, name: str, mode: str) -> None:
         # The kernel changes the mode only of a bond that is down and has no slaves.
@@ -97,12 +102,15 @@ class Changes:
     def _ensure_bridge(self, step: EnsureBridge) -> None:
         if step.name not in self._links:
             self._make(step.name, kind="bridge", br_vlan_filtering=1, br_stp_state=0)
+            # Until an MTU is set that differs from the one it has, a bridge takes the least of its ports'.
+            self._adjust(step.name, mtu=step.mtu ^ 1)
         elif not self._links[step.name].vlan_filtering:
             self._set(step.name, kind="bridge", br_vlan_filtering=1)
             self._refresh()
         if not self._links[step.name].vlan_filtering:
-            raise LinkError(
-                f"{describe(step)}: this kernel has no VLAN filtering (CONFIG_BRIDGE_VLAN_FILTERING)"
+            raise KernelUnsupported(
+                f"{describe(step)}: this kernel's bridges don't filter VLANs; take one that has "
+                "CONFIG_BRIDGE_VLAN_FILTERING"
             )
         self._adjust(step.name, mtu=step.mtu, up=True)
 
@@ -127,18 +135,19 @@ class Changes:
             self._set(name, state="up")
             self._refresh()
 
-    def _adjust(self, name: str, *, mtu: int = 0, up: bool = False) -> None:
+    def _adjust(
+        self, name: str, *, mtu: int = 0, up: bool = False, tx_queue_length: int | None = None, mac: str = ""
+    ) -> None:
         link = self._links[name]
+        if mac and link.mac != mac:
+            self._set(name, address=mac)
+        if tx_queue_length is not None and link.tx_queue_length != tx_queue_length:
+            self._set(name, txqlen=tx_queue_length)
         if mtu and link.mtu != mtu:
             self._set(name, mtu=mtu)
         if up and not link.up:
             self._set(name, state="up")
         self._refresh()
-
-    def _set_vlans(self, command: str, name: str, ids: VlanIds, on_bridge: bool) -> None:
-        entries: list[tuple[str, Any]] = [("IFLA_BRIDGE_FLAGS", BRIDGE_SELF)] if on_bridge else []
-        entries += (("IFLA_BRIDGE_VLAN_INFO", {"vid": vid, "flags": flags}) for vid, flags in _messages(ids))
-        self._route.vlan_filter(command, index=self._links[name].index, IFLA_AF_SPEC={"attrs": entries})
 
     def _delete(self, name: str) -> None:
         if name in self._links:
@@ -151,15 +160,6 @@ class Changes:
 
     def _refresh(self) -> None:
         self._links = read_links(self._dumps)
-
-
-def _messages(ids: VlanIds) -> Iterator[tuple[int, int]]:
-    for first, last in ids:
-        if first == last:
-            yield first, 0
-        else:
-            yield first, RANGE_BEGIN
-            yield last, RANGE_END
 
 
 @contextmanager
@@ -176,4 +176,6 @@ def _explained(step: LinkStep) -> Iterator[None]:
     try:
         yield
     except NetlinkError as error:
-        raise LinkError(f"{describe(step)}: {os.strerror(error.code)}{remedy(step, error.code)}") from error
+        raise refusal(step, error.code) from error
+    except OSError as error:
+        raise refusal(step, error.errno or 0) from error

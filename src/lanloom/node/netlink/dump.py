@@ -20,7 +20,7 @@ RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE = 18, 22, 26
 AF_BRIDGE = 7
 
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
-IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_AF_SPEC = 16, 18, 20, 26
+IFLA_TXQLEN, IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_AF_SPEC = 13, 16, 18, 20, 26
 IFLA_EXT_MASK, IFLA_LINK_NETNSID = 29, 37
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 IFLA_VLAN_ID, IFLA_BR_VLAN_FILTERING, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 7, 1, 3
@@ -93,6 +93,7 @@ def _raw_link(body: bytes) -> _Raw:
         up=bool(flags & IFF_UP),
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "UNKNOWN",
         alias=text(found.get(IFLA_IFALIAS)),
+        tx_queue_length=number(found.get(IFLA_TXQLEN)),
     )
     # A veth's other end is no parent, and one in another namespace has an index that means nothing here.
     related = link.kind == "veth" or IFLA_LINK_NETNSID in found

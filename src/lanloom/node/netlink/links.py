@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
 from typing import Protocol, TypeVar
 
 from pyroute2 import IPRoute
@@ -54,8 +55,8 @@ def _dump() -> LinkState:
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
-    with dump_socket() as dumps, _route_socket() as socket:
-        changes = Changes(socket, dumps)
+    with dump_socket() as dumps, ExitStack() as stack:
+        changes = Changes(lambda: stack.enter_context(_route_socket()), dumps)
         for step in steps:
             changes.apply(step)
 

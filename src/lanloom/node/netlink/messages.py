@@ -1,4 +1,5 @@
-"""Dumps of rtnetlink, read by hand: every look at the host begins with one, and pyroute2 takes ten times as long.
+"""Dumps of rtnetlink, read by hand, and requests without an answer: every look at the host begins with a dump, and
+pyroute2 takes ten times as long.
 
 A dump that the kernel says was changed while it was read is read again, so that a link never appears twice or
 not at all.
@@ -19,6 +20,7 @@ Attributes = dict[int, bytes]
 NLMSG_ERROR = 2
 NLMSG_DONE = 3
 NLM_F_DUMP_REQUEST = 0x301
+NLM_F_ACK_REQUEST = 0x5
 NLM_F_DUMP_INTR = 0x10
 TYPE_MASK = 0x3FFF
 ATTEMPTS = 10
@@ -53,6 +55,12 @@ def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
     except OSError as error:
         raise LinkError(f"can't read the kernel's links: {error.strerror}") from error
     raise LinkError("can't read the kernel's links: they change all the time; try again")
+
+
+def request(sock: socket.socket, kind: int, body: bytes) -> None:
+    """Sends a request and waits for its acknowledgement. Raises OSError with the kernel's number."""
+    sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, 1, 0) + body)
+    _answer(sock)
 
 
 def _answer(sock: socket.socket) -> tuple[list[bytes], bool]:

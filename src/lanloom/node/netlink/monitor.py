@@ -6,12 +6,10 @@ import os
 import socket
 
 from lanloom.node.errors import LinkError
+from lanloom.node.ports import BURST
 
 GROUPS = 1 << 0 | 1 << 4 | 1 << 6
 """RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV4_ROUTE, as a mask of their bits."""
-
-BURST = 0.05
-"""Seconds in which announcements are taken together: making one bridge sends a dozen."""
 
 _SIZE = 1 << 16
 

@@ -1,8 +1,21 @@
 """What to do when the kernel refuses a step: its error numbers say little to who did not write the kernel."""
 
 import errno
+import os
 
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu
+from lanloom.node.errors import KernelUnsupported, LinkError
+from lanloom.node.guards import describe
+from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu, SetUp
+
+_NEEDS_A_FEATURE = (EnsureBond, EnsureBridge, AddVlans, RemoveVlans)
+
+
+def refusal(step: LinkStep, code: int) -> LinkError:
+    """The error for a step that the kernel refused with this number."""
+    message = f"{describe(step)}: {os.strerror(code)}{remedy(step, code)}"
+    if code == errno.EOPNOTSUPP and isinstance(step, _NEEDS_A_FEATURE):
+        return KernelUnsupported(message)
+    return LinkError(message)
 
 
 def remedy(step: LinkStep, code: int) -> str:
@@ -18,6 +31,8 @@ def remedy(step: LinkStep, code: int) -> str:
             return (
                 "; this kernel has no bridge VLAN filtering: take one that has CONFIG_BRIDGE_VLAN_FILTERING"
             )
+        case errno.ENETDOWN, SetUp():
+            return "; set its parent up first"
         case errno.EINVAL, SetMtu() | EnsureBond() | EnsureBridge():
             return f"; check that the link can have an MTU of {step.mtu}"
     return ""

@@ -1,0 +1,100 @@
+"""Small files of one directory, each whole or not at all: profiles and records are kept so.
+
+Every name is taken relative to the open directory and no symbolic link is followed, so that whoever can plant one
+gains nothing of what this process may read and write. A file is written under a hidden name, synced and renamed; what a
+writer that died left behind under such a name is removed by the next.
+"""
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.tmp-[0-9a-f]+")
+
+
+def temporary_prefix(name: str) -> str:
+    """How the temporary names of a file begin: hidden, so that nobody takes a half-written file for a whole one."""
+    return f".{name}.tmp-"
+
+
+@contextmanager
+def opened_directory(path: Path, *, follow: bool = True) -> Iterator[int]:
+    """The descriptor of a directory, closed at the end; unless `follow`, a link in its place is an OSError."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    directory = os.open(path, flags)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def content(directory: int, name: str, largest: int) -> bytes | None:
+    """The content of a regular file; None for anything else, for a file that is not there, and beyond `largest`."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
+            return None
+        with os.fdopen(file, "rb", closefd=False) as stream:
+            return stream.read(largest)
+    finally:
+        os.close(file)
+
+
+def exists(directory: int, name: str) -> bool:
+    """Whether there is anything of this name, be it a link that leads nowhere."""
+    try:
+        os.lstat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def replace(directory: int, name: str, new: bytes) -> None:
+    """Writes a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
+    temporary = temporary_prefix(name) + secrets.token_hex(8)
+    try:
+        _write_synced(directory, temporary, new)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    os.fsync(directory)
+
+
+def remove(directory: int, name: str) -> None:
+    """Removes a file, or the link in its place, for good; a missing one is no error."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+        os.fsync(directory)
+
+
+def sweep(directory: int, suffix: str = "") -> list[str]:
+    """Removes what writers of files with this suffix left when they died; the names of all else, in order.
+
+    No writer may be at work meanwhile.
+    """
+    kept = []
+    for name in sorted(os.listdir(directory)):
+        leftover = _TEMPORARY.fullmatch(name)
+        if leftover and leftover["name"].endswith(suffix):
+            remove(directory, name)
+        else:
+            kept.append(name)
+    return kept
+
+
+def _write_synced(directory: int, name: str, new: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as stream:
+        stream.write(new)
+        stream.flush()
+        os.fsync(stream.fileno())
