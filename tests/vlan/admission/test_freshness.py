@@ -3,10 +3,11 @@
 from random import Random
 from typing import Any
 
-from lanloom.api.admission import Verdict
+from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.core import CRDS
-from lanloom.api.crds import manifests
+from lanloom.api.crds import manifest, manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
@@ -15,25 +16,30 @@ from lanloom.apiserver.local import LocalClient
 from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.worlds import FreshWorld
 from tests.virtual import run
-from tests.vlan.admission.requests import Raw, network, request
+from tests.vlan.admission.requests import Raw, network, request, vm, world
 from tests.vlan.cluster import cluster_network, vlan_config
+
+Present = tuple[Resource[Any], Raw]
 
 NOTHING = FreshWorld()
 """What a manager has seen whose watches bring nothing."""
 
 
-def answer(resource: Resource[Any], new: Raw, *present: tuple[Resource[Any], Raw]) -> Verdict:
-    """The verdict of a manager that has seen nothing yet, on a server that has these objects."""
+def answer(
+    asked: AdmissionRequest, *present: Present, seen: FreshWorld = NOTHING, kubevirt: bool = True
+) -> Verdict:
+    """The verdict of a manager that has seen `seen`, on a server that has these objects."""
 
     async def ask() -> Verdict:
         engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
         await engine.start()
         client = LocalClient(engine)
-        for manifest in manifests():
-            await client.create(CRDS, manifest)
+        extra = [manifest(VIRTUAL_MACHINE_INSTANCES)] if kubevirt else []
+        for crd in [*manifests(), *extra]:
+            await client.create(CRDS, crd)
         for kind, body in present:
-            await client.create(kind, body)
-        verdict = await VlanAdmission(client, NOTHING, lambda _pod: "").validate(request(resource, new))
+            await client.create(kind, body, body["metadata"].get("namespace", ""))
+        verdict = await VlanAdmission(client, seen, lambda _pod: "").validate(asked)
         await engine.close()
         return verdict
 
@@ -43,12 +49,44 @@ def answer(resource: Resource[Any], new: Raw, *present: tuple[Resource[Any], Raw
 def test_an_object_of_a_moment_ago_is_seen() -> None:
     """What was created just before counts, although no watch has brought it."""
     present = (CLUSTER_NETWORKS, cluster_network("cluster-1"))
-    assert answer(VLAN_CONFIGS, vlan_config("one", "cluster-1"), present).allowed
-    assert answer(NADS, network(mode=""), present).allowed
+    assert answer(request(VLAN_CONFIGS, vlan_config("one", "cluster-1")), present).allowed
+    assert answer(request(NADS, network(mode="")), present).allowed
 
 
 def test_what_is_not_there_is_refused() -> None:
     """A second look that finds nothing either refuses, also where the name could be no label's value."""
     for name in ("cluster-1", "no label!"):
-        verdict = answer(NADS, network(cluster_network=name))
+        verdict = answer(request(NADS, network(cluster_network=name)))
         assert f'its cluster network "{name}" does not exist' in verdict.message
+
+
+IN_USE = request(NADS, None, network())
+
+
+def test_a_vm_that_stopped_a_moment_ago_hinders_nobody() -> None:
+    """A VM that is gone from the server does not count, although no watch has told of it."""
+    assert answer(IN_USE, seen=world(vm("web", "net"))).allowed
+
+
+def test_a_vm_that_runs_is_seen_twice() -> None:
+    """A VM that a second look finds too refuses."""
+    present = (VIRTUAL_MACHINE_INSTANCES, vm("web", "net"))
+    verdict = answer(IN_USE, present, seen=world(vm("web", "net")))
+    assert verdict.message.endswith("because the VMs default/web use it; stop them first")
+
+
+def test_a_cluster_without_kubevirt_is_judged_as_one_without_vms() -> None:
+    """Where KubeVirt is not installed, or was removed, a second look finds no VMs and goes on."""
+    assert answer(IN_USE, seen=world(vm("web", "net")), kubevirt=False).allowed
+    verdict = answer(request(NADS, network(cluster_network="nowhere")), kubevirt=False)
+    assert "does not exist" in verdict.message
+
+
+def test_a_network_without_labels_is_not_overlooked() -> None:
+    """A network from before Lanloom, which no label selector finds, counts in the second look too."""
+    old = network(cluster_network="bare")
+    old["metadata"]["labels"] = {}
+    deletion = request(CLUSTER_NETWORKS, None, cluster_network("bare"))
+    present: tuple[Present, ...] = ((CLUSTER_NETWORKS, cluster_network("bare")), (NADS, old))
+    verdict = answer(deletion, *present, seen=world(old))
+    assert "the networks default/net use it" in verdict.message
