@@ -61,7 +61,7 @@ def test_a_failing_interface_is_said_once_with_its_remedy() -> None:
     summary = Condition(type="L3Ready", status="False", reason="DuplicateAddress", message="a: …")
     view = overview([network(READY, summary)], [report("a", ILL)])
     assert view.troubles == (
-        Trouble(what="cn1 on a, VLAN 8", reason="DuplicateAddress", message="choose another"),
+        Trouble(what="cn1 on a, VLAN 8", network="cn1", reason="DuplicateAddress", message="choose another"),
     )
 
 

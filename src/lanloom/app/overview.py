@@ -28,9 +28,10 @@ class Row(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """One thing that is not ready: what, and why with the remedy."""
+    """One thing that is not ready: what, on which cluster network, and why with the remedy."""
 
     what: str
+    network: str
     reason: str
     message: str
 
@@ -96,23 +97,26 @@ def _network_troubles(network: ClusterNetwork, statuses: list[VlanStatus]) -> li
     what = f"cluster network {name}"
     unready = [item for item in network.status.conditions if item.status != "True"]
     if not network.status.conditions:
-        return [
-            Trouble(what=what, reason="NoManager", message="no manager has looked at it yet; is one running?")
-        ]
-    return [Trouble(what=what, reason=item.reason, message=item.message) for item in unready[:1]]
+        message = "no manager has looked at it yet; is one running?"
+        return [Trouble(what=what, network=name, reason="NoManager", message=message)]
+    return [
+        Trouble(what=what, network=name, reason=item.reason, message=item.message) for item in unready[:1]
+    ]
 
 
 def _node_troubles(report: VlanStatus) -> list[Trouble]:
     status = report.status
-    what = f"{status.cluster_network} on {status.node}"
+    network = status.cluster_network
+    what = f"{network} on {status.node}"
     ready = next((item for item in status.conditions if item.type == "ready"), None)
     troubles = []
     if ready is not None and ready.status != "True":
-        troubles.append(Trouble(what=what, reason=ready.reason, message=ready.message))
+        troubles.append(Trouble(what=what, network=network, reason=ready.reason, message=ready.message))
     for interface in status.interfaces:
         if interface.state != "Ready":
             title = f"{what}, VLAN {interface.vlan_id or '?'}"
-            troubles.append(Trouble(what=title, reason=interface.reason, message=interface.message))
+            reason, message = interface.reason, interface.message
+            troubles.append(Trouble(what=title, network=network, reason=reason, message=message))
     return troubles
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "manager": ("lanloom.cli.manager", "Run the controllers and the admission webhooks."),
     "serve": ("lanloom.cli.serve", "Run an embedded API server with the manager in it."),
     "status": ("lanloom.cli.status", "Show what is where, and why something is not ready."),
+    "vlan": ("lanloom.cli.vlan", "Look at VLAN networks, and ahead at what a change would do."),
 }
 """Name → module with an object `command`, and the line in the help."""
 

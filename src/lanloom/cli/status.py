@@ -74,3 +74,4 @@ def _show(view: "Overview") -> None:
     for trouble in view.troubles:
         console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2)), markup=False)
         console.print(Padding(trouble.message, (0, 0, 0, 4)), markup=False)
+    console.print(f"\nMore of one network: `lanloom vlan show {view.troubles[0].network}`.")
