@@ -31,6 +31,10 @@ HISTORY = 40
 Happening = Callable[[], Coroutine[Any, Any, None]]
 
 
+def _unobserved(_kind: str, _outcome: str, _seconds: float) -> None:
+    """Nobody counts reviews here."""
+
+
 class Replicas:
     """The managers that answer webhooks now; the API server reaches any one of them, or none."""
 
@@ -59,7 +63,7 @@ class Replicas:
         admissions = self._admissions[self._rng.choice(sorted(self._admissions))]
         mutates = webhook["clientConfig"]["url"].endswith("/mutate")
         decide = mutate_all(admissions) if mutates else validate_all(admissions)
-        asking = asyncio.create_task(answer(msgspec.json.encode(review), decide))
+        asking = asyncio.create_task(answer(msgspec.json.encode(review), decide, _unobserved))
         asking.add_done_callback(retrieve)  # nobody is left to do so where the API server gave up
         await asyncio.wait((asking,))
         if asking.cancelled() or asking.exception() is not None:

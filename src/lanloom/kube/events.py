@@ -67,8 +67,11 @@ class Recorder:
 
     async def event(
         self, about: ObjectReference, type: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
-        """Records that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence."""
+    ) -> bool:
+        """Records that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence.
+
+        Whether it was written; most callers have nothing to do about it.
+        """
         message = message[:_LONGEST_MESSAGE]
         identity = (about, type, reason, message)
         try:
@@ -78,6 +81,8 @@ class Recorder:
             log.warning(
                 "event not written", reason=reason, message=message, about=about.name, error=str(error)
             )
+            return False
+        return True
 
     async def _repeat(self, identity: _Identity) -> bool:
         """Counts up the event's series; False if there is none (any more)."""

@@ -30,6 +30,12 @@ class Activator:
         self._manager = manager
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
+        self._restored: list[Interface] = []
+
+    def take_restored(self) -> tuple[Interface, ...]:
+        """The interfaces whose lost address was asked for again since this was called last."""
+        restored, self._restored = tuple(self._restored), []
+        return restored
 
     async def settle(self, interfaces: tuple[Interface, ...]) -> Mapping[str, Connection] | None:
         """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away."""
@@ -66,8 +72,11 @@ class Activator:
                     await self._manager.load((item.file,))
                 case "activate":
                     await self._manager.activate(item.uuid)
-                case "reapply" | "restore":
+                case "reapply":
                     await self._reapply(item)
+                case "restore":
+                    await self._reapply(item)
+                    self._restored.append(item)
         except NetworkManagerMissing:
             raise
         except NetworkManagerError as error:

@@ -1,34 +1,54 @@
 """The node's side of VLAN networks: makes this host carry what the cluster's objects say, and reports what it carries.
 
-One reconcile reads the stores, dumps the kernel once, applies the difference and writes the status if it changed. It
-may die after any line: everything it needs to go on is in the kernel, in the profile directory and in the API.
+One reconcile reads the stores, dumps the kernel once and applies the difference; reports and Events are written beside
+it. It may die after any line: everything it needs to go on is in the kernel, in the profile directory, in its records
+and in the API. Where the API server can't be asked, the last that it said holds.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Mapping
 
 import structlog
-from msgspec import Struct
 
-from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus, VlStatus
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.harvester import VlanStatus, VlStatus
 from lanloom.kube.controller import Controller, Observer
-from lanloom.kube.informer import Informer
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
-from lanloom.node.errors import LinkError, NetworkManagerError, NodeError, ProfileError
-from lanloom.node.ports import Connection, Host, LinkState
+from lanloom.node.ports import Host, LinkState
 from lanloom.vlan.activating import Activator
+from lanloom.vlan.announcing import repaired
+from lanloom.vlan.carrying import Carrier, Problems, merged
+from lanloom.vlan.contact import Reach
+from lanloom.vlan.deciding import Decision, Decisions
+from lanloom.vlan.describing import Description, Sight, describe
+from lanloom.vlan.guesting import Guest
+from lanloom.vlan.repairs import Repairs, counted
 from lanloom.vlan.reporting import Reporter
-from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem, node_networks
-from lanloom.vlan.rules.names import parse_profile_file
-from lanloom.vlan.rules.plan import Plan, blocked, carried_networks, plan
-from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
+from lanloom.vlan.rules.holding import Form
+from lanloom.vlan.rules.plan import Plan, carried_networks, plan, settleable
+from lanloom.vlan.rules.status import RESYNC_SECONDS
+from lanloom.vlan.saving import Saving
+from lanloom.vlan.telling import Telling
+from lanloom.vlan.wanted import AgentInformers as AgentInformers
+from lanloom.vlan.wanted import Wanted
+from lanloom.vlan.watching import follow
 
 log = structlog.get_logger(__name__)
 
-RECONNECT_SECONDS = 1.0
-"""How long to wait before NetworkManager is looked for again."""
+SYNC_SECONDS = 5.0
+"""How long the API server may take to tell what is wanted, before the agent goes by what it remembers."""
+
+NETWORK_MANAGER_PAUSE = 2.0
+"""How long to wait, at the most, before NetworkManager is looked for again."""
+
+NOTICE_SECONDS = 0.1
+"""How soon after a change of links or profiles the host is looked at: changes come in bursts."""
+
+SPACING_SECONDS = 1.0
+"""How far apart such looks are: a host where pods come and go has changes all the time."""
 
 FAILED_SECONDS = 5.0
 """How soon a step that failed is tried again."""
@@ -36,31 +56,10 @@ FAILED_SECONDS = 5.0
 REWRITE_SECONDS = 1.0
 """How soon a report that somebody deleted is written again; at once, two who disagree would never rest."""
 
+TRANSIENT_SECONDS = 1.0
+"""A report that is to be looked at again so soon is one of something that is on its way."""
+
 _HOST = "host"
-
-Problems = Mapping[str, tuple[Problem, ...]]
-"""By cluster network."""
-
-
-class AgentInformers(Struct, frozen=True):
-    """What the agent watches. `statuses` are those of its own node only."""
-
-    cluster_networks: Informer[ClusterNetwork]
-    configs: Informer[VlanConfig]
-    nads: Informer[NetworkAttachmentDefinition]
-    statuses: Informer[VlanStatus]
-
-    def all(
-        self,
-    ) -> tuple[
-        Informer[ClusterNetwork]
-        | Informer[VlanConfig]
-        | Informer[NetworkAttachmentDefinition]
-        | Informer[VlanStatus],
-        ...,
-    ]:
-        """Every informer, to be run."""
-        return (self.cluster_networks, self.configs, self.nads, self.statuses)
 
 
 class VlanAgent:
@@ -85,178 +84,150 @@ class VlanAgent:
     ) -> None:
         self._host = host
         self._informers = informers
-        self._cluster = cluster
         self._now = now
+        self._rng = rng
         self._on_report = on_report
         self._on_repair = on_repair
         self._controller: Controller[str] = Controller(
             "vlan-agent", self._reconcile, rng=rng, observe=observe
         )
+        self._carrier = Carrier(host)
         self._activator = Activator(host.network_manager)
+        self._repairs = Repairs()
+        self._guest = Guest(host.runtime)
+        self._wanted = Wanted(host.name, cluster, informers)
+        self._reach = Reach(client, host.name, self.wake)
+        self._decisions = Decisions(Saving(host, cluster, now), self._reach)
         self._reporter = Reporter(client, host.name, informers.statuses)
-        self._unloaded: set[str] | None = None
-        informers.cluster_networks.on_change(lambda _old, _new: self.wake())
-        informers.configs.on_change(lambda _old, _new: self.wake())
-        informers.nads.on_change(lambda _old, _new: self.wake())
+        recorder = Recorder(client, "lanloom-agent", host.name, now=now, rng=rng)
+        self._telling = Telling(
+            host.name, self._reporter, recorder, self._wanted.nad, heard=self._heard, rng=rng
+        )
+        self._failures: Problems = {}
+        self._synced = False
+        self._alone = False
+        self._settled = math.inf
+        self._noticed = -math.inf
+        informers.cluster_networks.on_change(lambda _old, _new: self._news())
+        informers.configs.on_change(lambda _old, _new: self._news())
+        informers.nads.on_change(lambda _old, _new: self._news())
         informers.statuses.on_change(self._status_changed)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
         """The queues and workers, to be looked at."""
-        return (self._controller,)
+        return (self._controller, self._telling.controller)
 
     def wake(self) -> None:
         """Asks for a look at the host soon; any number of calls is one look."""
         self._controller.enqueue(_HOST)
 
+    async def run(self) -> None:
+        """Runs until cancelled. The informers are run by the caller."""
+        await self._decisions.load()
+        await self._guest.load()
+        host = self._host
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+            group.create_task(self._reach.run())
+            group.create_task(self._await_stores())
+            group.create_task(follow("links", host.links.changes, self._notice, rng=self._rng))
+            group.create_task(follow("profiles", host.profiles.changes, self._notice, rng=self._rng))
+            group.create_task(
+                follow(
+                    "networkmanager",
+                    host.network_manager.changes,
+                    self.wake,
+                    rng=self._rng,
+                    longest=NETWORK_MANAGER_PAUSE,
+                )
+            )
+
+    async def _await_stores(self) -> None:
+        """Goes by what is remembered while the API server does not answer."""
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await all_synced(self._informers.all())
+        except TimeoutError:
+            log.warning("api-server-away", remembers=self._decisions.remembers)
+            self._alone = True
+            self.wake()
+            await all_synced(self._informers.all())
+        self._synced = True
+        self._news()
+
+    def _news(self) -> None:
+        self._heard(asyncio.get_running_loop().time())
+
+    def _heard(self, began: float) -> None:
+        self._reach.heard(began)
+        self.wake()
+
+    def _notice(self) -> None:
+        """Something changed on the host, perhaps by our own hand."""
+        now = asyncio.get_running_loop().time()
+        if self._noticed <= now:
+            self._noticed = max(now + NOTICE_SECONDS, self._noticed + SPACING_SECONDS)
+        self._controller.enqueue_after(_HOST, self._noticed - now)
+
     def _status_changed(self, old: VlanStatus | None, new: VlanStatus | None) -> None:
         if old is not None and new is None:
             self._reporter.forget(old)
+            self._decisions.retry(old.status.cluster_network)
             self._controller.enqueue_after(_HOST, REWRITE_SECONDS)
 
-    async def run(self) -> None:
-        """Runs until cancelled. The informers are run by the caller."""
-        for informer in self._informers.all():
-            await informer.synced()
-        self.wake()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._controller.run())
-            group.create_task(self._follow_network_manager())
-
-    async def _follow_network_manager(self) -> None:
-        while True:
-            try:
-                async for _ in self._host.network_manager.changes():
-                    self.wake()
-            except NetworkManagerError as error:
-                log.info("network-manager-away", error=str(error))
-            self.wake()
-            await asyncio.sleep(RECONNECT_SECONDS)
-
     async def _reconcile(self, _key: str) -> float | None:
+        if not (self._synced or (self._alone and self._decisions.remembers)):
+            return None
         observed = await self._host.links.dump()
-        wanted = self._wanted(observed)
-        files = await self._files()
-        step = plan(wanted, observed, files)
-        failures = await self._carry_out(step)
+        files = await self._carrier.files()
+        decision = await self._decide(observed, files)
+        step, waits = self._repairs.paced(decision.plan, decision.forms, asyncio.get_running_loop().time())
+        step, unrecorded = await self._guest.record(step)
+        waiting = {name: self._failures[name] for name in waits if name in self._failures}
+        failures = self._failures = merged(await self._carrier.carry_out(step), unrecorded, waiting)
         if step.steps:
             observed = await self._host.links.dump()
-        connections = await self._activator.settle(_settleable(wanted, step.problems))
-        delay = await self._report(wanted, _merge(step.problems, failures), observed, connections)
-        return min(delay, FAILED_SECONDS) if failures else delay
-
-    def _wanted(self, observed: LinkState) -> tuple[NodeNetwork, ...]:
-        stores = self._informers
-        return node_networks(
-            self._host.name,
-            self._cluster,
-            stores.cluster_networks.store.items(),
-            stores.configs.store.items(),
-            stores.nads.store.items(),
-            carried_networks(observed),
+        problems = merged(decision.problems, decision.plan.problems, failures)
+        networks = tuple(form.network for form in decision.forms)
+        connections = await self._activator.settle(settleable(networks, problems))
+        self._tell_repairs(decision, step, failures)
+        sight = Sight(observed, files, connections, self._now())
+        described = describe(
+            self._host.name, decision.choices, problems, sight, self._reporter.conditions, RESYNC_SECONDS
         )
+        self._conclude(described, at_rest=step.empty and decision.plan.empty)
+        again = FAILED_SECONDS if failures else RESYNC_SECONDS
+        return min(described.look_again, again, *waits.values())
 
-    async def _files(self) -> Mapping[str, bytes]:
-        """Our profiles. A directory that can't be read is as good as empty: writing to it will say what is wrong."""
-        try:
-            files = await self._host.profiles.read()
-        except ProfileError as error:
-            log.warning("profiles-not-read", error=str(error))
-            return {}
-        if self._unloaded is None:  # a predecessor may have died before it told NetworkManager of them
-            self._unloaded = set(files)
-        return files
+    async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
+        present = self._wanted.present(observed, files, self._guest.added) if self._synced else None
+        await self._decisions.review(present, self._settled)
+        choices = self._decisions.choices(present, carried_networks(observed, files, self._guest.added))
 
-    async def _carry_out(self, step: Plan) -> dict[str, tuple[Problem, ...]]:
-        """Applies a plan; what failed comes back by cluster network and does not hold up the rest."""
-        failures = await self._remove(step.remove_files)
-        self._pending_loads().update(step.forget)
-        await self._load()
-        for cluster_network, steps in step.steps:
-            log.info("links-change", cluster_network=cluster_network, steps=[repr(item) for item in steps])
-            try:
-                await self._host.links.apply(steps)
-            except LinkError as error:
-                log.warning("links-not-changed", cluster_network=cluster_network, error=str(error))
-                failures[cluster_network] = (_failure("LinkFailed", error),)
-        for name, content in step.write_files:
-            log.info("profile-change", file=name)
-            self._pending_loads().add(name)
-            try:
-                await self._host.profiles.write(name, content)
-            except ProfileError as error:
-                failures[_network_of(name)] = (_failure("ProfileNotWritten", error),)
-        await self._load()
-        return failures
+        def planned(forms: tuple[Form, ...]) -> Plan:
+            return plan(tuple(form.network for form in forms), observed, files, self._guest.added)
 
-    async def _remove(self, files: tuple[str, ...]) -> dict[str, tuple[Problem, ...]]:
-        failures: dict[str, tuple[Problem, ...]] = {}
-        for name in files:
-            log.info("profile-removal", file=name)
-            self._pending_loads().add(name)
-            try:
-                await self._host.profiles.remove(name)
-            except ProfileError as error:
-                failures[_network_of(name)] = (_failure("ProfileNotRemoved", error),)
-        return failures
+        return await self._decisions.take_up(choices, planned)
 
-    def _pending_loads(self) -> set[str]:
-        if self._unloaded is None:
-            self._unloaded = set()
-        return self._unloaded
+    def _tell_repairs(self, decision: Decision, step: Plan, failures: Problems) -> None:
+        drift = [
+            item
+            for item in self._repairs.drift(decision.plan, step, decision.forms)
+            if item.cluster_network not in failures
+        ]
+        drift += self._repairs.restored(decision.forms, self._activator.take_restored())
+        for kind, number in counted(drift).items():
+            self._on_repair(kind, number)
+        self._telling.announce(repaired(self._host.name, drift))
 
-    async def _load(self) -> None:
-        """Makes NetworkManager read what changed on disk; what it can't be told now stays to be told."""
-        names_ = tuple(sorted(self._pending_loads()))
-        if not names_:
-            return
-        try:
-            await self._host.network_manager.load(names_)
-        except NetworkManagerError as error:
-            log.warning("profiles-not-loaded", files=names_, error=str(error))
-            return
-        self._pending_loads().difference_update(names_)
-
-    async def _report(
-        self,
-        wanted: tuple[NodeNetwork, ...],
-        problems: Problems,
-        observed: LinkState,
-        connections: Mapping[str, Connection] | None,
-    ) -> float:
-        """Writes what changed; in how many seconds the next look is due."""
-        node, now = self._host.name, self._now()
-        statuses: dict[str, VlStatus] = {}
-        for network in wanted:
-            name = network.cluster_network
-            previous = self._reporter.conditions(name)
-            obstacles = problems.get(name, ())
-            statuses[name] = node_status(node, network, obstacles, observed, connections, previous, now)
-        for name, obstacles in problems.items():
-            if name and name not in statuses:
-                statuses[name] = leftover_status(node, name, obstacles, self._reporter.conditions(name), now)
-        self._on_report(statuses)
-        await self._reporter.publish(statuses)
-        return min((look_again(status) for status in statuses.values()), default=RESYNC_SECONDS)
-
-
-def _settleable(wanted: tuple[NodeNetwork, ...], problems: Problems) -> tuple[Interface, ...]:
-    return tuple(
-        item
-        for network in wanted
-        if not blocked(problems.get(network.cluster_network, ()))
-        for item in network.interfaces
-    )
-
-
-def _network_of(file: str) -> str:
-    parsed = parse_profile_file(file)
-    return parsed[0] if parsed else ""
-
-
-def _failure(reason: str, error: NodeError) -> Problem:
-    return Problem(vid=0, network="", reason=reason, message=str(error))
-
-
-def _merge(left: Problems, right: Problems) -> dict[str, tuple[Problem, ...]]:
-    return {name: (*left.get(name, ()), *right.get(name, ())) for name in {**left, **right}}
+    def _conclude(self, described: Description, *, at_rest: bool) -> None:
+        """Reports, and remembers since when nothing is on its way: then a change can prove itself."""
+        calm = at_rest and described.look_again > TRANSIENT_SECONDS
+        now = asyncio.get_running_loop().time()
+        self._settled = min(self._settled, now) if calm else math.inf
+        self._reach.ask(self._decisions.on_trial)
+        if self._synced:
+            self._on_report(described.statuses)
+            self._telling.report(described.statuses)

@@ -1,7 +1,7 @@
 """Writes a node's VlanStatuses: only what changed, and only the node's own."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,14 @@ TRUST_SECONDS = 60.0
 
 Not for ever: a report that is written and deleted between two lists never appears, and its deletion neither.
 """
+
+
+Written = Callable[[VlStatus | None, VlStatus], None]
+"""Told the status that was reported before, if any, and the one that was written."""
+
+
+def _unheard(_before: VlStatus | None, _after: VlStatus) -> None:
+    """Nobody wants to be told."""
 
 
 class _Answer(NamedTuple):
@@ -41,14 +49,25 @@ class Reporter:
         previous = self._previous(self._name(cluster_network))
         return previous.status.conditions if previous is not None else ()
 
-    async def publish(self, statuses: Mapping[str, VlStatus]) -> None:
-        """Makes these, by cluster network, all that the node reports."""
+    async def publish(self, statuses: Mapping[str, VlStatus], written: Written = _unheard) -> bool:
+        """Makes these, by cluster network, all that the node reports; whether anything had to be written.
+
+        `written` is told of each report that was, as it was before and is now.
+        """
+        busy = False
         for cluster_network, status in statuses.items():
-            await self._write(cluster_network, status)
+            before = self._previous(self._name(cluster_network))
+            if before is not None and before.status == status:
+                continue
+            await self._write(cluster_network, before, status)
+            written(before.status if before is not None else None, status)
+            busy = True
         current = {self._name(cluster_network) for cluster_network in statuses}
         for report in self._informer.store.items():
             if report.metadata.name not in current:
                 await self._delete(report)
+                busy = True
+        return busy
 
     def forget(self, report: VlanStatus) -> None:
         """The report was deleted."""
@@ -64,11 +83,8 @@ class Reporter:
             return stored
         return answer.report if stored is None or _version(answer.report) > _version(stored) else stored
 
-    async def _write(self, cluster_network: str, status: VlStatus) -> None:
+    async def _write(self, cluster_network: str, previous: VlanStatus | None, status: VlStatus) -> None:
         name = self._name(cluster_network)
-        previous = self._previous(name)
-        if previous is not None and previous.status == status:
-            return
         if previous is None:
             previous = await self._create(name, cluster_network)
         try:

@@ -1,0 +1,85 @@
+"""Tells the API server what a node carries and what befell it, beside the work on the host and never in its way.
+
+While the API server is away reports wait, of which only the last counts, and so do some Events.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+
+from lanloom.api.harvester import VlStatus
+from lanloom.kube.controller import Controller
+from lanloom.kube.events import Recorder
+from lanloom.vlan.announcing import Announcement, Networks, announcements
+from lanloom.vlan.reporting import Reporter
+
+KEPT = 100
+"""So many Events wait while the API server is away; the oldest are dropped first."""
+
+TRIES = 3
+"""So often is one Event tried before it is dropped: it may be one that the server never takes."""
+
+EVENT_RETRY = 5.0
+"""Seconds until an Event that was not written is tried again."""
+
+_REPORTS = "reports"
+
+
+class Telling:
+    """One node's reports and Events. `heard` is called when the server answered, with the time of the question."""
+
+    def __init__(
+        self,
+        node: str,
+        reporter: Reporter,
+        recorder: Recorder,
+        networks: Networks,
+        *,
+        heard: Callable[[float], None],
+        rng: Random,
+    ) -> None:
+        self._node = node
+        self._reporter = reporter
+        self._recorder = recorder
+        self._networks = networks
+        self._heard = heard
+        self._statuses: Mapping[str, VlStatus] | None = None
+        self._events: deque[Announcement] = deque(maxlen=KEPT)
+        self._tries = 0
+        self.controller: Controller[str] = Controller("vlan-reports", self._tell, rng=rng)
+
+    def report(self, statuses: Mapping[str, VlStatus]) -> None:
+        """These are now all of the node's reports, by cluster network."""
+        self._statuses = statuses
+        self.controller.enqueue(_REPORTS)
+
+    def announce(self, events: Iterable[Announcement]) -> None:
+        """Events to be written when the server can be reached."""
+        self._events.extend(events)
+        if self._events:
+            self.controller.enqueue(_REPORTS)
+
+    async def _tell(self, _key: str) -> float | None:
+        if self._statuses is not None:
+            began = asyncio.get_running_loop().time()
+            if await self._reporter.publish(self._statuses, self._compare):
+                self._heard(began)
+        while self._events:
+            if not await self._write(self._events[0]):
+                return EVENT_RETRY
+        return None
+
+    def _compare(self, before: VlStatus | None, after: VlStatus) -> None:
+        self._events.extend(announcements(self._node, before, after, self._networks))
+
+    async def _write(self, event: Announcement) -> bool:
+        """Whether it was written, or given up."""
+        self._tries += 1
+        written = await self._recorder.event(event.about, event.type, event.reason, event.message)
+        if not written and self._tries < TRIES:
+            return False
+        self._tries = 0
+        if self._events and self._events[0] is event:  # a full queue drops it by itself
+            self._events.popleft()
+        return True
