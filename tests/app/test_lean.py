@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lanloom.app.lean import without
+from lanloom.app.lean import parts_of, without
 
 
 def test_a_module_is_left_out_for_a_while() -> None:
@@ -23,11 +23,57 @@ def test_a_loaded_module_stays() -> None:
     assert sys.modules["json"] is json
 
 
+def _python(program: str) -> str:
+    """What a program prints in a Python of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_parts_of_a_package_come_alone() -> None:
+    """An import from a package loads the part that it needs, and a name that is asked for later all the rest."""
+    answers = _python(
+        "import sys\n"
+        "from lanloom.app.lean import parts_of\n"
+        "with parts_of('email', message_from_string='email.nothing'):\n"
+        "    from email import charset\n"
+        "print('email.message' in sys.modules, 'email.charset' in sys.modules)\n"
+        "with parts_of('json', JSONDecoder='json.decoder'):\n"
+        "    from json import JSONDecoder\n"
+        "print('json.encoder' in sys.modules)\n"
+        "from json import dumps\n"
+        "print(dumps([1]), 'json.encoder' in sys.modules)\n"
+    )
+    assert answers.splitlines() == ["False True", "False", "[1] True"]
+
+
+def test_a_loaded_package_stays_whole() -> None:
+    """A package that is loaded already is the same in the block and after it."""
+    before = sys.modules["json"]
+    with parts_of("json", dumps="nowhere"):
+        from json import dumps
+    assert sys.modules["json"] is before
+    assert dumps([1]) == "[1]"
+
+
+def test_an_unknown_package_is_an_import_error() -> None:
+    """A package that is not installed is named."""
+    with pytest.raises(ImportError, match="nothing_of_this_name"), parts_of("nothing_of_this_name"):
+        pass
+
+
+def test_an_agent_has_of_netlink_what_it_needs() -> None:
+    """The agent's imports load the route part of the netlink library, and not its database of links."""
+    answers = _python(
+        "import lanloom.app.host, sys; print('pyroute2.iproute' in sys.modules, 'pyroute2.ndb' in sys.modules)"
+    )
+    assert answers == "True False"
+
+
 def test_processes_that_log_json_do_not_load_rich() -> None:
     """The agent's imports don't load rich, which would cost 4 MB on every node."""
     program = (
         "import lanloom.app.logs, lanloom.app.agent, lanloom.app.connect, lanloom.app.host, sys;"
         " print(*(name for name in sys.modules if name.partition('.')[0] in ('rich', 'pygments')))"
     )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == ""
+    assert _python(program) == ""

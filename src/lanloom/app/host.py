@@ -4,11 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from lanloom.node.netlink import NetlinkLinks
+from lanloom.app.lean import parts_of
 from lanloom.node.networkmanager import DBusNetworkManager
 from lanloom.node.ports import Host
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
+
+with parts_of("pyroute2", IPRoute="pyroute2.iproute"):  # all of it takes 5 MB more
+    from lanloom.node.netlink import NetlinkLinks
 
 STATE = Path("/var/lib/lanloom")
 RUNTIME = Path("/run/lanloom")
