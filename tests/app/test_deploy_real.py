@@ -40,6 +40,9 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
             subprocess.run(
                 [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)], check=True, capture_output=True
             )
+        # This server is older than policy/v1, and has the same fields in v1beta1.
+        text = (ROOT / "deploy/disruption.yaml").read_text().replace("policy/v1", "policy/v1beta1")
+        subprocess.run([*kubectl, "apply", "-f", "-"], input=text.encode(), check=True, capture_output=True)
         yield running
 
 

@@ -1,0 +1,98 @@
+"""The manifests in deploy/ against the programs that they start. `test_deploy_real` applies them to a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lanloom.app.probes import pages, parse_address
+from lanloom.cli.__main__ import cli
+
+ROOT = Path(__file__).parents[2]
+Raw = dict[str, Any]
+PROCESSES = ("manager", "agent")
+
+
+def documents() -> Iterator[Raw]:
+    """Every object of deploy/, apart from the CRDs."""
+    for path in sorted((ROOT / "deploy").glob("*.yaml")):
+        yield from yaml.safe_load_all(path.read_text())
+
+
+def pod(process: str) -> Raw:
+    """The pod template of a process."""
+    (found,) = [
+        item
+        for item in documents()
+        if item["kind"] in ("Deployment", "DaemonSet") and item["metadata"]["name"] == f"lanloom-{process}"
+    ]
+    template: Raw = found["spec"]["template"]
+    return template
+
+
+def container(process: str) -> Raw:
+    """Its only container."""
+    (only,) = pod(process)["spec"]["containers"]
+    return dict(only)
+
+
+def options(process: str) -> Raw:
+    """What the command line makes of the container's arguments."""
+    name, *words = container(process)["args"]
+    words = [word.replace("$(HOST_IP)", "10.0.0.1").replace("$(NODE_NAME)", "node1") for word in words]
+    context = cli.make_context("lanloom", [name, *words], resilient_parsing=False)
+    command = cli.get_command(context, name)
+    assert command is not None
+    return command.make_context(name, words).params
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_programs_understand_their_arguments(process: str) -> None:
+    """The command line of a container is one that its program accepts, with addresses to show its metrics at."""
+    assert [parse_address(item)[1] for item in options(process)["metrics_address"]]
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_probes_ask_for_pages_that_are_served(process: str) -> None:
+    """Each probe names the port at which the program listens, and a page that it has."""
+    each = container(process)
+    ports = {item["name"]: item["containerPort"] for item in each["ports"]}
+    listening = {parse_address(item) for item in options(process)["metrics_address"]}
+    served = pages(tuple, bytes)
+    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+        asked = each[kind]["httpGet"]
+        assert asked["path"] == ("/readyz" if kind == "readinessProbe" else "/healthz")
+        assert asked["path"] in served
+        assert asked.get("scheme", "HTTP") == "HTTP"
+        assert (asked.get("host", "0.0.0.0"), ports[asked["port"]]) in listening
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_metrics_are_found(process: str) -> None:
+    """A pod's annotations name the port and the page of its metrics."""
+    found = pod(process)["metadata"]["annotations"]
+    (port,) = [item["containerPort"] for item in container(process)["ports"] if item["name"] == "metrics"]
+    assert found["prometheus.io/scrape"] == "true"
+    assert found["prometheus.io/port"] == str(port)
+    assert found["prometheus.io/path"] == "/metrics"
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_processes_have_no_more_rights_than_they_need(process: str) -> None:
+    """Only the agent gets a capability, and neither may write to its own file system or gain rights."""
+    context = container(process)["securityContext"]
+    assert context["capabilities"]["drop"] == ["ALL"]
+    assert context["capabilities"].get("add", []) == (["NET_ADMIN"] if process == "agent" else [])
+    assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+
+
+def test_selectors_select_the_pods() -> None:
+    """Service, disruption budget and monitors select pods by labels that the pods have."""
+    labels = {process: pod(process)["metadata"]["labels"] for process in PROCESSES}
+    for item in documents():
+        selector = item.get("spec", {}).get("selector") if item["kind"] != "Deployment" else None
+        if selector:
+            wanted = selector.get("matchLabels", selector)
+            assert any(wanted.items() <= has.items() for has in labels.values()), item["metadata"]["name"]
