@@ -15,6 +15,7 @@ from lanloom.app.serve import ServeSettings, serve
 from lanloom.kube.config import ClusterConfig, load
 from lanloom.kube.errors import Forbidden, Invalid, Unauthorized
 from lanloom.kube.http import HttpClient
+from tests.app.probing import Watched
 
 
 @asynccontextmanager
@@ -83,6 +84,21 @@ async def test_further_addresses_and_sockets_are_served(tmp_path: Path) -> None:
         other = ClusterConfig(server=f"https://127.0.0.2:{port}", ca=config.ca, token=config.token)
         async with HttpClient(other) as client:
             assert (await client.list(CLUSTER_NETWORKS)).items == ()
+
+
+async def test_the_server_shows_how_it_fares(tmp_path: Path) -> None:
+    """At the address that is named the server says that it is ready, and counts what it answers; its manager too."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    async with serving(tmp_path, metrics=(f"127.0.0.1:{port}",)) as config, HttpClient(config) as client:
+        shown = Watched(port)
+        assert await shown.missing() == []
+        labels = {"method": "GET", "code": "200"}
+        before = await shown.value("lanloom_apiserver_requests_total", **labels)
+        await client.list(CLUSTER_NETWORKS)
+        assert await shown.value("lanloom_apiserver_requests_total", **labels) == before + 1
+        assert await shown.value("lanloom_leader") == 1
 
 
 async def test_address_that_is_none_is_an_error_before_anything_runs(tmp_path: Path) -> None:

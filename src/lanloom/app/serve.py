@@ -38,7 +38,9 @@ from lanloom.apiserver.tokens import TokenFile, user
 from lanloom.apiserver.webhooks import HttpsWebhooks
 from lanloom.app.identity import Identity, load_identity
 from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.app.probes import ProbeServer, pages
 from lanloom.app.rbac import agent_role
+from lanloom.app.servemetrics import ServeMetrics
 from lanloom.kube.memory import memory_file
 from lanloom.kube.webhookcall import HttpsPoster
 
@@ -55,8 +57,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     """How to serve.
 
     `port` 0 is any free one on the loopback address. `listen` are further addresses (`host:port`), `sockets` file
-    descriptors of sockets that listen already. `tokens` is a static token file that is read again as it changes.
-    Without `manager` only the API server runs.
+    descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
+    token file that is read again as it changes. Without `manager` only the API server runs.
     """
 
     data: Path
@@ -66,6 +68,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     sockets: tuple[int, ...] = ()
     tokens: Path | None = None
     manager: bool = True
+    metrics: tuple[str, ...] = ()
 
 
 async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
@@ -78,15 +81,22 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(poster.close)
         stack.push_async_callback(engine.close)
+        metrics = ServeMetrics(manager=settings.manager)
+        probes = ProbeServer(settings.metrics, pages(metrics.missing, metrics.exposition))
+        probing = asyncio.create_task(probes.run())
+        stack.push_async_callback(_cancel, probing)
         await engine.start()
         await apply_foundation(engine)
         sockets = _sockets(settings)
         identity = await load_identity(engine, _names(sockets), time.time())
-        server = await stack.enter_async_context(_https(engine, identity, sockets, settings.tokens, rng))
+        server = await stack.enter_async_context(
+            _https(engine, identity, sockets, settings.tokens, rng, metrics)
+        )
+        metrics.api_serves = True
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
-        running: list[Awaitable[None]] = [server]
+        running: list[Awaitable[None]] = [probing, server]
         if settings.manager:
-            running.append(await _start_manager(engine, rng, stack))
+            running.append(await _start_manager(engine, rng, stack, metrics))
         write_kubeconfig(settings.kubeconfig, address, identity)
         ready(address)
         await _first_end(running)
@@ -114,7 +124,12 @@ async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _https(
-    engine: Engine, identity: Identity, sockets: list[socket.socket], tokens: Path | None, rng: Random
+    engine: Engine,
+    identity: Identity,
+    sockets: list[socket.socket],
+    tokens: Path | None,
+    rng: Random,
+    metrics: ServeMetrics,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The HTTPS server, accepting connections; yields the task that serves."""
     users = TokenFile(tokens, {identity.token: _ADMINISTRATOR}, time.monotonic, _complain)
@@ -123,7 +138,7 @@ async def _https(
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with memory_file(identity.bundle.certificate + identity.bundle.key) as path:
         context.load_cert_chain(path)
-    server = HttpsServer(app, context, sockets)
+    server = HttpsServer(metrics.counted(app), context, sockets)
     task = asyncio.create_task(server.run())
     await server.started()
     try:
@@ -134,11 +149,13 @@ async def _https(
         await task
 
 
-async def _start_manager(engine: Engine, rng: Random, stack: contextlib.AsyncExitStack) -> asyncio.Task[None]:
+async def _start_manager(
+    engine: Engine, rng: Random, stack: contextlib.AsyncExitStack, metrics: ServeMetrics
+) -> asyncio.Task[None]:
     """The manager on this very engine; returns when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
     settings = ManagerSettings(identity="serve", host=LOOPBACK, port=0, local=True)
-    manager = Manager(LocalClient(engine), settings, now=time.time, rng=rng)
+    manager = Manager(LocalClient(engine), settings, now=time.time, rng=rng, metrics=metrics)
     task = asyncio.create_task(manager.run())
     stack.push_async_callback(_cancel, task)
     waiting = asyncio.create_task(manager.ready.wait())

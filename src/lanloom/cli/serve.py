@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from lanloom.cli.options import metrics_option
+
 
 @click.command(name="serve")
 @click.option(
@@ -39,6 +41,7 @@ import click
 @click.option(
     "--manager/--no-manager", default=True, help="Run the manager and its webhooks too.", show_default=True
 )
+@metrics_option()
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -53,6 +56,7 @@ def command(
     socket_fd: tuple[int, ...],
     tokens: Path | None,
     manager: bool,
+    metrics_address: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
@@ -81,6 +85,7 @@ def command(
         sockets=socket_fd,
         tokens=tokens,
         manager=manager,
+        metrics=tuple(filter(None, metrics_address)),
     )
     try:
         run_process(serve(settings, print_ready), uvloop.new_event_loop)
