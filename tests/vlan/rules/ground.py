@@ -107,6 +107,9 @@ class Ground:
         for content in self._known.values():
             profile = parse(content)
             device, parent = profile["connection"]["interface-name"], profile["vlan"]["parent"]
-            if device not in self.kernel.links and parent in self.kernel.links:
+            if parent not in self.kernel.links:
+                continue
+            if device not in self.kernel.links:
                 vid = int(profile["vlan"]["id"])
                 self.kernel.add(Link(name=device, index=0, kind="vlan", parent=parent, vlan_id=vid, up=True))
+            self.kernel.change(device, mtu=self.kernel.links[parent].mtu)

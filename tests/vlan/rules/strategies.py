@@ -53,6 +53,8 @@ _UPLINK = st.fixed_dictionaries(
         "linkAttributes": st.fixed_dictionaries(
             {
                 "mtu": st.sampled_from([0, 1400, 9000]),
+                "txQLen": st.sampled_from([0, 500]),
+                "hardwareAddr": st.sampled_from(["", "02:00:5e:10:00:01"]),
             }
         ),
     }

@@ -57,20 +57,46 @@ def test_an_interrupted_plan_ends_alike(first: Wanted, second: Wanted, stop: int
 
 @given(wanted(), st.data())
 def test_damage_is_repaired(target: Wanted, data: st.DataObject) -> None:
-    """Deleted links, ids and files come back."""
+    """Deleted links, ids and files come back; what was set down, put elsewhere or given another MTU is put right."""
     ground = Ground()
     ground.reach(target)
+    ground.reach(target)
     before = ground.picture()
-    ours = sorted(name for name, link in ground.kernel.links.items() if link.ours)
-    for name in data.draw(st.lists(st.sampled_from(ours or [""]), max_size=2)):
-        ground.kernel.delete(name)
+    for _ in range(data.draw(st.integers(0, 3))):
+        damage(ground, target, data)
     for name in sorted(ground.files):
         if data.draw(st.booleans()):
             del ground.files[name]
     ground.restart_network_manager()
+    ground.start_agent()  # which has what is inactive activated
     ground.reach(target)
     ground.reach(target)
+    assert ground.plan(target).empty
     assert ground.picture() == before
+
+
+def damage(ground: Ground, target: Wanted, data: st.DataObject) -> None:
+    """Does something to one of the links that are Lanloom's business."""
+    subs = {item.name for network in target for item in network.interfaces}
+    nics = {nic for network in target for nic in network.nics}
+    ours = {name for name, link in ground.kernel.links.items() if link.ours}
+    names = sorted(({*ours, *nics, *subs} & ground.kernel.links.keys()) - {link.name for link in FOREIGN})
+    if not names:
+        return
+    name = data.draw(st.sampled_from(names))
+    link = ground.kernel.links[name]
+    guest = link.parent == "mgmt-br"
+    match data.draw(st.sampled_from(["delete", "down", "mtu", "ids", "release"])):
+        case "delete" if name not in nics:
+            ground.kernel.delete(name)
+        case "down" if not guest:
+            ground.kernel.change(name, up=False)
+        case "mtu" if name not in subs:
+            ground.kernel.change(name, mtu=1280)
+        case "ids":
+            ground.kernel.change(name, vlans=link.vlans[:1], self_vlans=link.self_vlans[:1])
+        case "release" if name in nics or link.kind == "bond":
+            ground.kernel.change(name, master="", vlans=())
 
 
 @given(wanted(), wanted(broken=True))

@@ -1,6 +1,7 @@
 """What an agent saved comes back as it was, and nothing that was tampered with comes back at all."""
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -71,7 +72,7 @@ def test_what_was_tampered_with_is_lawful_or_dropped(name: str, data: st.DataObj
         target = document
         for key in way:
             target = target[key]
-        target[last] = data.draw(_MUTANTS)
+        target[last] = deepcopy(data.draw(_MUTANTS))
     try:
         network = restored(msgspec.json.decode(json.dumps(document), type=NodeNetwork))
     except msgspec.DecodeError:

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.node.ports import Connection, LinkState
-from lanloom.vlan.rules.desired import Interface
+from lanloom.vlan.rules.desired import Interface, is_down
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because the address went away meanwhile."""
@@ -35,7 +35,8 @@ def actions(
 ) -> tuple[Action, ...]:
     """What to ask for each interface; nothing for one that is in force or on its way.
 
-    With `observed` also what NetworkManager does not look at: whether the sub-interface is up, and its MTU.
+    With `observed` also what NetworkManager does not look at: whether the sub-interface is up, and its MTU. (On a
+    bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
     """
     judged = (
         _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed) for item in interfaces
@@ -65,13 +66,6 @@ def _action(item: Interface, connection: Connection, observed: LinkState | None)
 def has_address(interface: Interface, connection: Connection) -> bool:
     """Whether the device has the address that it should have; with DHCP, any."""
     return bool(connection.addresses) and interface.address in ("", *connection.addresses)
-
-
-def is_down(interface: Interface, observed: LinkState) -> bool:
-    """Whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
-    link = observed.links.get(interface.name)
-    bridge = observed.links.get(link.parent) if link is not None else None
-    return link is not None and bridge is not None and bridge.up and not link.up
 
 
 def _strange_mtu(interface: Interface, observed: LinkState) -> str:

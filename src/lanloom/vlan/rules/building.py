@@ -14,7 +14,7 @@ from lanloom.node.steps import (
     SetUp,
 )
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
-from lanloom.vlan.rules.desired import NodeNetwork, Problem, blocked, kept_ids
+from lanloom.vlan.rules.desired import NodeNetwork, Problem, blocked, is_down, kept_ids
 
 _DEFAULT_ID: VlanIds = ((1, 1),)
 
@@ -97,6 +97,7 @@ def build_steps(
         steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
     if bond is None or bond.master != network.bridge:
         steps.append(SetMaster(link=network.bond, master=network.bridge))
+    steps += [SetUp(link=item.name) for item in network.interfaces if is_down(item, observed)]
     kept = kept_ids(network)
     attached = bond is not None and bond.master == network.bridge
     has = bond.vlans if bond is not None and attached else ()

@@ -13,6 +13,7 @@ from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import decode, network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
+from lanloom.node.ports import LinkState
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
 from lanloom.vlan.rules.names import interface_name, profile_file, routing_table
 from lanloom.vlan.rules.profile import Profile, profile_of, render
@@ -91,6 +92,13 @@ def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
 def blocked(obstacles: Iterable[Problem]) -> bool:
     """Whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
     return any(problem.keep for problem in obstacles)
+
+
+def is_down(interface: Interface, observed: LinkState) -> bool:
+    """Whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
+    link = observed.links.get(interface.name)
+    bridge = observed.links.get(link.parent) if link is not None else None
+    return link is not None and bridge is not None and bridge.up and not link.up
 
 
 def matched_nodes(item: VlanConfig | ClusterNetwork) -> tuple[str, ...] | None:
