@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.ports import Connection, NetworkManager
+from lanloom.node.ports import Connection, LinkState, NetworkManager
 from lanloom.vlan.rules.activation import Action, actions
 from lanloom.vlan.rules.desired import Interface
 
@@ -30,37 +30,45 @@ class Activator:
         self._manager = manager
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
-        self._restored: list[Interface] = []
+        self._edits: dict[str, bytes] = {}
+        self._asked: list[Action] = []
 
-    def take_restored(self) -> tuple[Interface, ...]:
-        """The interfaces whose lost address was asked for again since this was called last."""
-        restored, self._restored = tuple(self._restored), []
-        return restored
+    def take_asked(self) -> tuple[Action, ...]:
+        """What NetworkManager was asked for, and agreed to, since this was called last."""
+        asked, self._asked = tuple(self._asked), []
+        return asked
 
-    async def settle(self, interfaces: tuple[Interface, ...]) -> Mapping[str, Connection] | None:
-        """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away."""
+    async def settle(
+        self, interfaces: tuple[Interface, ...], observed: LinkState | None = None
+    ) -> Mapping[str, Connection] | None:
+        """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away.
+
+        `observed` is what the kernel has, where it is known: it shows more than NetworkManager notices.
+        """
         uuids = tuple(item.uuid for item in interfaces)
         try:
             connections = await self._manager.connections(uuids)
-            due = [action for action in actions(interfaces, connections) if self._is_due(action)]
+            due = [action for action in actions(interfaces, connections, observed) if self._is_due(action)]
             for action in due:
                 await self._ask(action)
             if due:
                 connections = await self._manager.connections(uuids)
         except NetworkManagerMissing:
             return None
-        self._remember(interfaces, connections)
+        self._remember(interfaces, connections, observed)
         return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
 
     def _is_due(self, action: Action) -> bool:
-        """Reapplying an edit is always due; the rest first waits a little for NetworkManager to do it by itself."""
-        if action.verb == "reapply":
+        """Reapplying an edit is due at once; the rest first waits a little for NetworkManager to do it by itself."""
+        now, item = asyncio.get_running_loop().time(), action.interface
+        if action.verb == "reapply" and self._edits.get(item.uuid) != item.content:
+            self._edits[item.uuid] = item.content
+            self._due[item.uuid] = now + RETRY_SECONDS
             return True
-        now = asyncio.get_running_loop().time()
-        due = self._due.setdefault(action.interface.uuid, now + PATIENCE_SECONDS)
+        due = self._due.setdefault(item.uuid, now + PATIENCE_SECONDS)
         if now < due:
             return False
-        self._due[action.interface.uuid] = now + RETRY_SECONDS
+        self._due[item.uuid] = now + RETRY_SECONDS
         return True
 
     async def _ask(self, action: Action) -> None:
@@ -72,11 +80,9 @@ class Activator:
                     await self._manager.load((item.file,))
                 case "activate":
                     await self._manager.activate(item.uuid)
-                case "reapply":
+                case "reapply" | "restore":
                     await self._reapply(item)
-                case "restore":
-                    await self._reapply(item)
-                    self._restored.append(item)
+            self._asked.append(action)
         except NetworkManagerMissing:
             raise
         except NetworkManagerError as error:
@@ -90,11 +96,17 @@ class Activator:
         except NetworkManagerError:
             await self._manager.activate(item.uuid)
 
-    def _remember(self, interfaces: Iterable[Interface], connections: Mapping[str, Connection]) -> None:
+    def _remember(
+        self,
+        interfaces: Iterable[Interface],
+        connections: Mapping[str, Connection],
+        observed: LinkState | None,
+    ) -> None:
         """NetworkManager tries again at once after a failure: the reason must outlive that, or nobody ever sees it."""
         active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
-        in_force = active - {action.interface.uuid for action in actions(interfaces, connections)}
+        in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
         self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
+        self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
         self._failures = {
             key: reason for key, reason in self._failures.items() if key in connections.keys() - active
         }

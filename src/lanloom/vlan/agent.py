@@ -8,7 +8,7 @@ and in the API. Where the API server can't be asked, the last that it said holds
 import asyncio
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
@@ -27,6 +27,7 @@ from lanloom.vlan.describing import Description, Sight, describe
 from lanloom.vlan.guesting import Guest
 from lanloom.vlan.repairs import Repairs, counted
 from lanloom.vlan.reporting import Reporter
+from lanloom.vlan.rules.drift import Drift
 from lanloom.vlan.rules.holding import Form
 from lanloom.vlan.rules.plan import Plan, carried_networks, plan, settleable
 from lanloom.vlan.rules.status import RESYNC_SECONDS
@@ -185,18 +186,18 @@ class VlanAgent:
         decision = await self._decide(observed, files)
         step, waits = self._repairs.paced(decision.plan, decision.forms, asyncio.get_running_loop().time())
         step, unrecorded = await self._guest.record(step)
+        drift = [*self._repairs.drift(decision.forms, decision.plan, step, observed, files)]
         waiting = {name: self._failures[name] for name in waits if name in self._failures}
         failures = self._failures = merged(await self._carrier.carry_out(step), unrecorded, waiting)
         if step.steps:
             observed = await self._host.links.dump()
         problems = merged(decision.problems, decision.plan.problems, failures)
         networks = tuple(form.network for form in decision.forms)
-        connections = await self._activator.settle(settleable(networks, problems))
-        self._tell_repairs(decision, step, failures)
-        sight = Sight(observed, files, connections, self._now())
-        described = describe(
-            self._host.name, decision.choices, problems, sight, self._reporter.conditions, RESYNC_SECONDS
-        )
+        connections = await self._activator.settle(settleable(networks, problems), observed)
+        drift += self._repairs.asked(decision.forms, self._activator.take_asked())
+        self._tell_repairs(item for item in drift if item.cluster_network not in failures)
+        sight = Sight(observed, connections, self._now())
+        described = describe(self._host.name, decision.choices, problems, sight, self._reporter.conditions)
         self._conclude(described, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
         return min(described.look_again, again, *waits.values())
@@ -211,16 +212,11 @@ class VlanAgent:
 
         return await self._decisions.take_up(choices, planned)
 
-    def _tell_repairs(self, decision: Decision, step: Plan, failures: Problems) -> None:
-        drift = [
-            item
-            for item in self._repairs.drift(decision.plan, step, decision.forms)
-            if item.cluster_network not in failures
-        ]
-        drift += self._repairs.restored(decision.forms, self._activator.take_restored())
-        for kind, number in counted(drift).items():
+    def _tell_repairs(self, drift: Iterable[Drift]) -> None:
+        found = tuple(drift)
+        for kind, number in counted(found).items():
             self._on_repair(kind, number)
-        self._telling.announce(repaired(self._host.name, drift))
+        self._telling.announce(repaired(self._host.name, found))
 
     def _conclude(self, described: Description, *, at_rest: bool) -> None:
         """Reports, and remembers since when nothing is on its way: then a change can prove itself."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from lanloom.api.core import ObjectReference
 from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.meta import Condition
-from lanloom.vlan.repairs import Drift
+from lanloom.vlan.rules.drift import Drift
 from lanloom.vlan.rules.status import READY
 
 _PASSING = frozenset({"", "Activating", "Configuring", "Held"})

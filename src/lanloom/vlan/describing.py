@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lanloom.api.harvester import VlStatus
 from lanloom.api.meta import Condition
@@ -11,25 +10,13 @@ from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.carrying import Problems
 from lanloom.vlan.rules.desired import Problem
 from lanloom.vlan.rules.holding import Choice, explanation
-from lanloom.vlan.rules.management import management
-from lanloom.vlan.rules.status import (
-    READY,
-    Finding,
-    leftover_status,
-    look_again,
-    node_status,
-    with_finding,
-)
-
-CURRENT = "Current"
-"""The type of the condition that says why a node does not carry the present form; only there when it does not."""
+from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
 
 
 class Sight(Struct, frozen=True):
     """What was seen of the host. `connections` is None where NetworkManager can't be reached. `now` is the epoch's."""
 
     observed: LinkState
-    files: Mapping[str, bytes]
     connections: Mapping[str, Connection] | None
     now: float
 
@@ -41,28 +28,21 @@ class Description(Struct, frozen=True):
     look_again: float
 
 
+Previous = Callable[[str], tuple[Condition, ...]]
+"""The conditions that were reported last of a cluster network."""
+
+
 def describe(
-    node: str,
-    choices: Iterable[Choice],
-    problems: Problems,
-    sight: Sight,
-    previous: Callable[[str], tuple[Condition, ...]],
-    longest: float,
+    node: str, choices: Iterable[Choice], problems: Problems, sight: Sight, previous: Previous
 ) -> Description:
-    """The reports. `previous` gives the conditions that were reported last of a network."""
+    """The reports of what was chosen, and of networks that are to go but can't be let go of yet."""
     statuses: dict[str, VlStatus] = {}
-    wait = longest
+    wait = RESYNC_SECONDS
     for choice in choices:
         name = choice.present.name
-        known = previous(name)
-        bare = tuple(item for item in known if item.type != CURRENT)
-        if choice.carried is None:
-            obstacles = problems.get(name) or (_obstacle(choice),)
-            status = leftover_status(node, name, obstacles, bare, sight.now)
-        else:
-            status = _carried(node, choice, problems.get(name, ()), sight, bare)
-        wait = min(wait, look_again(status) if not choice.reason else longest)
-        statuses[name] = _marked(status, choice, known, sight.now) if choice.reason else status
+        status = _status(node, choice, problems.get(name, ()), sight, previous(name))
+        wait = min(wait, RESYNC_SECONDS if _merely_withheld(status, choice) else look_again(status))
+        statuses[name] = status
     for name, obstacles in problems.items():
         if name and name not in statuses:
             status = statuses[name] = leftover_status(node, name, obstacles, previous(name), sight.now)
@@ -70,30 +50,28 @@ def describe(
     return Description(statuses, wait)
 
 
-def _carried(
+def _status(
     node: str, choice: Choice, obstacles: tuple[Problem, ...], sight: Sight, previous: tuple[Condition, ...]
 ) -> VlStatus:
-    form = choice.carried
-    assert form is not None
-    status = node_status(
-        node, form.network, obstacles, sight.observed, sight.connections, previous, sight.now
+    withheld = None
+    if choice.reason:
+        withheld = Problem(vid=0, network="", reason=choice.reason, message=explanation(choice))
+    if choice.carried is None:
+        reasons = (*obstacles, *((withheld,) if withheld else ()))
+        return leftover_status(node, choice.present.name, reasons, previous, sight.now)
+    return node_status(
+        node,
+        choice.carried.network,
+        obstacles,
+        sight.observed,
+        sight.connections,
+        previous,
+        sight.now,
+        revision=choice.carried.revision,
+        withheld=withheld,
     )
-    own = management(sight.observed, sight.files) if form.network.foreign else None
-    return replace(status, revision=form.revision, management=own)
 
 
-def _obstacle(choice: Choice) -> Problem:
-    return Problem(vid=0, network="", reason=choice.reason, message=explanation(choice))
-
-
-def _marked(status: VlStatus, choice: Choice, known: tuple[Condition, ...], now: float) -> VlStatus:
-    """Adds why the present form is not carried. A form that was rolled back is a failure of the network too."""
-    finding = Finding("False", choice.reason, explanation(choice))
-    conditions = {item.type: item for item in status.conditions}
-    types = [CURRENT]
-    if choice.reason == "RolledBack" and conditions[READY].status == "True":
-        types.append(READY)
-    for type in types:  # from what was reported: else the time of the transition would be a new one each time
-        before = tuple(item for item in known if item.type == type)
-        conditions[type] = with_finding(before, type, finding, now)[-1]
-    return replace(status, conditions=tuple(conditions.values()))
+def _merely_withheld(status: VlStatus, choice: Choice) -> bool:
+    """Whether nothing is wrong but that the present form is not carried: looking more often would not help."""
+    return {item.reason for item in status.conditions if item.status != "True"} == {choice.reason}

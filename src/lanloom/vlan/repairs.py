@@ -1,17 +1,18 @@
 """Tells what others changed on a host from what the agent still has to do, and paces repairs that do not last.
 
-What is remembered here may be lost at any moment: a new agent calls nothing drift until it has seen a network in force.
+What is remembered here may be lost at any moment: a new agent calls nothing drift until it has seen a network whole.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMaster
-from lanloom.node.vlanids import render
-from lanloom.vlan.rules.desired import Interface
+from lanloom.node.ports import LinkState
+from lanloom.vlan.rules.activation import Action
+from lanloom.vlan.rules.desired import NodeNetwork
+from lanloom.vlan.rules.drift import Drift, drift
 from lanloom.vlan.rules.holding import Form
 from lanloom.vlan.rules.names import parse_profile_file
 from lanloom.vlan.rules.plan import Plan
@@ -26,18 +27,10 @@ QUIET = 60.0
 """After so many seconds without a repair the next one is a first one again."""
 
 
-class Drift(Struct, frozen=True):
-    """What was found changed: its cluster network, of what kind it is, and in words."""
-
-    cluster_network: str
-    kind: str
-    text: str
-
-
 class _Effort(Struct, frozen=True):
     """How often the same form of a network was built in a row, and when last, in seconds of the loop."""
 
-    digest: str
+    network: NodeNetwork
     count: int
     last: float
 
@@ -47,95 +40,78 @@ class _Effort(Struct, frozen=True):
 
 
 class Repairs:
-    """One host's networks: those that were seen in force, and those that needed work lately."""
+    """One host's networks: those that were seen whole, and those that needed work lately."""
 
     def __init__(self) -> None:
-        self._in_force: dict[str, str] = {}
+        self._whole: dict[str, NodeNetwork] = {}
         self._efforts: dict[str, _Effort] = {}
 
-    def paced(self, step: Plan, forms: Iterable[Form], now: float) -> tuple[Plan, Mapping[str, float]]:
+    def paced(self, todo: Plan, forms: Iterable[Form], now: float) -> tuple[Plan, Mapping[str, float]]:
         """The plan without the networks whose turn is later, and in how many seconds each of those is due."""
-        digests = {form.name: form.digest for form in forms}
+        networks = {form.name: form.network for form in forms}
         waits = {}
-        for name in _busy(step) & digests.keys():
+        for name in sorted(_busy(todo) & networks.keys()):
             effort = self._efforts.get(name)
-            if effort is None or effort.digest != digests[name] or now - effort.last > QUIET:
-                effort = _Effort(digests[name], 0, now)
+            if effort is None or effort.network != networks[name] or now - effort.last > QUIET:
+                effort = _Effort(networks[name], 0, now)
             if effort.due() > now:
                 waits[name] = effort.due() - now
             else:
-                self._efforts[name] = _Effort(effort.digest, effort.count + 1, now)
-        return (_without(step, waits) if waits else step), waits
+                self._efforts[name] = _Effort(effort.network, effort.count + 1, now)
+        return (_without(todo, waits) if waits else todo), waits
 
-    def drift(self, whole: Plan, step: Plan, forms: Iterable[Form]) -> tuple[Drift, ...]:
-        """What of the `step` that is done now repairs networks that were in force.
+    def drift(
+        self,
+        forms: Iterable[Form],
+        todo: Plan,
+        step: Plan,
+        observed: LinkState,
+        files: Iterable[str],
+    ) -> tuple[Drift, ...]:
+        """What the `step`, the part of the plan `todo` that is done now, repairs on networks that were whole.
 
-        Those that need nothing of the `whole` plan are in force from now on.
+        Networks of which nothing is to do are whole from now on. `observed` and `files` are what the plan is from.
         """
-        busy = _busy(whole)
-        found: list[Drift] = []
-        seen = {}
+        busy = _busy(todo)
+        known, whole = set(), {}
         for form in forms:
-            known = self._in_force.get(form.name) == form.digest
-            if known:
-                found += _found(form.name, step)
-            if known or not (form.name in busy or form.name in whole.problems):
-                seen[form.name] = form.digest
-        self._in_force = seen
-        return tuple(found)
+            if self._whole.get(form.name) == form.network:
+                known.add(form.name)
+                whole[form.name] = form.network
+            elif form.name not in busy and form.name not in todo.problems:
+                whole[form.name] = form.network
+        self._whole = whole
+        return drift(known, step, observed, files)
 
-    def restored(self, forms: Iterable[Form], interfaces: Collection[Interface]) -> list[Drift]:
-        """Addresses that had to be asked for again."""
+    def asked(self, forms: Iterable[Form], actions: Iterable[Action]) -> list[Drift]:
+        """What NetworkManager was asked to put right on networks that were whole."""
         return [
-            Drift(form.name, "address", f"{item.name} had lost its address")
+            Drift(form.name, action.kind, action.text)
             for form in forms
-            if self._in_force.get(form.name) == form.digest
-            for item in form.network.interfaces
-            if item in interfaces
+            if self._whole.get(form.name) == form.network
+            for action in actions
+            if action.kind and action.interface in form.network.interfaces
         ]
 
 
-def counted(drift: Iterable[Drift]) -> Mapping[str, int]:
+def counted(found: Iterable[Drift]) -> Mapping[str, int]:
     """How many of each kind."""
-    return Counter(item.kind for item in drift)
+    return Counter(item.kind for item in found)
 
 
-def _busy(step: Plan) -> set[str]:
-    files = {owner[0] for name, _ in step.write_files if (owner := parse_profile_file(name))}
-    return files | {name for name, _ in step.steps if name}
+def _busy(todo: Plan) -> set[str]:
+    files = {_network_of(name) for name, _ in todo.write_files}
+    return (files | {name for name, _ in todo.steps}) - {""}
 
 
-def _without(step: Plan, names: Iterable[str]) -> Plan:
-    left_out = set(names)
+def _without(todo: Plan, names: Container[str]) -> Plan:
     return replace(
-        step,
-        steps=tuple(group for group in step.steps if group[0] not in left_out),
-        write_files=tuple(
-            file for file in step.write_files if (parse_profile_file(file[0]) or ("",))[0] not in left_out
-        ),
+        todo,
+        steps=tuple(group for group in todo.steps if group[0] not in names),
+        write_files=tuple(file for file in todo.write_files if _network_of(file[0]) not in names),
     )
 
 
-def _found(name: str, step: Plan) -> list[Drift]:
-    steps = [item for group, items in step.steps if group == name for item in items]
-    found = [Drift(name, *_described(item)) for item in steps]
-    files = [file for file, _ in step.write_files if (parse_profile_file(file) or ("",))[0] == name]
-    return found + [Drift(name, "profile", f"the profile {file} was changed or removed") for file in files]
-
-
-def _described(step: LinkStep) -> tuple[str, str]:
-    match step:
-        case AddVlans():
-            return "vlan-ids", f"VLAN ids {render(step.ids)} were missing on {step.link}"
-        case RemoveVlans():
-            return "vlan-ids", f"VLAN ids {render(step.ids)} were added to {step.link}"
-        case EnsureBond() | EnsureBridge():
-            return "link", f"{step.name} was removed or changed"
-        case SetMaster():
-            return "link", f"{step.link} was not part of {step.master or 'nothing'}"
-        case _:
-            return "link", f"{_target(step)} was changed"
-
-
-def _target(step: LinkStep) -> str:
-    return str(getattr(step, "link", None) or getattr(step, "name", ""))
+def _network_of(file: str) -> str:
+    owner = parse_profile_file(file)
+    return owner[0] if owner else ""

@@ -71,7 +71,7 @@ def _choice(
     unknown: Container[str],
 ) -> Choice:
     reason: Reason = ""
-    if rejected.get(form.name) == form.digest:
+    if form.name in rejected and rejected[form.name] == form.digest:
         reason = "RolledBack"
     elif form.name not in released and form.name not in unknown:
         reason = "Held"
