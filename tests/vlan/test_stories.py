@@ -4,13 +4,14 @@ import json
 from ipaddress import IPv4Interface
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import KubeError
-from lanloom.node.vlanids import contains
+from lanloom.node.vlanids import contains, subtract
 from lanloom.vlan.rules.names import interface_name, profile_file
 from tests.sim.vlan import DHCP, NODE_NAMES, add_host
 from tests.vlan.cluster import cluster_network, nad, node, vlan_config
@@ -249,10 +250,13 @@ async def test_story_9_a_node_joins_a_static_network(quiet: Quiet) -> None:
         except KubeError:
             return False
 
+    async def summed_up() -> bool:
+        return (await quiet.condition()).reason == "MissingAddress"
+
     await quiet.sim.until(reported)
     assert addresses(quiet) == STATIC
+    await quiet.sim.until(summed_up)
     assert (await quiet.condition("ready")).status == "True"
-    assert (await quiet.condition()).reason == "MissingAddress"
     everybody = {**STATIC, "node4": "192.168.1.13/24"}
     await annotate(quiet, node_ip_map=json.dumps(everybody))
     await quiet.rest()
@@ -278,6 +282,29 @@ def test_story_10_all_nodes_reboot(mode: str) -> None:
         assert addresses(quiet) == before
 
     reboot()
+
+
+@on_a_quiet_cluster
+async def test_story_10_without_an_api_server(quiet: Quiet) -> None:
+    """After a reboot of all nodes every VLAN and address is back although no node reaches the API server."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    before = addresses(quiet)
+    quiet.sim.faults.partitioned.update(NODE_NAMES)
+    for name in NODE_NAMES:
+        await shut_down(quiet, name)
+    assert addresses(quiet) == {}
+    for name in NODE_NAMES:
+        start(quiet, name)
+
+    async def back() -> bool:
+        return carrying(quiet) == set(NODE_NAMES)
+
+    await quiet.sim.until(back)
+    assert addresses(quiet) == before
+    quiet.sim.faults.partitioned.clear()
+    await quiet.rest()
 
 
 @on_a_quiet_cluster
@@ -309,3 +336,46 @@ async def test_another_vlan_id(quiet: Quiet) -> None:
 
     await quiet.sim.until(moved)
     assert touched(quiet) == set()
+
+
+@on_a_quiet_cluster
+async def test_story_12_on_the_management_network(quiet: Quiet) -> None:
+    """VLAN 2014 on mgmt gives every node an address, and the installer's bridge and VLAN 2021 stay as they were."""
+    quiet.sim.switch.set_dhcp(2014, "10.118.0.0/24")
+    for number, host in enumerate(quiet.sim.hosts.values()):
+        host.plant_management(f"172.16.0.{11 + number}/24")
+    before = {name: installed(quiet, name) for name in NODE_NAMES}
+    await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("mgmt"))
+
+    async def ready() -> bool:
+        conditions = (await quiet.admin.get(CLUSTER_NETWORKS, "mgmt")).status.conditions
+        return any(item.type == "ready" and item.status == "True" for item in conditions)
+
+    await quiet.sim.until(ready)
+    await quiet.admin.create(NADS, nad("vlan2014", "mgmt", 2014, mode="dhcp"), "default")
+
+    async def there() -> bool:
+        return carrying(quiet, "mgmt", 2014) == set(NODE_NAMES)
+
+    await quiet.sim.until(there)
+    assert {name: installed(quiet, name) for name in NODE_NAMES} == before
+    await quiet.admin.delete(NADS, "vlan2014", "default")
+
+    async def gone() -> bool:
+        return touched(quiet, "mgmt", 2014) == set()
+
+    await quiet.sim.until(gone)
+    assert {name: installed(quiet, name) for name in NODE_NAMES} == before
+
+
+def installed(quiet: Quiet, name: str) -> dict[str, object]:
+    """What the installer made on a node, without VLAN 2014."""
+    links = quiet.sim.hosts[name].kernel.links
+    return {
+        key: replace(
+            links[key],
+            vlans=subtract(links[key].vlans, ((2014, 2014),)),
+            self_vlans=subtract(links[key].self_vlans, ((2014, 2014),)),
+        )
+        for key in ("eth0", "mgmt-bo", "mgmt-br", "mgmt-br.2021")
+    }
