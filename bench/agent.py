@@ -124,7 +124,9 @@ async def _quiet_reconciles() -> tuple[Counter[str], float]:
 
 def _counted_host(host: Host, calls: Counter[str]) -> Host:
     ports = (host.links, host.profiles, host.network_manager)
-    return Host(host.name, *(Counted(port, calls) for port in ports))
+    links, profiles, manager = (Counted(port, calls) for port in ports)
+    state, runtime = (Counted(port, calls) for port in (host.state, host.runtime))
+    return Host(host.name, links, profiles, manager, state=state, runtime=runtime)
 
 
 @asynccontextmanager
