@@ -9,7 +9,8 @@ from typing import Any
 
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifests
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanInterface, VlStatus
+from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
@@ -19,7 +20,7 @@ from lanloom.app.agentmetrics import AgentMetrics
 from lanloom.app.probes import pages
 from lanloom.kube.ports import Client
 from lanloom.node.fakes import FakeHost, FakeSwitch
-from tests.app.probing import Watched, ask, serving_pages
+from tests.app.probing import Watched, ask, samples, serving_pages
 from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
 
 VLAN = 2012
@@ -101,7 +102,7 @@ async def test_an_agent_says_what_it_waits_for() -> None:
     async with scene(start=False) as each:
         assert await each.shown.missing() == [
             "not ready: it is starting",
-            "not ready: the host has not been looked at, and reported of, for a first time",
+            "not ready: the host has not been looked at for a first time",
             "not ready: NetworkManager has not been asked yet",
         ]
         assert (await ask(each.shown.port, "/healthz")).status == 200
@@ -136,6 +137,41 @@ async def test_work_on_a_node_is_counted() -> None:
         labels = {"controller": "vlan-agent", "outcome": "later"}
         assert await show.value("lanloom_reconcile_duration_seconds_count", **labels) >= 1
         assert await show.value("lanloom_informer_objects", resource=NADS.full_name) == 1
+
+
+async def test_repairs_are_counted_by_kind() -> None:
+    """What somebody else changed on the node, and the agent put right, is counted by what it was."""
+    async with scene() as each:
+        await create(each.client, cluster(mode="static", addresses={"node1": "192.168.1.5/24"}))
+        await each.shown.until_value(1, "lanloom_agent_interfaces", state="Ready")
+        assert await each.shown.value("lanloom_agent_repairs_total") == 0
+        each.host.drop_vlan("cluster-1-bo", VLAN)
+        await each.shown.until_value(1, "lanloom_agent_repairs_total", kind="vlan-id")
+        (file,) = [name for name in each.host.directory.files if name.startswith("cluster-1")]
+        each.host.remove_file(file)
+        await each.shown.until_value(1, "lanloom_agent_repairs_total", kind="profile")
+
+
+def test_a_rollback_is_counted() -> None:
+    """A network that the agent took back to its former form counts as a rollback, once, and as a failure."""
+    metrics = AgentMetrics()
+    condition = Condition(type="ready", status="False", reason="RolledBack")
+    for _ in range(3):
+        metrics.report({"cluster-1": VlStatus(cluster_network="cluster-1", conditions=(condition,))})
+    shown = samples(metrics.exposition().decode())
+    assert shown["lanloom_agent_rollbacks_total", frozenset()] == 1
+    assert shown["lanloom_agent_failures_total", frozenset({("reason", "RolledBack")})] == 1
+
+
+def test_what_is_on_its_way_is_no_failure() -> None:
+    """A network that is being built, or that waits for its turn, is not counted as failed."""
+    metrics = AgentMetrics()
+    conditions = tuple(
+        Condition(type="ready", status="False", reason=reason) for reason in ("Configuring", "Held")
+    )
+    interface = VlanInterface(vlan_id=7, name="x", state="Pending", reason="Activating")
+    metrics.report({"a": VlStatus(conditions=conditions, interfaces=(interface,))})
+    assert not [key for key in samples(metrics.exposition().decode()) if "failures" in key[0]]
 
 
 async def test_leases_are_shown() -> None:

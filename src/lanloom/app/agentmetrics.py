@@ -11,6 +11,7 @@ from lanloom.api.times import parse_rfc3339
 from lanloom.app.metrics import OnDemand, ProcessMetrics, gauge
 from lanloom.kube.controller import Outcome
 
+HOST_CONTROLLER = "vlan-agent"
 ROLLED_BACK = "RolledBack"
 WAITING = frozenset({"Activating", "Configuring", "Held"})
 """Reasons that are no failures: something is on its way, or is to come later."""
@@ -69,15 +70,15 @@ class AgentMetrics(ProcessMetrics):
         registry.register(OnDemand(self._collect))
 
     def reconcile(self, controller: str, key: Hashable, seconds: float, outcome: Outcome) -> None:
-        """As of every process; the first that came to its end is remembered."""
+        """As of every process. A look at the host that came to its end asks for another one later."""
         super().reconcile(controller, key, seconds, outcome)
-        self._looked = self._looked or outcome in ("done", "later")
+        self._looked = self._looked or (controller == HOST_CONTROLLER and outcome == "later")
 
     def missing(self) -> Iterator[str]:
         """What the agent lacks to be ready, in words."""
         yield from self.unread()
         if not self._looked:
-            yield "the host has not been looked at, and reported of, for a first time"
+            yield "the host has not been looked at for a first time"
         if self.network_manager_fault:
             yield self.network_manager_fault
 
