@@ -1,13 +1,25 @@
 """One lab for all tests that need one: starting it takes longer than most of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.driver import Lab, eventually
 from tests.lab.objects import example
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds to the report of a failure what the lab's nodes and agents say, before the lab is gone."""
+    report = yield
+    if report.failed and report.when == "call" and isinstance(item, pytest.Function):
+        labs = {value for value in item.funcargs.values() if isinstance(value, Lab)}
+        report.sections += [section for lab in labs for section in lab.evidence()]
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +58,13 @@ class Lab:
         """One node of the status."""
         return next(node for node in self.status()["nodes"] if node["name"] == name)
 
-    def apply(self, *objects: dict[str, Any], fails: bool = False) -> str:
+    def apply(self, *objects: dict[str, Any], fails: bool | None = False) -> str:
         """`kubectl apply` of these objects, in order."""
         document = {"apiVersion": "v1", "kind": "List", "items": objects}
         return self.kubectl("apply", "-f", "-", given=json.dumps(document), fails=fails)
 
-    def kubectl(self, *words: str, fails: bool = False, given: str = "") -> str:
-        """What kubectl on the host prints; with `fails` it must fail, and this is its complaint."""
+    def kubectl(self, *words: str, fails: bool | None = False, given: str = "") -> str:
+        """What kubectl on the host prints; with `fails` it must fail, and this is its complaint. None allows both."""
         program = shutil.which("kubectl") or str(binaries(default_cache(), print) / "kubectl")
         environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig"), "NO_PROXY": "127.0.0.1"}
         done = subprocess.run(
@@ -76,8 +76,19 @@ class Lab:
             check=False,
             env=environment,
         )
-        assert (done.returncode != 0) == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
-        return done.stderr if fails else done.stdout
+        failed = done.returncode != 0
+        assert fails is None or failed == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
+        return done.stderr if failed else done.stdout
+
+    def evidence(self) -> Iterator[tuple[str, str]]:
+        """What helps to understand a failure, as titles and texts: reports of the nodes, ends of their logs."""
+        if (self.state / "kubeconfig").exists():
+            yield (
+                "networks",
+                self.kubectl("get", "clusternetworks,vlanconfigs,net-attach-def,vlanstatuses", "-A"),
+            )
+        for log in sorted(self.state.glob("nodes/*/log/[aN]*.log")):
+            yield f"{log.parts[-3]} {log.stem}", "\n".join(log.read_text().splitlines()[-8:])
 
     def processes(self) -> list[int]:
         """The processes on this machine that have to do with this lab's directory."""
