@@ -73,6 +73,12 @@ class Case(Struct, frozen=True):
             for step in steps:
                 host.kernel.apply(step)
         links = {name: _shown(link) for name, link in host.kernel.links.items() if link != before.get(name)}
+        for network in wanted:
+            bond = host.kernel.links.get(network.bond)
+            if bond is not None and network.mac:
+                links[network.bond]["mac"] = bond.mac
+            if bond is not None and network.tx_queue_length is not None:
+                links[network.bond]["queue"] = bond.tx_queue_length
         report: dict[str, Any] = {"links": links, "interfaces": _interfaces(wanted)}
         report |= {"problems": _problems(wanted, todo), "added": _added(todo)}
         report = {key: value for key, value in report.items() if value}

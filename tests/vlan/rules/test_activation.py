@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.node.ports import Connection
+from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.vlan.rules.activation import actions
 from lanloom.vlan.rules.desired import Interface
 
@@ -56,3 +56,52 @@ def test_what_is_asked_for(wanted: Interface, said: Connection, verb: str | None
 def test_what_is_not_known_is_loaded() -> None:
     """A profile of which NetworkManager says nothing at all is loaded."""
     assert [item.verb for item in actions((DHCP,), {})] == ["load"]
+
+
+def links(*, up: bool = True, mtu: int = 1500, bridge_up: bool = True, bridge_mtu: int = 1500) -> LinkState:
+    """The sub-interface and its bridge."""
+    found = (
+        Link(name="cluster-1-br", index=1, kind="bridge", up=bridge_up, mtu=bridge_mtu),
+        Link(name=DHCP.name, index=2, kind="vlan", parent="cluster-1-br", vlan_id=2012, up=up, mtu=mtu),
+    )
+    return LinkState({link.name: link for link in found})
+
+
+WELL, BARE = connection("active", "10.115.8.2/21"), connection("active")
+
+
+@pytest.mark.parametrize(
+    ("said", "observed", "expected"),
+    [
+        (WELL, links(), None),
+        (WELL, links(up=False), ("activate", "link", "clust-4afb.2012 was down")),
+        (BARE, links(up=False), ("activate", "link", "clust-4afb.2012 was down")),
+        (WELL, links(up=False, bridge_up=False), None),
+        (WELL, links(mtu=1400), ("restore", "link", "clust-4afb.2012 had the MTU 1400 instead of 1500")),
+        (
+            WELL,
+            links(bridge_mtu=9000),
+            ("restore", "link", "clust-4afb.2012 had the MTU 1500 instead of 9000"),
+        ),
+        (BARE, links(mtu=1400), ("restore", "address", "the address of clust-4afb.2012 was gone")),
+        (WELL, LinkState({}), None),
+        (connection("activating"), links(up=False), None),
+        (connection("inactive"), links(up=False), ("activate", "", "")),
+        (connection("activating", applied=False), links(mtu=1400), ("reapply", "", "")),
+    ],
+)
+def test_what_the_kernel_shows_is_put_right(
+    said: Connection, observed: LinkState, expected: tuple[str, str, str] | None
+) -> None:
+    """A sub-interface that was set down, or has another MTU than its bridge, is put right by NetworkManager."""
+    found = [(item.verb, item.kind, item.text) for item in actions((DHCP,), {UUID: said}, observed)]
+    assert found == ([expected] if expected else [])
+
+
+def test_a_lost_address_is_named() -> None:
+    """Where the address is known, drift names it."""
+    (action,) = actions((STATIC,), {UUID: connection("active")})
+    assert (action.kind, action.text) == (
+        "address",
+        "the address 192.168.1.10/24 of clust-4afb.2012 was gone",
+    )

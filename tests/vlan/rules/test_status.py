@@ -1,11 +1,14 @@
 """What a node reports, and when it looks again."""
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.harvester import VlanInterface
 from lanloom.api.meta import Condition
 from lanloom.node.ports import Connection, Lease, Link, LinkState
 from lanloom.vlan.rules.desired import NodeNetwork, Problem
+from lanloom.vlan.rules.names import routing_table
 from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.ground import Ground
@@ -85,6 +88,41 @@ def report_of(
             "could not bring clust-4afb.2012 up (unknown)",
         ),
         (DHCP, said("failed"), "Failed", "ActivationFailed", "(no reason given)"),
+        (
+            DHCP,
+            said("absent", reason="vlan.id: must be below 4095"),
+            "Failed",
+            "ProfileRejected",
+            "the profile cluster-1-vlan2012.nmconnection: vlan.id: must be below 4095",
+        ),
+        (
+            DHCP,
+            said("failed", reason="ip-address-duplicate"),
+            "Failed",
+            "DuplicateAddress",
+            "another host on VLAN 2012 already has the address that the DHCP server gave; correct that host",
+        ),
+        (
+            STATIC,
+            said("failed", wanted=STATIC, reason="ip-address-duplicate"),
+            "Failed",
+            "DuplicateAddress",
+            "already has 192.168.1.10/24; choose another address",
+        ),
+        (
+            DHCP,
+            said("active", *LEASED, lease=Lease(server="10.115.8.1", expiry=int(NOW) - 1)),
+            "Pending",
+            "LeaseExpired",
+            "the lease of 10.115.8.2/21 ended at 2025-12-31T23:59:59Z; check the DHCP server 10.115.8.1",
+        ),
+        (
+            DHCP,
+            said("active", *LEASED, lease=Lease(server="10.115.8.1", expiry=int(NOW))),
+            "Ready",
+            "Assigned",
+            "",
+        ),
         (DHCP, None, "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"),
         (DHCP, {}, "Failed", "ProfileRejected", "does not accept the profile"),
         (STATIC, said("active", "192.168.1.10/24", wanted=STATIC), "Ready", "Assigned", ""),
@@ -209,3 +247,134 @@ def test_a_network_that_can_t_be_let_go_of() -> None:
     (condition,) = status.conditions
     assert (condition.type, condition.status, condition.reason) == ("ready", "False", "BridgeInUse")
     assert status.bridge == "cluster-1-br"
+
+
+def test_an_interface_that_is_down_is_not_ready() -> None:
+    """An address on a sub-interface that somebody set down is no use, whatever NetworkManager says."""
+    ground = Ground()
+    ground.reach((DHCP,))
+    ground.kernel.change("clust-4afb.2012", up=False)
+    interface, conditions, delay = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
+    assert (interface.state, interface.reason) == ("Pending", "InterfaceDown")
+    assert (conditions["L3Ready"].reason, delay) == ("InterfaceDown", 1.0)
+
+
+def test_a_nic_without_a_carrier_beside_one_that_works() -> None:
+    """A bond with one dead leg is ready, and says which leg is dead."""
+    wanted = replace(DHCP, nics=("eth1", "eth2"))
+    ground = Ground()
+    ground.reach((wanted,))
+    ground.kernel.plug("eth2", False)
+    _, conditions, _ = report_of(wanted, said("active", *LEASED), links=ground.kernel.state())
+    ready = conditions["ready"]
+    assert (ready.status, ready.reason) == ("True", "UplinkDegraded")
+    assert ready.message == "no carrier on eth2; check the cables and the switch"
+
+
+def test_ids_that_are_missing_are_no_working_uplink() -> None:
+    """A node whose bridge lacks a VLAN id is not ready, although everything is up."""
+    ground = Ground()
+    ground.reach((DHCP,))
+    ground.kernel.change("cluster-1-bo", vlans=((1, 1),))
+    _, conditions, _ = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
+    assert (conditions["ready"].status, conditions["ready"].reason) == ("False", "Configuring")
+    assert conditions["ready"].message == "VLAN ids 2012 are not on cluster-1-br yet"
+
+
+HELD = Problem(vid=0, network="", reason="Held", message="the roll-out has not reached it")
+ROLLED_BACK = Problem(vid=0, network="", reason="RolledBack", message="it cut the node off")
+
+
+def _withheld(problem: Problem, *, plugged: bool = True, leased: bool = True) -> dict[str, tuple[str, str]]:
+    connections = said("active", *(LEASED if leased else ()))
+    links = built(plugged=plugged)
+    status = node_status(NODE, DHCP, (), links, connections, (), NOW, revision="abc", withheld=problem)
+    assert status.revision == "abc"
+    return {item.type: (item.status, item.reason) for item in status.conditions}
+
+
+def test_a_node_that_is_held_works_but_has_not_what_it_should_have() -> None:
+    """The uplink of the form that it carries is as good as it is; its addresses are not the present ones."""
+    assert _withheld(HELD) == {"ready": ("True", "UplinkReady"), "L3Ready": ("False", "Held")}
+
+
+def test_a_node_that_rolled_back_is_not_ready() -> None:
+    """A node that can't take up the configuration fails, although it works as it was before."""
+    assert set(_withheld(ROLLED_BACK).values()) == {("False", "RolledBack")}
+
+
+@pytest.mark.parametrize("problem", [HELD, ROLLED_BACK])
+def test_what_fails_is_told_before_what_is_withheld(problem: Problem) -> None:
+    """A node that fails in the form that it carries says that first."""
+    found = _withheld(problem, plugged=False, leased=False)
+    assert found == {"ready": ("False", "UplinkDown"), "L3Ready": ("False", "Activating")}
+
+
+def test_a_vlan_with_an_obstacle_of_its_own_fails_alone() -> None:
+    """An obstacle of one VLAN makes neither the uplink nor the other VLANs fail."""
+    objects = [
+        node(NODE),
+        cluster_network("mgmt"),
+        nad("three", "mgmt", 3, mode="dhcp"),
+        nad("vlan2014", "mgmt", 2014, mode="dhcp"),
+    ]
+    wanted = cluster_of(objects).managed().on_node(NODE)
+    ground = Ground()
+    ground.kernel.change("eth0", master="mgmt-bo")
+    obstacles = ground.plan(wanted).problems["mgmt"]
+    ground.reach(wanted)
+    uuid = wanted[0].interfaces[1].uuid
+    connections = {uuid: Connection(uuid=uuid, phase="active", addresses=LEASED)}
+    status = node_status(NODE, wanted[0], obstacles, ground.kernel.state(), connections, (), NOW)
+    assert [(item.vlan_id, item.reason) for item in status.interfaces] == [
+        (3, "ForeignLink"),
+        (2014, "Assigned"),
+    ]
+    assert [(item.status, item.reason) for item in status.conditions] == [
+        ("True", "UplinkReady"),
+        ("False", "ForeignLink"),
+    ]
+
+
+def test_the_subnets_of_a_node_are_its_local_areas() -> None:
+    """Every VLAN with node addresses is there, with its subnet once an address is known."""
+    with_address = node_status(NODE, DHCP, (), built(), said("active", *LEASED), (), NOW)
+    without = node_status(NODE, DHCP, (), built(), said("activating"), (), NOW)
+    assert [(item.vlanID, item.cidr) for item in with_address.local_areas] == [(2012, "10.115.8.0/21")]
+    assert [(item.vlanID, item.cidr) for item in without.local_areas] == [(2012, "")]
+    assert node_status(NODE, MISSING, (), built(), {}, (), NOW).local_areas == ()
+
+
+def test_the_table_of_a_gateway_is_shown() -> None:
+    """An operator finds the number of the routing table in the report."""
+    objects = [
+        node(NODE),
+        cluster_network("cluster-1"),
+        vlan_config("one", "cluster-1"),
+        nad("vlan2012", "cluster-1", 2012, mode="dhcp", more={names.GATEWAY: "10.115.15.254/21"}),
+    ]
+    (wanted,) = cluster_of(objects).managed().on_node(NODE)
+    interface, _, _ = report_of(wanted, said("active", *LEASED, wanted=wanted))
+    assert interface.table == routing_table("cluster-1", 2012)
+    assert report_of(DHCP, said("active", *LEASED))[0].table == 0
+
+
+def test_the_address_that_was_asked_for_is_shown() -> None:
+    """Where somebody put another address beside it, the report shows the one that belongs there."""
+    connections = said("active", "10.0.0.1/8", "192.168.1.10/24", wanted=STATIC)
+    interface, _, _ = report_of(STATIC, connections)
+    assert interface.address == "192.168.1.10/24"
+
+
+def test_an_uplink_that_can_t_be_read_is_not_ready() -> None:
+    """What can't be used of a VlanConfig is told, also where the node works without it."""
+    complaint = Problem(vid=0, network="one", reason="InvalidConfig", message="no such MAC address")
+    wanted = replace(DHCP, uplink_problems=(complaint,))
+    ground = Ground()
+    obstacles = ground.plan((wanted,)).problems["cluster-1"]
+    ground.reach((wanted,))
+    interface, conditions, _ = report_of(
+        wanted, said("active", *LEASED), links=ground.kernel.state(), obstacles=obstacles
+    )
+    assert (conditions["ready"].status, conditions["ready"].reason) == ("False", "InvalidConfig")
+    assert interface.state == "Ready"
