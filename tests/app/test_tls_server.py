@@ -1,10 +1,12 @@
 """The HTTPS server behind the webhooks, as a process's task."""
 
 import asyncio
+import socket
 import time
 
 import pytest
 
+from lanloom.apiserver.front.server import listen
 from lanloom.app.certificates import issue
 from lanloom.app.webhooks import TlsServer, webhook_app
 
@@ -19,3 +21,19 @@ async def test_a_cancelled_server_does_not_listen() -> None:
     await asyncio.gather(task, return_exceptions=True)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_small_answer_is_not_held_back() -> None:
+    """What is accepted on a listening socket sends at once, and does not wait for an acknowledgement first (Nagle)."""
+    options: asyncio.Queue[int] = asyncio.Queue()
+
+    async def look(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        options.put_nowait(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    listening = listen("127.0.0.1", 0)
+    async with await asyncio.start_server(look, sock=listening):
+        _reader, writer = await asyncio.open_connection(*listening.getsockname())
+        assert await options.get()
+        writer.close()

@@ -10,6 +10,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
@@ -173,6 +174,8 @@ def parse_node_ip_map(field: str, text: str | None) -> dict[str, str]:
         )
     if len(text) > NODE_IP_MAP_MAX:
         raise AnnotationError(field, f"has {len(text)} characters; at most {NODE_IP_MAP_MAX} are allowed")
+    if addresses := _quickly(text):
+        return addresses
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
@@ -181,24 +184,31 @@ def parse_node_ip_map(field: str, text: str | None) -> dict[str, str]:
         raise AnnotationError(field, f"must be a JSON object of node name to address, such as {example}")
     if not pairs:
         raise AnnotationError(field, f"is empty; mode static needs one address per node, such as {example}")
-    return _quickly(pairs) or _addresses(field, pairs)
+    return _addresses(field, pairs)
 
 
 class _Pairs(list[tuple[str, object]]):
     """A JSON object as its pairs, so that a repeated key is seen."""
 
 
-def _quickly(pairs: _Pairs) -> dict[str, str]:
-    """The addresses, or none where something is wrong that `_addresses` then names. Takes a tenth of its time."""
-    addresses = dict(pairs)
-    if len(addresses) != len(pairs) or not all(map(_is_node_name, addresses)):
+_DECODER = msgspec.json.Decoder(dict[str, str])
+
+
+def _quickly(text: str) -> dict[str, str]:
+    """The addresses, or none where something is wrong that `_addresses` then names. Every edit of a NAD takes this way.
+
+    With as many colons as entries, no key was there twice: names and addresses contain none.
+    """
+    try:
+        addresses = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError):
         return {}
-    texts = [text for text in addresses.values() if type(text) is str]
-    hosts = [host for host in map(_host, texts) if host is not None and not host.problem]
-    numbers, subnets = {host.number for host in hosts}, {host.subnet for host in hosts}
-    if len(numbers) != len(pairs) or len(subnets) != 1:
+    hosts = list(map(_host, addresses.values()))
+    good = [host for host in hosts if host is not None and not host.problem]
+    numbers, subnets = {host.number for host in good}, {host.subnet for host in good}
+    if len(numbers) != len(hosts) or len(subnets) != 1 or text.count(":") != len(hosts):
         return {}
-    return dict(zip(addresses, texts, strict=True))
+    return addresses if all(map(_is_node_name, addresses)) else {}
 
 
 def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Store(Generic[T]):
 
     def by(self, index: str, value: str) -> tuple[T, ...]:
         """The objects that the index has under the value. Raises KeyError for an index that the store doesn't have."""
-        return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
+        return tuple(map(self._objects.__getitem__, self._indexes[index].get(value, ())))
 
     def replace(self, items: Iterable[T]) -> Iterator[Change[T]]:
         """Makes the store equal to a list; yields each difference right after it was made.

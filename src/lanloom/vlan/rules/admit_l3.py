@@ -23,7 +23,7 @@ def check_l3(
     """
     if value == before:
         return _nodes_that_left(value, world)
-    if not usable_nodes(world.statuses_of(cluster_network)):
+    if not any(usable_nodes((report,)) for report in world.statuses_of(cluster_network)):
         raise Refused(
             f"its cluster network {quote(cluster_network)} is not ready: no node has a working uplink for it; "
             f"{_remedy(cluster_network)}"
@@ -46,8 +46,9 @@ def _remedy(cluster_network: str) -> str:
 
 
 def _nodes_that_left(value: L3, world: World) -> tuple[str, ...]:
-    gone = sorted(value.addresses.keys() - world.nodes().keys())
-    return (f"{names.NODE_IP_MAP} names nodes that have left: {', '.join(gone)}",) if gone else ()
+    known = world.nodes()
+    gone = sorted(node for node in value.addresses if node not in known)
+    return (f"{names.NODE_IP_MAP} names nodes that have left: {listed(gone)}",) if gone else ()
 
 
 def _check_vlan_free(nad: NetworkAttachmentDefinition, vid: int, cluster_network: str, world: World) -> None:
@@ -88,6 +89,8 @@ def covered(cluster_network: str, world: World) -> frozenset[str]:
 
 def _check_map_nodes(value: L3, cluster_network: str, world: World) -> None:
     expected = covered(cluster_network, world)
+    if value.addresses.keys() == expected:
+        return
     unknown = sorted(value.addresses.keys() - expected)
     if unknown:
         raise Refused(

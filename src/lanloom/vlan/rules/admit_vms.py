@@ -54,7 +54,8 @@ def check_overlay(before: L3 | None, value: L3 | None, network: str, world: Worl
     if before is None or before == value:
         return
     loss = _loss(before, value)
-    moved = {node for node, cidr in before.addresses.items() if value and value.addresses.get(node) != cidr}
+    after = value.addresses if value else {}
+    moved = {node for node, cidr in before.addresses.items() if after.get(node) != cidr}
     if not loss and not moved:
         return
     vms = _overlay_users(network, world)
