@@ -92,7 +92,9 @@ def test_selectors_select_the_pods() -> None:
     """Service, disruption budget and monitors select pods by labels that the pods have."""
     labels = {process: pod(process)["metadata"]["labels"] for process in PROCESSES}
     for item in documents():
-        selector = item.get("spec", {}).get("selector") if item["kind"] != "Deployment" else None
-        if selector:
-            wanted = selector.get("matchLabels", selector)
-            assert any(wanted.items() <= has.items() for has in labels.values()), item["metadata"]["name"]
+        selector = item.get("spec", {}).get("selector", {})
+        chosen = {rule["key"]: rule["values"] for rule in selector.get("matchExpressions", ())}
+        exact = {} if chosen else selector.get("matchLabels", selector)
+        wanted = {**{key: [value] for key, value in exact.items()}, **chosen}
+        for key, values in wanted.items():
+            assert set(values) <= {has.get(key) for has in labels.values()}, item["metadata"]["name"]
