@@ -130,7 +130,7 @@ def table(rows: Iterable[Row], title: str = "") -> "Table":
         title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for name in ("Node", "Bridge", "VLAN ids", "Interface", "Address", "Assigned"):
-        result.add_column(name, overflow="fold")
+        result.add_column(name, overflow="fold", no_wrap=name in ("Interface", "Address"))
     for row in rows:
         assigned = (
             row.assigned if row.state == "Ready" else " ".join(filter(None, (row.assigned, f"({row.state})")))

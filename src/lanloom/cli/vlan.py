@@ -8,11 +8,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.vlanplan import plan
+from lanloom.cli.vlanreading import print_json, read, read_now
 
 if TYPE_CHECKING:
-    from msgspec import Struct
-
-    from lanloom.app.vlanobjects import VlanObjects
     from lanloom.app.vlanview import ClusterNetworkView, NetworkView
 
 COMPLETION_SECONDS = 2.0
@@ -64,7 +63,7 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
     async def names() -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS):
-            return completions(await _read(ctx.params.get("kubeconfig")), incomplete)
+            return completions(await read_now(ctx.params.get("kubeconfig")), incomplete)
 
     try:
         return [CompletionItem(name) for name in asyncio.run(names())]
@@ -119,26 +118,4 @@ def _is_well(view: "NetworkView | ClusterNetworkView") -> bool:
     return well and bool(view.nodes) and not any(network.reason for network in view.networks)
 
 
-def read(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanObjects":
-    """The cluster's objects. Ends the command where they can't be read."""
-    from lanloom.kube.errors import KubeError
-
-    try:
-        return asyncio.run(_read(kubeconfig, with_vms=with_vms))
-    except KubeError as error:
-        raise click.ClickException(str(error)) from None
-
-
-async def _read(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanObjects":
-    from lanloom.app.connect import connect
-    from lanloom.app.vlanobjects import read_objects
-
-    async with connect(kubeconfig) as client:
-        return await read_objects(client, with_vms=with_vms)
-
-
-def print_json(value: "Struct | tuple[Struct, ...]") -> None:
-    """Prints a value for programs."""
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+command.add_command(plan)

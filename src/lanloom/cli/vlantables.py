@@ -46,7 +46,9 @@ def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> 
 def print_network(view: "NetworkView") -> None:
     """One NAD on every node."""
     console = Console(highlight=False)
-    mode = f"node addresses by {view.mode}" if view.mode else "no node addresses"
+    mode = {"dhcp": "node addresses by DHCP", "static": "static node addresses"}.get(
+        view.mode, "no node addresses"
+    )
     vlan = f"VLAN {view.vlan}" if view.vlan != "untagged" else view.vlan
     console.print(f"{view.network}: {vlan or 'no VLAN'} on {view.cluster_network}, {mode}", style="bold")
     if view.nodes:
@@ -70,7 +72,7 @@ def print_cluster_network(view: "ClusterNetworkView") -> None:
         text = f"{item.type}: {item.status} {item.reason}"
         console.print(text, style=_style(well=item.status == "True"), markup=False)
         if item.status != "True":
-            console.print(Padding(item.message, (0, 0, 0, 4)), markup=False)
+            console.print(Padding(item.message, (0, 0, 0, 4), expand=False), markup=False)
     if view.nodes:
         table = _table("Node", "Uplink", "VLAN ids", "MTU", "State")
         for node in view.nodes:
@@ -86,10 +88,12 @@ def _print_details(console: Console, nodes: Iterable["NodeView"]) -> None:
     """What does not fit the table: messages and leases."""
     for node in nodes:
         if node.state != READY and node.message:
-            console.print(Padding(f"{node.node}: {node.message}", (0, 0, 0, 2)), markup=False)
+            console.print(Padding(f"{node.node}: {node.message}", (0, 0, 0, 2), expand=False), markup=False)
         if node.lease is not None and node.lease.server:
             until = f" until {node.lease.expiry}" if node.lease.expiry else ""
-            console.print(Padding(f"{node.node}: lease from {node.lease.server}{until}", (0, 0, 0, 2)))
+            console.print(
+                Padding(f"{node.node}: lease from {node.lease.server}{until}", (0, 0, 0, 2), expand=False)
+            )
 
 
 def _style(*, well: bool) -> str:

@@ -1,0 +1,97 @@
+"""A cluster for tests of commands: an embedded server in this process, with objects but without agents."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.core import NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
+from lanloom.api.multus import NADS
+from lanloom.app.vlanobjects import VlanObjects, read_objects
+from lanloom.kube.http import HttpClient
+from tests.app.test_serve import serving
+from tests.app.vlanfixture import NODES as NODE_NAMES
+from tests.app.vlanfixture import STATIC
+from tests.vlan.cluster import cluster_network, nad, node, vlan_config
+
+
+class Done(Struct, frozen=True):
+    """How a command ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+class Served:
+    """A running cluster with three nodes, cluster-1 on all of them, and static addresses on its VLAN 2012."""
+
+    def __init__(self, client: HttpClient, kubeconfig: Path) -> None:
+        self.client = client
+        self._kubeconfig = kubeconfig
+
+    async def lanloom(self, *words: str, given: str = "", environment: Mapping[str, str] = {}) -> Done:
+        """Runs a command against the cluster, on a terminal of 80 columns."""
+        own = {"KUBECONFIG": str(self._kubeconfig), "COLUMNS": "80", "HOME": "/nonexistent"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "lanloom.cli",
+            *words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], **own, **environment},
+        )
+        output, errors = await process.communicate(given.encode())
+        assert process.returncode is not None
+        return Done(process.returncode, output.decode(), errors.decode())
+
+    async def everything(self) -> VlanObjects:
+        """Every object of the cluster that VLAN networks are made from."""
+        return await read_objects(self.client)
+
+    async def tell(self, report: VlanStatus) -> None:
+        """Writes a node's report, as its agent would."""
+        await self.client.create(VLAN_STATUSES, {"metadata": {"name": report.metadata.name}})
+        await self.client.patch(
+            VLAN_STATUSES,
+            report.metadata.name,
+            {"status": msgspec.to_builtins(report.status)},
+            subresource="status",
+        )
+
+
+@asynccontextmanager
+async def served(directory: Path, *reports: VlanStatus) -> AsyncIterator[Served]:
+    """The cluster, when its manager has looked at the objects and `reports` are told."""
+    async with serving(directory) as config, HttpClient(config) as client:
+        cluster = Served(client, directory / "kubeconfig")
+        for index, name in enumerate(NODE_NAMES):
+            await client.create(NODES, node(name, address=f"10.0.0.{index + 1}"))
+        await client.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
+        await client.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
+        for report in reports:
+            await cluster.tell(report)
+        body = nad("vlan2012", "cluster-1", 2012, mode="static", addresses=STATIC)
+        await client.create(NADS, body, "default")
+        await _settled(client)
+        yield cluster
+
+
+async def _settled(client: HttpClient) -> None:
+    """Waits until the manager has written what it derives."""
+    async with asyncio.timeout(20):
+        while True:
+            network = await client.get(CLUSTER_NETWORKS, "cluster-1")
+            config = await client.get(VLAN_CONFIGS, "one")
+            derived = any("l3connectivity" in key for key in network.metadata.annotations)
+            if derived and config.metadata.annotations:
+                return
+            await asyncio.sleep(0.05)
