@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from lanloom.api import names
-from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, NODES, VALIDATING_WEBHOOKS
+from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, NODES, VALIDATING_WEBHOOKS, Event
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
@@ -14,6 +15,16 @@ from tests.vlan.cluster import nad
 from tests.vlan.quiet import Quiet, on_a_quiet_cluster
 
 WEBHOOKS: tuple[Resource[Any], ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+
+
+async def events(quiet: Quiet, reason: str) -> list[Event]:
+    """The Events with this reason."""
+    return [item for item in (await quiet.admin.list(EVENTS)).items if item.reason == reason]
+
+
+async def told(quiet: Quiet, reason: str) -> bool:
+    """Whether there is such an Event."""
+    return bool(await events(quiet, reason))
 
 
 async def matched(quiet: Quiet) -> str | None:
@@ -73,15 +84,15 @@ async def test_what_a_webhook_should_have_refused_is_told(quiet: Quiet) -> None:
     broken = nad("broken", "cluster-1", 2012, mode="static", addresses='{"node1": "x"}')
     await quiet.admin.create(NADS, broken, "default")
 
-    async def told() -> bool:
-        return bool((await quiet.admin.list(EVENTS)).items)
-
-    await quiet.sim.until(told)
-    (event,) = (await quiet.admin.list(EVENTS)).items
-    assert (event.type, event.reason, event.involved_object.name) == ("Warning", "InvalidNetwork", "broken")
+    await quiet.sim.until(partial(told, quiet, "InvalidNetwork"))
+    (event,) = await events(quiet, "InvalidNetwork")
+    assert (event.type, event.count, event.involved_object.name) == ("Warning", 1, "broken")
     assert event.message.startswith(
         "The network default/broken gets no node addresses because network.harvesterhci.io/node-ip-map"
     )
+    await quiet.admin.patch(NODES, "node1", {"metadata": {"labels": {"zone": "c"}}})
+    await asyncio.sleep(60)
+    assert [item.count for item in await events(quiet, "InvalidNetwork")] == [1]
 
 
 @on_a_quiet_cluster
@@ -109,7 +120,8 @@ async def test_a_change_costs_what_it_touches(quiet: Quiet) -> None:
     await quiet.rest()
     await asyncio.sleep(60)
     del written[LEASES.plural]
-    assert written[NADS.plural] == 1
-    assert written[CLUSTER_NETWORKS.plural] <= 4
-    assert written[VLAN_STATUSES.plural] <= 3 * 3
-    assert set(written) == {NADS.plural, CLUSTER_NETWORKS.plural, VLAN_STATUSES.plural}
+    assert written.pop(NADS.plural) == 2  # the network itself, and its label
+    assert written.pop(EVENTS.plural) == 1  # that it is ready
+    assert written.pop(CLUSTER_NETWORKS.plural) <= 4
+    assert written.pop(VLAN_STATUSES.plural) <= 3 * 3
+    assert not written

@@ -6,6 +6,7 @@ PREFIX = "network.harvesterhci.io/"
 CLUSTER_NETWORK_LABEL = PREFIX + "clusternetwork"
 TYPE_LABEL = PREFIX + "type"
 VLAN_ID_LABEL = PREFIX + "vlan-id"
+READY_LABEL = PREFIX + "ready"
 
 # Annotations of a NetworkAttachmentDefinition.
 L3_CONNECTIVITY = PREFIX + "l3-connectivity"

@@ -25,7 +25,7 @@ AGENT_RULES: tuple[Raw, ...] = (
 
 MANAGER_RULES: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
-    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _READ},
+    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": [*_READ, "patch"]},
     {
         "apiGroups": [harvester.GROUP],
         "resources": ["clusternetworks", "vlanconfigs"],

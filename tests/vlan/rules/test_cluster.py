@@ -6,20 +6,17 @@ from typing import Any
 import pytest
 
 from lanloom.api import names
-from lanloom.api.meta import Condition
 from lanloom.vlan.rules.cluster import (
     annotation_patch,
     derive_annotations,
     is_abandoned,
     matching,
-    network_conditions,
     usable_nodes,
 )
 from lanloom.vlan.rules.desired import matched_nodes
-from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
+from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 P = names.PREFIX
-NOW = 1_767_225_600.0
 ADDRESSES = {"node1": "192.168.1.10/24"}
 
 
@@ -179,117 +176,18 @@ def test_a_node_keeps_what_it_has_while_nobody_knows() -> None:
     assert cluster.on_node("node1") == ()
 
 
-def status(name: str, ready: str, l3: str = "True", reason: str = "UplinkDown") -> dict[str, Any]:
-    """A node's report."""
-    conditions = [
-        {
-            "type": "ready",
-            "status": ready,
-            "reason": "UplinkReady" if ready == "True" else reason,
-            "message": "why",
-        },
-        {
-            "type": "L3Ready",
-            "status": l3,
-            "reason": "AddressesAssigned" if l3 == "True" else reason,
-            "message": "why",
-        },
-    ]
+def report(name: str, **status: Any) -> dict[str, Any]:
+    """A node's report of cluster-1."""
     return {
         "kind": "VlanStatus",
         "metadata": {"name": name},
-        "status": {"clusterNetwork": "cluster-1", "node": name, "conditions": conditions},
+        "status": {"clusterNetwork": "cluster-1", "node": name, **status},
     }
-
-
-def conditions(cluster: Cluster) -> dict[str, Condition]:
-    """The conditions of the cluster's first ClusterNetwork, by type."""
-    nodes = {item.metadata.name: item for item in cluster.nodes}
-    network = cluster.networks[0]
-    found = network_conditions(
-        network.status.conditions, network.metadata.annotations, cluster.configs, cluster.statuses, nodes, NOW
-    )
-    return {item.type: item for item in found}
-
-
-UP, DOWN = "True", "False"
-
-
-@pytest.mark.parametrize(
-    ("objects", "ready", "l3"),
-    [
-        (
-            [node("n1")],
-            (DOWN, "NoReport", "n1: NoReport: its agent has not reported yet"),
-            (DOWN, "NoReport", ""),
-        ),
-        ([node("n1"), status("n1", UP)], (UP, "AllNodesReady", ""), (UP, "AllNodesReady", "")),
-        (
-            [node("n1"), node("n2"), status("n1", UP), status("n2", DOWN)],
-            (DOWN, "UplinkDown", "n2: UplinkDown: why"),
-            (UP, "AllNodesReady", ""),
-        ),
-        (
-            [node("n1"), status("n1", UP, DOWN, "MissingAddress")],
-            (UP, "AllNodesReady", ""),
-            (DOWN, "MissingAddress", "n1: MissingAddress: why"),
-        ),
-        (
-            [node("n1"), node("n2", ready=False), status("n1", UP), status("n2", DOWN)],
-            (UP, "AllNodesReady", ""),
-            (UP, "AllNodesReady", ""),
-        ),
-        (
-            [],
-            (DOWN, "NoNodes", "no live node matches a VlanConfig"),
-            (DOWN, "NoNodes", "no live node matches"),
-        ),
-        ([node("n1", ready=False), status("n1", UP)], (DOWN, "NoNodes", ""), (DOWN, "NoNodes", "")),
-    ],
-)
-def test_conditions_hide_no_node(
-    objects: list[dict[str, Any]], ready: tuple[str, str, str], l3: tuple[str, str, str]
-) -> None:
-    """A cluster network is as ready as the worst of its live nodes, which its message names."""
-    cluster = cluster_of([cluster_network("cluster-1"), vlan_config("one", "cluster-1"), *objects]).managed()
-    found = conditions(cluster)
-    for type, (value, reason, message) in (("ready", ready), ("L3Ready", l3)):
-        assert (found[type].status, found[type].reason) == (value, reason)
-        assert found[type].message.startswith(message)
-
-
-def report_of(name: str, address: str, state: str = "Ready") -> dict[str, Any]:
-    """A node's report of VLAN 2012 with a static address."""
-    report = status(name, UP)
-    interface = {
-        "vlanId": 2012,
-        "name": "clust-4afb.2012",
-        "mode": "static",
-        "address": address,
-        "state": state,
-    }
-    report["status"]["interfaces"] = [interface]
-    return report
-
-
-@pytest.mark.parametrize(
-    ("report", "reason"),
-    [
-        (status("node1", UP), "Configuring"),
-        (report_of("node1", "192.168.1.99/24"), "Configuring"),
-        (report_of("node1", "192.168.1.10/24"), "AllNodesReady"),
-    ],
-)
-def test_a_report_of_yesterday_is_not_ready(report: dict[str, Any], reason: str) -> None:
-    """A node that still reports its former configuration does not have the addresses of the present one."""
-    network = nad("x", "cluster-1", 2012, mode="static", addresses=ADDRESSES)
-    objects = [node("node1"), cluster_network("cluster-1"), vlan_config("one", "cluster-1"), network, report]
-    assert conditions(cluster_of(objects).managed())["L3Ready"].reason == reason
 
 
 def test_a_report_of_a_node_that_left_is_abandoned() -> None:
     """A report outlives its node neither by its status nor, if it was never filled in, by its label."""
-    full, bare, foreign = report_of("n1", ""), report_of("n1", ""), report_of("n1", "")
+    full, bare, foreign = report("n1"), report("n1"), report("n1")
     bare["status"] = foreign["status"] = {}
     bare["metadata"]["labels"] = {names.NODE_LABEL: "n1"}
     reports = cluster_of([full, bare, foreign]).statuses
@@ -299,5 +197,68 @@ def test_a_report_of_a_node_that_left_is_abandoned() -> None:
 
 def test_usable_nodes_are_those_with_an_uplink() -> None:
     """For admission a cluster network is ready where at least one node's uplink works."""
-    reports = cluster_of([status("n1", UP, DOWN), status("n2", DOWN)]).statuses
+    up, down = ({"type": "ready", "status": value} for value in ("True", "False"))
+    reports = cluster_of([report("n1", conditions=[up]), report("n2", conditions=[down])]).statuses
     assert usable_nodes(reports) == ("n1",)
+
+
+def mtu(value: int) -> dict[str, Any]:
+    """An uplink that states an MTU; 0 states none."""
+    return {"linkAttributes": {"mtu": value}}
+
+
+def source(**annotations: str) -> dict[str, Any]:
+    """cluster-1 with these annotations of the MTU."""
+    return cluster_network(
+        "cluster-1", **{P + key.replace("_", "-"): value for key, value in annotations.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "mtus", "patch"),
+    [
+        (source(), {"a": 0, "b": 0}, {"uplink-mtu": "1500", "mtu-source-vc": "a"}),
+        (source(), {"a": 0, "b": 9000}, {"uplink-mtu": "9000", "mtu-source-vc": "b"}),
+        (source(uplink_mtu="9000", mtu_source_vc="b"), {"a": 9000, "b": 9000}, {}),
+        (source(uplink_mtu="9000", mtu_source_vc="b"), {"a": 0, "b": 8000}, {"uplink-mtu": "8000"}),
+        (source(uplink_mtu="9000", mtu_source_vc="b"), {"a": 9000, "b": 0}, {"mtu-source-vc": "a"}),
+        (source(uplink_mtu="9000", mtu_source_vc="b"), {"a": 9000}, {"mtu-source-vc": "a"}),
+        (
+            source(uplink_mtu="9000", mtu_source_vc="b"),
+            {"a": 0, "b": 0},
+            {"uplink-mtu": "1500"},
+        ),
+        (source(uplink_mtu="9000", mtu_source_vc="b"), {}, {"uplink-mtu": None, "mtu-source-vc": None}),
+    ],
+    ids=[
+        "none states one: the default, from the first",
+        "who states one is the source",
+        "the source stays while it states one",
+        "and may change it",
+        "when it states none any more, another is the source",
+        "or when it is gone",
+        "or none states one: back to the default",
+        "without VlanConfigs there is none",
+    ],
+)
+def test_the_source_of_the_mtu(
+    network: dict[str, Any], mtus: dict[str, int], patch: dict[str, str | None]
+) -> None:
+    """The MTU is that of a VlanConfig that states one; it is changed in place, without another source."""
+    configs = [vlan_config(name, "cluster-1", uplink=mtu(value)) for name, value in mtus.items()]
+    assert patch_of(network, *configs) == patch
+
+
+def test_a_vlan_config_that_is_being_deleted_does_not_count() -> None:
+    """The MTU comes from VlanConfigs that stay."""
+    leaving = vlan_config("a", "cluster-1", uplink=mtu(9000))
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    wanted = {"uplink-mtu": "1500", "mtu-source-vc": "b"}
+    assert patch_of(source(), leaving, vlan_config("b", "cluster-1")) == wanted
+
+
+def test_the_mtu_of_mgmt_is_the_user_s() -> None:
+    """On mgmt neither a source is written nor an MTU taken away."""
+    annotations = {P + "uplink-mtu": "9000", P + "mtu-source-vc": "a"}
+    assert patch_of(cluster_network("mgmt", **annotations)) == {"mtu-source-vc": None}
+    assert patch_of(cluster_network("mgmt"), vlan_config("a", "mgmt")) == {}

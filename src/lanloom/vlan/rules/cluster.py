@@ -1,7 +1,7 @@
-"""What the manager derives: the nodes of a VlanConfig, the annotations and the conditions of a ClusterNetwork."""
+"""What the manager derives: the nodes of a VlanConfig, and the annotations of a ClusterNetwork."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -24,13 +24,13 @@ from lanloom.api.l3keys import (
     network_suffix,
     suffix_of_key,
 )
-from lanloom.api.meta import Condition
+from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import RoutingFields, parse_routing
-from lanloom.vlan.rules.desired import DEFAULT_MTU, matched_nodes
+from lanloom.vlan.rules.desired import DEFAULT_MTU
 from lanloom.vlan.rules.names import node_label
-from lanloom.vlan.rules.status import L3_READY, READY, Finding, with_finding
+from lanloom.vlan.rules.status import READY
 
 
 def is_live(node: Node) -> bool:
@@ -84,28 +84,40 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
 
 
 class Derived(Struct, frozen=True):
-    """The annotations that a ClusterNetwork should have, and the NADs whose own annotations can't be used."""
+    """The annotations that a ClusterNetwork should have, and the NADs whose own annotations can't be used.
+
+    `holders` are the networks with node addresses; `kept` are the configurations of those that can't be read now.
+    """
 
     annotations: dict[str, str]
     rejected: tuple[tuple[NetworkAttachmentDefinition, AnnotationError], ...]
+    holders: dict[Key, L3]
+    kept: tuple[L3, ...]
+
+
+L3Reader = Callable[[NetworkAttachmentDefinition], L3 | None]
+"""`l3_of`, or what remembers its results."""
 
 
 def derive_annotations(
-    network: ClusterNetwork, nads: Iterable[NetworkAttachmentDefinition], configs: Iterable[VlanConfig]
+    network: ClusterNetwork,
+    nads: Iterable[NetworkAttachmentDefinition],
+    configs: Iterable[VlanConfig],
+    read: L3Reader = l3_of,
 ) -> Derived:
-    """All annotations that the manager owns on a ClusterNetwork.
+    """The annotations that the manager derives from NADs and VlanConfigs.
 
     A NAD that can't be read (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
     it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
     """
-    wanted: dict[str, str] = {}
     rejected = []
     kept: set[str] = set()
     owners: dict[int, NetworkAttachmentDefinition] = {}
+    holders: dict[Key, L3] = {}
     for nad in sorted(nads, key=lambda item: (item.metadata.creation_timestamp or "", item.metadata.key)):
         key = nad.metadata.key
         try:
-            value = l3_of(nad)
+            value = read(nad)
         except AnnotationError as error:
             rejected.append((nad, error))
             kept.update((network_suffix(key), *legacy_suffixes(key)))
@@ -114,12 +126,18 @@ def derive_annotations(
             continue
         owner = owners.setdefault(value.vid, nad)
         if owner is nad:
-            wanted |= encode(key, value)
+            holders[key] = value
         else:
             rejected.append((nad, _vid_taken(value.vid, owner)))
     current = network.metadata.annotations
-    wanted |= {key: value for key, value in current.items() if is_l3_key(key) and suffix_of_key(key) in kept}
-    return Derived(wanted | _mtu_annotations(configs), tuple(rejected))
+    stays = {key: value for key, value in current.items() if is_l3_key(key) and suffix_of_key(key) in kept}
+    wanted = {key: text for nad, value in holders.items() for key, text in encode(nad, value).items()}
+    return Derived(
+        wanted | stays | _mtu_annotations(network, configs),
+        tuple(rejected),
+        holders,
+        tuple(entry.value for entry in decode(stays).values() if entry.value is not None),
+    )
 
 
 def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:
@@ -127,18 +145,32 @@ def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:
     return AnnotationError("spec.config.vlan", problem)
 
 
-def _mtu_annotations(configs: Iterable[VlanConfig]) -> dict[str, str]:
-    source = min(configs, key=lambda item: item.metadata.name, default=None)
-    if source is None:
+def _mtu_annotations(network: ClusterNetwork, configs: Iterable[VlanConfig]) -> dict[str, str]:
+    """The uplink's MTU and the VlanConfig that it is taken from.
+
+    Those that state one agree (a webhook sees to it), so the source stays as long as it states one. Where none does,
+    the default counts, and the first by name is called its source. The uplink of mgmt is the installer's.
+    """
+    living = {item.metadata.name: item for item in configs if item.metadata.deletion_timestamp is None}
+    if network.metadata.name == names.MGMT or not living:
         return {}
-    mtu = source.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
-    return {names.MTU_SOURCE: source.metadata.name, names.UPLINK_MTU: str(mtu)}
+    stated = {name: item.spec.uplink.linkAttributes.mtu for name, item in living.items()}
+    candidates = sorted(name for name, mtu in stated.items() if mtu) or sorted(living)
+    present = network.metadata.annotations.get(names.MTU_SOURCE, "")
+    source = present if present in candidates else candidates[0]
+    return {names.MTU_SOURCE: source, names.UPLINK_MTU: str(stated[source] or DEFAULT_MTU)}
 
 
 def annotation_patch(network: ClusterNetwork, wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """The merge patch of the annotations that the manager owns: changed ones, and None for those that go."""
+    """The merge patch of the derived annotations: changed ones, and None for those that go.
+
+    An `uplink-mtu` on mgmt is the user's.
+    """
     current = network.metadata.annotations
-    owned = {key for key in current if is_l3_key(key) or key in (names.MTU_SOURCE, names.UPLINK_MTU)}
+    derived = (
+        {names.MTU_SOURCE} if network.metadata.name == names.MGMT else {names.MTU_SOURCE, names.UPLINK_MTU}
+    )
+    owned = {key for key in current if is_l3_key(key) or key in derived}
     changed: dict[str, str | None] = {
         key: value for key, value in wanted.items() if current.get(key) != value
     }
@@ -146,85 +178,11 @@ def annotation_patch(network: ClusterNetwork, wanted: Mapping[str, str]) -> dict
 
 
 def matched_annotation(nodes: Iterable[str]) -> str:
-    """The value of a VlanConfig's `matched-nodes`."""
+    """The value of `matched-nodes` on a VlanConfig, or on the ClusterNetwork mgmt."""
     return json.dumps(list(nodes))
 
 
-def network_conditions(
-    previous: tuple[Condition, ...],
-    annotations: Mapping[str, str],
-    configs: Iterable[VlanConfig],
-    statuses: Iterable[VlanStatus],
-    nodes: Mapping[str, Node],
-    now: float,
-) -> tuple[Condition, ...]:
-    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses.
-
-    `annotations` are those that the ClusterNetwork should have: a report that does not speak of just the interfaces
-    that they ask for is out of date, and its node not ready.
-    """
-    expected = sorted({name for config in configs for name in matched_nodes(config) or ()})
-    live = [name for name in expected if name in nodes and is_live(nodes[name])]
-    reports = {item.status.node: item for item in statuses}
-    wanted = tuple(entry.value for entry in decode(annotations).values() if entry.value is not None)
-    uplinks = {name: _failing(READY, reports.get(name)) for name in live}
-    addresses = {
-        name: _outdated(wanted, reports.get(name)) or _failing(L3_READY, reports.get(name)) for name in live
-    }
-    conditions = with_finding(previous, READY, _summary(uplinks), now)
-    return with_finding(conditions, L3_READY, _summary(addresses), now)
-
-
-def _summary(nodes: Mapping[str, Condition | None]) -> Finding:
-    """What the nodes' failing conditions (None for a node that is well) mean for the network."""
-    if not nodes:
-        message = (
-            "no live node matches a VlanConfig of this cluster network; create one or widen its nodeSelector"
-        )
-        return Finding("False", "NoNodes", message)
-    bad = {name: condition for name, condition in nodes.items() if condition is not None}
-    if not bad:
-        return Finding("True", "AllNodesReady")
-    first = next(iter(bad.values()))
-    message = "; ".join(f"{name}: {condition.reason}: {condition.message}" for name, condition in bad.items())
-    return Finding("False", first.reason, message[:2000])
-
-
-_NO_REPORT = Condition(type="", status="Unknown", reason="NoReport", message="its agent has not reported yet")
-
-
-def _failing(kind: str, report: VlanStatus | None) -> Condition | None:
-    found = next((item for item in report.status.conditions if item.type == kind), None) if report else None
-    if found is None:
-        return _NO_REPORT
-    return None if found.status == "True" else found
-
-
-_OUTDATED = Condition(
-    type="",
-    status="False",
-    reason="Configuring",
-    message="its agent has not taken up the present configuration yet",
-)
-
-
-def _outdated(wanted: tuple[L3, ...], report: VlanStatus | None) -> Condition | None:
-    """The finding for a report that is not about what is wanted now; None where it is, or nothing is reported."""
-    if report is None:
-        return None
-    told = {item.vlan_id: item for item in report.status.interfaces if item.vlan_id}
-    if {value.vid: value.mode for value in wanted} != {vid: item.mode for vid, item in told.items()}:
-        return _OUTDATED
-    node = report.status.node
-    stale = any(
-        value.addresses.get(node, item.address) != item.address and item.state == "Ready"
-        for value in wanted
-        for item in (told[value.vid],)
-    )
-    return _OUTDATED if stale else None
-
-
-def is_abandoned(report: VlanStatus, nodes: Iterable[str]) -> bool:
+def is_abandoned(report: VlanStatus, nodes: Collection[str]) -> bool:
     """Whether a report is of none of these nodes. An agent that died before it filled it in left only its label."""
     if report.status.node:
         return report.status.node not in nodes

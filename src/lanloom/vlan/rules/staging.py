@@ -31,9 +31,13 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.rollout import RolloutPolicy
+from lanloom.api import names
+from lanloom.api.harvester import ClusterNetwork
+from lanloom.api.l3 import AnnotationError
+from lanloom.api.rollout import RolloutPolicy, parse_rollout
+from lanloom.vlan.rules.news import News
 from lanloom.vlan.rules.readiness import Obstacle
-from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState
+from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, rollout_state
 from lanloom.vlan.rules.status import Finding
 
 ROLLED_OUT = "RolledOut"
@@ -190,9 +194,42 @@ def _waits(
         yield f"down: {_named(kinds[Standing.DOWN])}"
 
 
-def _named(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + _more(len(names))
+def _named(nodes: list[str]) -> str:
+    return ", ".join(nodes[:_NAMED]) + _more(len(nodes))
 
 
 def _more(count: int) -> str:
     return f" and {count - _NAMED} more" if count > _NAMED else ""
+
+
+def next_step(
+    network: ClusterNetwork, present: str, members: Mapping[str, Member]
+) -> tuple[RolloutState | None, Finding | None]:
+    """What the ClusterNetwork's roll-out comes to: both None without a policy.
+
+    Under a policy that can't be read nothing moves on.
+    """
+    text = network.metadata.annotations.get(names.ROLLOUT)
+    if text is None:
+        return None, None
+    previous = rollout_state(network)
+    try:
+        policy = parse_rollout(text)
+    except AnnotationError as error:
+        return previous, Finding("False", INVALID, f"{error}; until then no node gets another configuration")
+    return roll_out(policy, previous, present, members)
+
+
+def rollout_news(before: RolloutState, after: RolloutState, message: str) -> tuple[News, ...]:
+    """What became of a roll-out in one step; `message` is the condition's."""
+    finished = EVERY_NODE in after.released
+    if after.revision != before.revision:
+        if finished:  # nothing had to be done, or there was nobody to do it
+            return ()
+        started = (News("Normal", "RolloutStarted", message),)
+        return (*started, News("Warning", "RolloutStopped", message)) if after.stopped else started
+    if finished and EVERY_NODE not in before.released:
+        return (News("Normal", "RolloutFinished", "every node carries the present configuration"),)
+    if after.stopped and not before.stopped:
+        return (News("Warning", "RolloutStopped", message),)
+    return ()

@@ -1,0 +1,224 @@
+"""The manager's four controllers, and what wakes them.
+
+VlanConfigs (which nodes match), ClusterNetworks (see `networks`), the `ready` labels of NADs (see `labels`), and the
+VlanStatuses of nodes that left.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from lanloom.api import names
+from lanloom.api.core import NODES, Node
+from lanloom.api.harvester import VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import cluster_network_of
+from lanloom.kube.conditions import find
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.errors import NotFound
+from lanloom.kube.events import Recorder
+from lanloom.kube.ports import Client
+from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers
+from lanloom.vlan.manager.labels import Labels
+from lanloom.vlan.manager.networks import Networks
+from lanloom.vlan.manager.views import NodeView
+from lanloom.vlan.rules.cluster import is_abandoned, is_live, matched_annotation
+from lanloom.vlan.rules.status import READY
+
+T = TypeVar("T", bound=Object)
+
+SPACING_SECONDS = 1.0
+"""How far apart looks at one ClusterNetwork are, at the least.
+
+After a change that touches 500 nodes there come 500 reports within a few seconds. Each one changes the conditions'
+message; written as they come they would be 500 patches, every one of them sent to 500 agents. A first change is
+looked at at once, and what follows within a second together.
+"""
+
+
+class VlanManager:
+    """The controllers. They run on the leader only; the informers run on every replica.
+
+    `observe` is told of each reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: VlanInformers,
+        recorder: Recorder,
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._nodes = NodeView(informers.nodes)
+        self._looked: dict[str, float] = {}
+        self._labels = Labels(client, informers, now)
+        self._reconcile = Networks(client, informers, self._nodes, recorder, now).reconcile
+        self._configs: Controller[str] = Controller(
+            "vlanconfig", self._reconcile_config, rng=rng, workers=2, observe=observe
+        )
+        self._networks: Controller[str] = Controller(
+            "clusternetwork", self._reconcile_network, rng=rng, workers=2, observe=observe
+        )
+        self._nads: Controller[str] = Controller(
+            "nad", self._labels.reconcile, rng=rng, workers=4, observe=observe
+        )
+        self._statuses: Controller[str] = Controller(
+            "vlanstatus", self._reconcile_status, rng=rng, observe=observe
+        )
+        informers.cluster_networks.on_change(self._network_changed)
+        informers.configs.on_change(self._config_changed)
+        informers.nads.on_change(self._nad_changed)
+        informers.statuses.on_change(self._status_changed)
+        informers.nodes.on_change(self._node_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._configs, self._networks, self._nads, self._statuses)
+
+    async def run(self) -> None:
+        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        for informer in self._informers.all():
+            await informer.synced()
+        for config in self._informers.configs.store.items():
+            self._configs.enqueue(config.metadata.name)
+        for network in self._informers.cluster_networks.store.items():
+            self._networks.enqueue(network.metadata.name)
+        for nad in self._informers.nads.store.items():
+            self._check_label(nad)
+        for status in self._informers.statuses.store.items():
+            self._check_abandoned(status)
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+
+    def _look_at(self, name: str) -> None:
+        """Wants a ClusterNetwork looked at, a second after the last look."""
+        due = self._looked.get(name, -math.inf) + SPACING_SECONDS
+        self._networks.enqueue_after(name, due - asyncio.get_running_loop().time())
+
+    def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
+        for name in {item.metadata.name for item in _present(old, new)}:
+            self._look_at(name)
+            if _ready(old) != _ready(new):
+                for nad in self._informers.nads.store.by(BY_CLUSTER_NETWORK, name):
+                    self._check_label(nad)
+
+    def _config_changed(self, old: VlanConfig | None, new: VlanConfig | None) -> None:
+        for item in _present(old, new):
+            self._look_at(item.spec.cluster_network)
+        if new is not None:
+            self._configs.enqueue(new.metadata.name)
+
+    def _nad_changed(
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+    ) -> None:
+        if new is not None:
+            self._check_label(new)
+        if old is None or new is None or _matter(old) != _matter(new):
+            for item in _present(old, new):
+                self._look_at(cluster_network_of(item))
+
+    def _status_changed(self, old: VlanStatus | None, new: VlanStatus | None) -> None:
+        for item in _present(old, new):
+            self._look_at(item.status.cluster_network)
+        if new is not None:
+            self._check_abandoned(new)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Heartbeats change nodes all the time; only labels, life and death matter here."""
+        if old is not None and new is not None and _face(old) == _face(new):
+            return
+        for network in self._informers.cluster_networks.store.items():
+            self._look_at(network.metadata.name)
+        if old is None or new is None or _selected_by(old) != _selected_by(new):
+            for config in self._informers.configs.store.items():
+                self._configs.enqueue(config.metadata.name)
+        if new is None and old is not None:
+            for node in (old.metadata.name, ""):
+                for status in self._informers.statuses.store.by(BY_NODE, node):
+                    self._check_abandoned(status)
+
+    def _check_label(self, nad: NetworkAttachmentDefinition) -> None:
+        if self._labels.is_due(nad):
+            self._nads.enqueue(str(nad.metadata.key))
+
+    def _check_abandoned(self, status: VlanStatus) -> None:
+        if is_abandoned(status, self._nodes.names):
+            self._statuses.enqueue(status.metadata.name)
+
+    async def _reconcile_network(self, name: str) -> float | None:
+        self._looked[name] = asyncio.get_running_loop().time()
+        wait = await self._reconcile(name)
+        if self._informers.cluster_networks.store.get(Key("", name)) is None:
+            self._looked.pop(name, None)
+        return wait
+
+    async def _reconcile_config(self, name: str) -> None:
+        config = self._informers.configs.store.get(Key("", name))
+        if config is None:
+            return
+        meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
+        if meta.annotations.get(names.MATCHED_NODES) == value:
+            return
+        annotations = {names.MATCHED_NODES: value}
+        patch = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
+        await _tolerate_gone(self._client.patch(VLAN_CONFIGS, name, patch))
+
+    async def _reconcile_status(self, name: str) -> None:
+        """A node that left can't take its reports with it. One that the watch has not brought yet keeps them."""
+        status = self._informers.statuses.store.get(Key("", name))
+        if status is None or not is_abandoned(status, self._nodes.names):
+            return
+        if status.status.node and await self._exists(status.status.node):
+            return
+        await _tolerate_gone(self._client.delete(VLAN_STATUSES, name, uid=status.metadata.uid))
+
+    async def _exists(self, node: str) -> bool:
+        try:
+            await self._client.get(NODES, node)
+        except NotFound:
+            return False
+        return True
+
+
+def _present(*items: T | None) -> tuple[T, ...]:
+    return tuple(item for item in items if item is not None)
+
+
+def _ready(network: ClusterNetwork | None) -> tuple[str, str] | None:
+    """The state of the condition `ready`, and since when."""
+    found = find(network.status.conditions, READY) if network is not None else None
+    return (found.status, found.last_transition_time) if found is not None else None
+
+
+def _matter(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+    """What of a NAD its cluster network's annotations and revision may depend on: not the label that we write."""
+    meta = nad.metadata
+    return nad.spec, meta.annotations, cluster_network_of(nad), meta.deletion_timestamp, meta.uid
+
+
+def _selected_by(node: Node) -> tuple[object, ...]:
+    """What of a node decides which VlanConfigs match it."""
+    return node.metadata.labels, node.metadata.deletion_timestamp
+
+
+def _face(node: Node) -> tuple[object, ...]:
+    """What of a node matters to the VLAN networks."""
+    return *_selected_by(node), is_live(node)
+
+
+async def _tolerate_gone(request: Awaitable[object]) -> None:
+    """An object that is deleted meanwhile needs nothing any more."""
+    try:
+        await request
+    except NotFound:
+        return
