@@ -30,12 +30,13 @@ def check_l3(
         )
     if before is None or before.vid != value.vid:
         _check_vlan_free(nad, value.vid, cluster_network, world)
+    _check_routes(value, before, world)
     if value.addresses and (before is None or before.addresses != value.addresses):
         _check_map_nodes(value, cluster_network, world)
         _check_subnet(value, world)
-    elif before is None or before.routing.gateway != value.routing.gateway:
+        return ()
+    if before is None or before.routing.gateway != value.routing.gateway:
         _check_subnet(value, world)
-    _check_routes(value, before, world)
     return _nodes_that_left(value, world)
 
 

@@ -51,16 +51,14 @@ def check_overlay(before: L3 | None, value: L3 | None, network: str, world: Worl
 
     The address of a node without such a VM may come, change and go, so that a node that joins gets its own.
     """
-    if before is None or before == value:
+    vms = () if before is None or before == value else _overlay_users(network, world)
+    if before is None or not vms:
         return
     loss = _loss(before, value)
+    if loss:
+        raise Refused(f"{loss} while {_who(vms)} use overlay networks on {network}; stop them first")
     after = value.addresses if value else {}
     moved = {node for node, cidr in before.addresses.items() if after.get(node) != cidr}
-    if not loss and not moved:
-        return
-    vms = _overlay_users(network, world)
-    if loss and vms:
-        raise Refused(f"{loss} while {_who(vms)} use overlay networks on {network}; stop them first")
     vms = _on(moved, vms)
     if vms:
         raise Refused(
