@@ -72,7 +72,14 @@ def test_doctor_tells_programs_what_it_found() -> None:
     """`lanloom doctor --output json` lists each check with its result, and what to do where it failed."""
     done = lanloom("doctor", "--output", "json")
     checks = {check["name"]: check for check in json.loads(done.stdout)}
-    assert {"kernel: 802.1Q", "rights", "profile directory", "NetworkManager"} <= checks.keys()
+    assert {
+        "kernel: 802.1Q",
+        "rights",
+        "profile directory",
+        "state directory",
+        "NetworkManager",
+        "agent",
+    } <= checks.keys()
     assert all(check["remedy"] for check in checks.values() if check["result"] == "failed")
     assert done.returncode == int(any(check["result"] == "failed" for check in checks.values()))
 

@@ -24,9 +24,34 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
     show_default=True,
     help="Where this process sees the host's directory of NetworkManager profiles.",
 )
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/lanloom"),
+    show_default=True,
+    help="Where the agent keeps what it must know after a reboot.",
+)
+@click.option(
+    "--runtime",
+    type=click.Path(path_type=Path),
+    default=Path("/run/lanloom"),
+    show_default=True,
+    help="Where the agent keeps what is void after a reboot.",
+)
+@click.option(
+    "--agent-address",
+    metavar="HOST:PORT",
+    default="127.0.0.1:9810",
+    show_default=True,
+    help="Where an agent of this machine, if one runs, says how it fares.",
+)
 @click.option("--kubeconfig", metavar="FILE", help="Check the cluster of this file too.")
-def command(output: str, profiles: Path, kubeconfig: str | None) -> None:
-    """Check whether an agent can run on this machine: kernel, rights, NetworkManager and, if asked, the cluster.
+def command(
+    output: str, profiles: Path, state: Path, runtime: Path, agent_address: str, kubeconfig: str | None
+) -> None:
+    """Check whether an agent can run on this machine, and how it fares if one does.
+
+    Looks at kernel, rights, directories, NetworkManager, the agent's own word and, if asked, the cluster.
 
     Changes nothing: features of the kernel are tried in a namespace that is thrown away. A machine that only runs the
     lab needs none of this: `lanloom lab up` brings what is missing, and says so.
@@ -40,10 +65,18 @@ def command(output: str, profiles: Path, kubeconfig: str | None) -> None:
       lanloom doctor --kubeconfig ~/.kube/config
       lanloom lab exec node1 -- lanloom doctor
     """
-    from lanloom.app.checks import check_rights, failed
+    from lanloom.app.checks import check_profiles, check_records, check_rights, failed
 
-    rights = check_rights(Path("/proc/self/status").read_text())
-    checks = (*_kernel_checks(), rights, *asyncio.run(_checks(profiles, kubeconfig)))
+    here = (
+        check_rights(Path("/proc/self/status").read_text()),
+        check_profiles(profiles),
+        check_records("state directory", state),
+        check_records("runtime directory", runtime),
+    )
+    try:
+        checks = (*_kernel_checks(), *here, *asyncio.run(_checks(profiles, agent_address, kubeconfig)))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--agent-address") from None
     if output == "json":
         import msgspec
 
@@ -53,17 +86,14 @@ def command(output: str, profiles: Path, kubeconfig: str | None) -> None:
     sys.exit(1 if failed(checks) else 0)
 
 
-async def _checks(profiles: Path, kubeconfig: str | None) -> "tuple[Check, ...]":
-    from lanloom.app.checks import Check, check_cluster, check_network_manager, check_profiles
+async def _checks(profiles: Path, agent: str, kubeconfig: str | None) -> "tuple[Check, ...]":
+    from lanloom.app.checks import Check, check_agent, check_cluster, check_network_manager
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
     from lanloom.kube.errors import KubeError
 
     async with open_host("", profiles) as host:
-        found = (
-            check_profiles(profiles),
-            await check_network_manager(host.network_manager),
-        )
+        found = (await check_network_manager(host.network_manager), await check_agent(agent))
     if kubeconfig is None:
         return found
     try:
