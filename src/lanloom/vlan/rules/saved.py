@@ -7,12 +7,14 @@ older version's profiles come out as this version writes them.
 from msgspec.structs import replace
 
 from lanloom.api import names
+from lanloom.api.l3 import AnnotationError
+from lanloom.api.uplinks import TX_QUEUE_MAX, parse_mac
 from lanloom.node.guards import BOND_MODES
 from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 from lanloom.vlan.rules.desired import Interface, NodeNetwork, interface_of
 from lanloom.vlan.rules.names import is_cluster_network, is_link
 from lanloom.vlan.rules.profile import read
-from lanloom.vlan.rules.uplink import MTU_MAX, MTU_MIN, NUMBER_MAX, parse_mac
+from lanloom.vlan.rules.uplink import MIIMON_MAX, MTU_MAX, MTU_MIN
 
 
 def restored(network: NodeNetwork) -> NodeNetwork | None:
@@ -65,11 +67,18 @@ def _has_lawful_uplink(network: NodeNetwork) -> bool:
     return (
         all(is_link(nic) for nic in network.nics)
         and network.mode in ("", *BOND_MODES)
-        and 0 < network.miimon <= NUMBER_MAX
+        and 0 < network.miimon <= MIIMON_MAX
         and MTU_MIN <= network.mtu <= MTU_MAX
-        and (network.tx_queue_length is None or 0 < network.tx_queue_length <= NUMBER_MAX)
-        and network.mac == parse_mac(network.mac)
+        and (network.tx_queue_length is None or 0 < network.tx_queue_length <= TX_QUEUE_MAX)
+        and _is_mac(network.mac)
     )
+
+
+def _is_mac(text: str) -> bool:
+    try:
+        return text in ("", parse_mac("mac", text))
+    except AnnotationError:
+        return text == ""
 
 
 def _interface(item: Interface, cluster_network: str) -> Interface | None:

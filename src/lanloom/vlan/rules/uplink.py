@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import BondOptions, ClusterNetwork, VlanConfig
-from lanloom.api.l3 import quote
+from lanloom.api.l3 import AnnotationError, quote
+from lanloom.api.uplinks import parse_mac, parse_tx_queue_length
 from lanloom.node.guards import BOND_MODES
 from lanloom.vlan.rules.names import is_link
 
@@ -17,11 +18,10 @@ MTU_MIN, MTU_MAX = 576, 9000
 DEFAULT_MIIMON = 100
 """Milliseconds between checks of a bond's links. The kernel's own default, 0, never notices a dead link."""
 
-NUMBER_MAX = 2**31 - 1
-"""The largest number that the kernel takes for miimon, and that is a sensible length of a queue."""
+MIIMON_MAX = 2**31 - 1
+"""The largest number that the kernel takes."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
 
 class UplinkOptions(Struct, frozen=True, kw_only=True):
@@ -42,20 +42,11 @@ def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOpt
     VlanConfig's own.
     """
     uplink = config.spec.uplink
-    attributes = uplink.linkAttributes
-    mac, mode = parse_mac(attributes.hardwareAddr), uplink.bondOptions.mode
-    complaints = []
-    where = f"of VlanConfig {config.metadata.name}"
-    if mode not in BOND_MODES:
-        known = ", ".join(BOND_MODES)
-        complaints.append(f"spec.uplink.bondOptions.mode {where} is {quote(mode)}; it must be one of {known}")
-    if attributes.hardwareAddr and not mac:
-        complaints.append(
-            f"spec.uplink.linkAttributes.hardwareAddr {where} is {quote(attributes.hardwareAddr)}; "
-            "it must be the address of one host, such as 02:00:5e:10:00:01"
-        )
+    attributes, mode = uplink.linkAttributes, uplink.bondOptions.mode
+    mac, queue = _mac(attributes.hardwareAddr), _queue(attributes.txQLen)
+    complaints = [str(item) for item in (_mode(mode), mac, queue) if isinstance(item, AnnotationError)]
     complaints += [
-        f"spec.uplink.nics {where} has {quote(nic)}, which can't be the name of a NIC; correct it"
+        f"nics has {quote(nic)}, which can't be the name of a NIC; correct it"
         for nic in uplink.nics
         if not is_link(nic)
     ]
@@ -64,10 +55,31 @@ def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOpt
         mode=mode if mode in BOND_MODES else "",
         miimon=_miimon(uplink.bondOptions),
         mtu=uplink_mtu(network) or _mtu(attributes.mtu) or DEFAULT_MTU,
-        tx_queue_length=attributes.txQLen if 0 < attributes.txQLen <= NUMBER_MAX else None,
-        mac=mac,
+        tx_queue_length=queue if isinstance(queue, int) else None,
+        mac=mac if isinstance(mac, str) else "",
     )
-    return options, tuple(complaints)
+    return options, tuple(f"VlanConfig {config.metadata.name}: spec.uplink.{text}" for text in complaints)
+
+
+def _mode(text: str) -> AnnotationError | None:
+    if text in BOND_MODES:
+        return None
+    known = ", ".join(BOND_MODES)
+    return AnnotationError("bondOptions.mode", f"is {quote(text)}; it must be one of {known}")
+
+
+def _mac(text: str) -> str | AnnotationError:
+    try:
+        return parse_mac("linkAttributes.hardwareAddr", text) if text else ""
+    except AnnotationError as error:
+        return error
+
+
+def _queue(length: int) -> int | AnnotationError | None:
+    try:
+        return parse_tx_queue_length("linkAttributes.txQLen", length) or None
+    except AnnotationError as error:
+        return error
 
 
 def uplink_mtu(network: ClusterNetwork) -> int:
@@ -81,11 +93,4 @@ def _mtu(value: int) -> int:
 
 
 def _miimon(options: BondOptions) -> int:
-    return options.miimon if 0 < options.miimon <= NUMBER_MAX else DEFAULT_MIIMON
-
-
-def parse_mac(text: str) -> str:
-    """A unicast MAC address in the kernel's form; empty for anything else."""
-    mac = text.lower().replace("-", ":")
-    usable = _MAC.fullmatch(mac) and not int(mac[:2], 16) & 1 and mac != "00:00:00:00:00:00"
-    return mac if usable else ""
+    return options.miimon if 0 < options.miimon <= MIIMON_MAX else DEFAULT_MIIMON
