@@ -99,6 +99,8 @@ class SimCluster:
             self._restart_network_manager: 2,
             self._fill_disk: 1,
             self._partition: 4,
+            self._lose_api_server: 1,
+            self._black_out: 1,
             self._steal_lease: 2,
         }
 
@@ -163,8 +165,9 @@ class SimCluster:
         self.note("all faults end")
         self.faults.on = False
         self.faults.partitioned.clear()
+        self.faults.away = False
         for host in self.hosts.values():
-            host.directory.full = False
+            host.directory.full = host.state.full = False
             if not host.daemon.running:
                 if host.kernel.links:
                     host.daemon.start()
@@ -199,14 +202,16 @@ class SimCluster:
             process.start()
 
     async def _reboot(self) -> None:
-        name = self._rng.choice(sorted(self.hosts))
+        await self._power_cycle(self._rng.choice(sorted(self.hosts)), self._rng.expovariate(1 / 20.0))
+
+    async def _power_cycle(self, name: str, seconds: float) -> None:
         host, agent = self.hosts[name], self.processes[name]
         if not host.daemon.running:
             return
         self.note(f"power off {name}")
         host.power_off()
         await agent.kill()
-        await asyncio.sleep(self._rng.expovariate(1 / 20.0))
+        await asyncio.sleep(seconds)
         if not host.daemon.running:
             self.note(f"power on {name}")
             host.power_on()
@@ -226,9 +231,9 @@ class SimCluster:
     async def _fill_disk(self) -> None:
         host = self.hosts[self._rng.choice(sorted(self.hosts))]
         self.note(f"fill the disk of {host.host.name}")
-        host.directory.full = True
+        host.directory.full = host.state.full = True
         await asyncio.sleep(self._rng.random() * 15)
-        host.directory.full = False
+        host.directory.full = host.state.full = False
 
     async def _partition(self) -> None:
         name = self._process().name
@@ -236,6 +241,27 @@ class SimCluster:
         self.faults.partitioned.add(name)
         await asyncio.sleep(self._rng.expovariate(1 / 15.0))
         self.faults.partitioned.discard(name)
+
+    async def _lose_api_server(self) -> None:
+        """The API server is away for everybody, for minutes."""
+        if not self.faults.away:
+            await self._without_api_server(self._rng.expovariate(1 / 90.0))
+
+    async def _black_out(self) -> None:
+        """Every host loses its power at once, and the API server comes back long after them."""
+        if self.faults.away:
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._without_api_server(20 + self._rng.expovariate(1 / 60.0)))
+            for name in sorted(self.hosts):
+                group.create_task(self._power_cycle(name, self._rng.random() * 5))
+
+    async def _without_api_server(self, seconds: float) -> None:
+        self.note("the API server goes away")
+        self.faults.away = True
+        await asyncio.sleep(seconds)
+        self.note("the API server is back")
+        self.faults.away = False
 
     async def _steal_lease(self) -> None:
         """Somebody who never renews takes every lease: the leader loses it, and nobody has it until it runs out."""

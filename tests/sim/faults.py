@@ -26,11 +26,17 @@ _IDLE_SECONDS = 90.0
 
 
 class Faults:
-    """What goes wrong, and how often. `share` scales all probabilities."""
+    """What goes wrong, and how often. `share` scales all probabilities.
+
+    `partitioned` are the callers who can't reach the API server, and `away` is true while nobody can. `cut` are
+    conditions under which a caller can't: those of hosts that a change cuts off.
+    """
 
     def __init__(self, rng: Random, share: float = 1.0) -> None:
         self.on = True
         self.partitioned: set[str] = set()
+        self.away = False
+        self.cut: dict[str, Callable[[], bool]] = {}
         self._rng = rng
         self._share = share
 
@@ -45,16 +51,21 @@ class Faults:
         seconds = self._rng.expovariate(1 / 3.0) if self.strikes(0.03) else self._rng.random() * 0.02
         await asyncio.sleep(seconds)
 
+    def unreachable(self, caller: str) -> bool:
+        """Whether nothing gets from the caller to the API server, or back."""
+        cut = self.cut.get(caller)
+        return self.away or caller in self.partitioned or (cut is not None and cut())
+
     def before(self, caller: str) -> None:
         """Raises for a request that never gets through, or that the server refuses to handle now."""
-        if caller in self.partitioned:
+        if self.unreachable(caller):
             raise TransportError("no route to the API server")
         if self.strikes(0.02):
             raise self._rng.choice((TransportError("connection reset"), _unavailable()))
 
     def after(self, caller: str) -> None:
         """Raises for an answer that gets lost: the request had its effect."""
-        if caller in self.partitioned or self.strikes(0.02):
+        if self.unreachable(caller) or self.strikes(0.02):
             raise TransportError("connection reset")
 
 

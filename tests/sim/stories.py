@@ -13,7 +13,7 @@ from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from tests.sim.cluster import SimCluster
 from tests.sim.judge import complaints, objects
-from tests.sim.vlan import DHCP, NODE_NAMES, Meddlers, add_host, add_manager, first_storage
+from tests.sim.vlan import DHCP, NODE_NAMES, Meddlers, add_host, add_manager, first_storage, try_again
 from tests.virtual import run
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
@@ -188,6 +188,7 @@ async def _rest(sim: SimCluster) -> None:
     """The cluster becomes what its objects say, and then nothing changes any more."""
     deadline = sim.now() + PATIENCE
     while True:
+        await try_again(sim)
         texts = await complaints(sim)
         before, writes = await objects(sim), _writes(sim)
         await asyncio.sleep(QUIET)

@@ -138,6 +138,14 @@ class Meddlers:
                 await self._sim.admin.delete(VLAN_STATUSES, name)
 
 
+async def try_again(sim: SimCluster) -> None:
+    """Does as the reports say where a change was undone that may have been innocent."""
+    for report in (await sim.admin.list(VLAN_STATUSES)).items:
+        if any(item.reason == "RolledBack" for item in report.status.conditions):
+            sim.note(f"users: try again what {report.metadata.name} undid")
+            await sim.admin.delete(VLAN_STATUSES, report.metadata.name)
+
+
 def _is_at_ours(link: Link, host: FakeHost) -> bool:
     return any(
         name in host.kernel.links and host.kernel.links[name].ours for name in (link.parent, link.master)

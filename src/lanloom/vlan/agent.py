@@ -159,11 +159,14 @@ class VlanAgent:
         self._news()
 
     def _news(self) -> None:
-        self._heard(asyncio.get_running_loop().time())
+        self._reach.heard(asyncio.get_running_loop().time())
+        self.wake()
 
     def _heard(self, began: float) -> None:
+        """The API server took a report; that may be all that a change had to prove."""
         self._reach.heard(began)
-        self.wake()
+        if self._decisions.on_trial:
+            self.wake()
 
     def _notice(self) -> None:
         """Something changed on the host, perhaps by our own hand."""

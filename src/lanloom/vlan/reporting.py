@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -43,6 +44,7 @@ class Reporter:
         self._node = node
         self._informer = informer
         self._answers: dict[str, _Answer] = {}
+        self._deleted: dict[str, str] = {}
 
     def conditions(self, cluster_network: str) -> tuple[Condition, ...]:
         """The conditions reported last of a cluster network."""
@@ -64,7 +66,8 @@ class Reporter:
             busy = True
         current = {self._name(cluster_network) for cluster_network in statuses}
         for report in self._informer.store.items():
-            if report.metadata.name not in current:
+            name, uid = report.metadata.name, report.metadata.uid
+            if name not in current and self._deleted.get(name) != uid:
                 await self._delete(report)
                 busy = True
         return busy
@@ -72,6 +75,7 @@ class Reporter:
     def forget(self, report: VlanStatus) -> None:
         """The report was deleted."""
         self._answers.pop(report.metadata.name, None)
+        self._deleted.pop(report.metadata.name, None)
 
     def _name(self, cluster_network: str) -> str:
         return vlan_status_name(cluster_network, self._node)
@@ -106,11 +110,12 @@ class Reporter:
             return await self._client.get(VLAN_STATUSES, name)
 
     async def _delete(self, report: VlanStatus) -> None:
+        """Deletes a report once: the watch may be a while behind."""
+        name, uid = report.metadata.name, report.metadata.uid
         self.forget(report)
-        try:
-            await self._client.delete(VLAN_STATUSES, report.metadata.name, uid=report.metadata.uid)
-        except NotFound:
-            return
+        with suppress(NotFound):
+            await self._client.delete(VLAN_STATUSES, name, uid=uid)
+        self._deleted[name] = uid
 
 
 def _version(report: VlanStatus) -> int:
