@@ -33,6 +33,9 @@ NETWORK_CASES: Cases = {
     "spec.config is JSON": new(
         network(config="{"), "spec.config is not valid JSON; it must hold a CNI configuration"
     ),
+    "spec.config is an object": new(
+        network(config="[]"), "spec.config must be a JSON object with a CNI configuration"
+    ),
     "a VLAN id is 0 to 4094": new(
         network(config={"vlan": 4095}), "spec.config.vlan is 4095; it must be a number from 0 to 4094"
     ),
@@ -42,6 +45,10 @@ NETWORK_CASES: Cases = {
     "a trunk is a list of ranges": new(
         network(mode="", config={"vlanTrunk": "10-20"}),
         "spec.config.vlanTrunk must be a list of ranges with minID and maxID, or of single ids",
+    ),
+    "a range of a trunk is an object": new(
+        network(mode="", config={"vlanTrunk": [10]}),
+        "spec.config.vlanTrunk[0] must be an object with minID and maxID, or with id",
     ),
     "the ids of a trunk are 1 to 4094": new(
         network(mode="", config={"vlanTrunk": [{"minID": 20, "maxID": 10}]}),

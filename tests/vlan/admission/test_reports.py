@@ -7,9 +7,18 @@ from lanloom.api import names
 from lanloom.api.admission import UserInfo
 from lanloom.api.harvester import VLAN_STATUSES
 from lanloom.vlan.rules.names import vlan_status_name
-from tests.vlan.admission.requests import Raw, report, report_verdict, request
+from tests.vlan.admission.cases import Case, Cases, answer, each
+from tests.vlan.admission.requests import Raw, report, report_verdict, request, world
 
 AGENT = names.NODE_USER_PREFIX
+REPORT_CASES: Cases = {
+    "an agent reports of its own node": Case(
+        request(VLAN_STATUSES, report("cluster-1", "node2"), user=f"{AGENT}node1"),
+        world(),
+        f'can\'t write VlanStatus {vlan_status_name("cluster-1", "node2")} because the agent of node "node1" may only '
+        "write its own node's",
+    )
+}
 FOREIGN_REPORTS = {
     "another node's": report("cluster-1", "node2"),
     "another node's name": {
@@ -26,6 +35,12 @@ FOREIGN_REPORTS = {
     "another node in it": {**report("cluster-1", "node1"), "status": report("cluster-1", "node2")["status"]},
     "no labels": {**report("cluster-1", "node1"), "metadata": {"name": "x"}},
 }
+
+
+@each(REPORT_CASES)
+def test_reports_that_are_refused(case: Case) -> None:
+    """The report of another node is refused with the name of the agent's own."""
+    assert answer(case) == case.message
 
 
 @pytest.mark.parametrize("body", FOREIGN_REPORTS.values(), ids=FOREIGN_REPORTS)

@@ -36,6 +36,11 @@ ROUTING_CASES: Cases = {
         dhcp=True,
         gateway="192.168.1.1",
     ),
+    "a gateway's subnet has room for nodes": routed(
+        f'{P}gateway is "192.168.1.1/32", a subnet without room for a node; correct its prefix length',
+        dhcp=True,
+        gateway="192.168.1.1/32",
+    ),
     "a gateway is not the network address": routed(
         f'{P}gateway is "192.168.1.0/24", the network address of its subnet; choose a host address',
         gateway="192.168.1.0",
@@ -57,6 +62,26 @@ ROUTING_CASES: Cases = {
     "routes are JSON": routed(
         f'{P}routes is not valid JSON; it must be a list such as [{{"to": "10.20.0.0/16", "via": "192.168.1.254"}}]',
         routes="10.20.0.0/16",
+    ),
+    "routes are a list": routed(
+        f'{P}routes must be a JSON list of routes, such as [{{"to": "10.20.0.0/16", "via": "192.168.1.254"}}]',
+        routes="{}",
+    ),
+    "routes have a reasonable size": routed(
+        f"{P}routes has 20000 characters; at most 16384 are allowed", routes="x" * 20_000
+    ),
+    "a route has a destination and a next hop": routed(
+        f'{P}routes[0] is {{"to": "10.20.0.0/16"}}; it must be an object of "to" and "via", such as '
+        '{"to": "10.20.0.0/16", "via": "192.168.1.254"}',
+        routes='[{"to": "10.20.0.0/16"}]',
+    ),
+    "a destination has a prefix length": routed(
+        f'{P}routes[0].to is "10.20.0.0"; it must be a subnet, such as 10.20.0.0/16',
+        routes=route("10.20.0.0"),
+    ),
+    "a destination can be routed to": routed(
+        f'{P}routes[0].to is "224.0.0.0/4", to which nothing can be routed; choose a subnet of hosts',
+        routes=route("224.0.0.0/4"),
     ),
     "a route is no default route": routed(
         f'{P}routes[0].to is "0.0.0.0/0", a default route, which belongs to the management network; use the gateway '
@@ -95,6 +120,9 @@ ROUTING_CASES: Cases = {
     ),
     "a DNS server is an address": routed(
         f'{P}dns is "dns.example.org"; it must be an IPv4 address, such as 192.168.1.1', dns="dns.example.org"
+    ),
+    "a DNS server is a host": routed(
+        f'{P}dns is "127.0.0.53", which can\'t be the address of a host', dns="127.0.0.53"
     ),
     "DNS servers are at most 3": routed(
         f"{P}dns names more than 3 servers; keep the first 3", dns="1.1.1.1,2.2.2.2,3.3.3.3,4.4.4.4"
