@@ -276,6 +276,22 @@ def test_nothing_is_left_behind() -> None:
     assert ground.picture() == before
 
 
+def test_what_goes_is_told_by_cluster_network() -> None:
+    """Steps that remove a cluster network are its own, so that it is known whose removal fails."""
+    ground = Ground()
+    ground.reach(one(DHCP))
+    assert ground.plan(()).steps == (
+        ("cluster-1", (DeleteLink(name="cluster-1-br"), DeleteLink(name="cluster-1-bo"))),
+    )
+
+
+@pytest.mark.parametrize("name", ["a-name-of-13-x", "with.dot", "-x", "Upper"])
+def test_no_link_is_named_after_what_can_t_name_one(name: str) -> None:
+    """A ClusterNetwork that no webhook saw, with a name that is not one of a link, is left alone."""
+    objects = [node(NODE), cluster_network(name), vlan_config("one", name)]
+    assert cluster_of(objects).managed().on_node(NODE) == ()
+
+
 def test_the_mark_alone_makes_a_link_ours() -> None:
     """A leftover with the mark goes whatever its name; one without it stays whatever its name."""
     links = {

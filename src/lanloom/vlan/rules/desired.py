@@ -15,7 +15,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.node.ports import LinkState
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
-from lanloom.vlan.rules.names import interface_name, profile_file, routing_table
+from lanloom.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
 from lanloom.vlan.rules.profile import Profile, profile_of, render
 from lanloom.vlan.rules.uplink import DEFAULT_MTU as DEFAULT_MTU
 from lanloom.vlan.rules.uplink import parse_uplink
@@ -121,13 +121,16 @@ def node_networks(
 ) -> tuple[NodeNetwork, ...]:
     """Every cluster network that `node` should carry, ordered by name.
 
-    A deleted object counts as gone as soon as its deletion is asked for. Where two VlanConfigs of one cluster network
-    match the node (a webhook refuses that), the first by name holds. `carried` are the cluster networks that the node
-    has now: it keeps them while nobody knows which nodes match, as after a `kubectl replace` that lost the annotation.
+    A deleted object counts as gone as soon as its deletion is asked for, and a ClusterNetwork after which no link can
+    be named does not count at all. Where two VlanConfigs of one cluster network match the node (a webhook refuses
+    both), the first by name holds. `carried` are the cluster networks that the node has now: it keeps them while
+    nobody knows which nodes match, as after a `kubectl replace` that lost the annotation.
     `management` is the node's management network as it was observed: its VLAN takes no other addresses.
     """
     known = {
-        item.metadata.name: item for item in cluster_networks if item.metadata.deletion_timestamp is None
+        item.metadata.name: item
+        for item in cluster_networks
+        if item.metadata.deletion_timestamp is None and is_cluster_network(item.metadata.name)
     }
     by_network: dict[str, list[NetworkAttachmentDefinition]] = {}
     for nad in nads:

@@ -7,7 +7,7 @@ from lanloom.node.steps import DeleteLink, LinkStep
 from lanloom.node.vlanids import contains
 from lanloom.vlan.rules.desired import NodeNetwork, Problem, kept_ids
 from lanloom.vlan.rules.management import BRIDGE, Added
-from lanloom.vlan.rules.names import cluster_network_of, interface_name, profile_file
+from lanloom.vlan.rules.names import cluster_network_of, interface_name, owner_of, profile_file
 
 
 def orphans(
@@ -40,22 +40,26 @@ def profile_of(sub_interface: Link, observed: LinkState) -> str:
 
 def leftovers(
     wanted: tuple[NodeNetwork, ...], observed: LinkState
-) -> tuple[tuple[LinkStep, ...], dict[str, tuple[Problem, ...]]]:
-    """Links of ours that nothing wants any more. A bridge that still has somebody's port stays."""
+) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
+    """Links of ours that nothing wants any more, by cluster network. A bridge that still has somebody's port stays."""
     needed = {name for network in wanted for name in (network.bridge, network.bond)}
     surplus = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
     gone = {link.name for link in surplus}
-    steps: list[LinkStep] = []
+    steps: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
-    for bridge in (link for link in surplus if link.kind == "bridge"):
-        ports = sorted(
-            name for name, link in observed.links.items() if link.master == bridge.name and name not in gone
-        )
+    for link in sorted(surplus, key=lambda link: link.kind != "bridge"):
+        name = owner_of(link.name)
+        ports = _ports(link, observed) - gone
         if ports:
-            message = f"the bridge {bridge.name} is not wanted any more but has the port {ports[0]}; stop what uses it"
-            problem = Problem(vid=0, network=bridge.name, reason="BridgeInUse", message=message, keep=True)
-            problems[cluster_network_of(bridge.name)] = (problem,)
+            message = f"the bridge {link.name} is not wanted any more but has the port {min(ports)}; stop what uses it"
+            problem = Problem(vid=0, network=link.name, reason="BridgeInUse", message=message, keep=True)
+            problems[cluster_network_of(link.name)] = (problem,)
         else:
-            steps.append(DeleteLink(name=bridge.name))
-    steps += [DeleteLink(name=link.name) for link in surplus if link.kind != "bridge"]
-    return tuple(steps), problems
+            steps[name] = (*steps.get(name, ()), DeleteLink(name=link.name))
+    return steps, problems
+
+
+def _ports(link: Link, observed: LinkState) -> set[str]:
+    if link.kind != "bridge":
+        return set()
+    return {name for name, port in observed.links.items() if port.master == link.name}

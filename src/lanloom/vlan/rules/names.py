@@ -78,6 +78,11 @@ def cluster_network_of(bridge: str) -> str:
     return bridge.removesuffix("-br")
 
 
+def owner_of(link: str) -> str:
+    """The cluster network whose bridge or bond has this name; empty for a name of another form."""
+    return next((link.removesuffix(end) for end in ("-br", "-bo") if link.endswith(end)), "")
+
+
 def vlan_status_name(cluster_network: str, node: str) -> str:
     """The VlanStatus of a cluster network on a node: `<cn>-<node>-<hash>`."""
     return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"

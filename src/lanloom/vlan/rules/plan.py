@@ -23,10 +23,11 @@ from lanloom.vlan.rules.names import cluster_network_of, parse_profile_file
 class Plan(Struct, frozen=True, kw_only=True):
     """What to do, in the order of the fields.
 
-    `steps` come in groups by cluster network (the last, "", removes what nothing wants any more), so that one that
-    fails does not hold up the others. `problems` maps cluster networks to what stood in the way of a plan. `forget`
-    are profiles without a file whose sub-interface is still there: NetworkManager was not told of the removal, or it
-    was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it was told.
+    `steps` come in groups by cluster network (what has the mark but no name of ours is in "", the last), so that one
+    that fails does not hold up the others, and is told. `problems` maps cluster networks to what stood in the way of a
+    plan. `forget` are profiles without a file whose sub-interface is still there: NetworkManager was not told of the
+    removal, or it was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it
+    was told.
     `added` is what will be Lanloom's on the installer's links: it is to be recorded before the steps run, and also
     where the plan is empty.
     """
@@ -69,7 +70,11 @@ def plan(
         groups[MGMT], record = management.guest_steps(guest, unusable, observed, files, added)
     orphaned = orphans(wanted, observed, files, added)
     surplus, busy = leftovers(wanted, observed)
-    groups[""] = (*(DeleteLink(name=link.name) for link in orphaned), *surplus)
+    for link in orphaned:
+        name = cluster_network_of(link.parent)
+        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name))
+    for name, steps in surplus.items():
+        groups[name] = (*groups.get(name, ()), *steps)
     return Plan(
         remove_files=_files_to_remove(wanted, files),
         forget=tuple(profile_of(link, observed) for link in orphaned),
