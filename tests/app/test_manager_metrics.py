@@ -1,16 +1,27 @@
 """What a manager shows of itself while it works, read over HTTP."""
 
 import asyncio
+import json
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifests
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    ClusterNetwork,
+    VlanStatus,
+    VlStatus,
+)
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
@@ -20,9 +31,11 @@ from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.app.managermetrics import ManagerMetrics
 from lanloom.app.probes import pages
 from lanloom.kube.errors import Forbidden
+from lanloom.kube.informer import Informer
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.kube.webhookcall import HttpsPoster
-from tests.app.probing import Watched, serving_pages
-from tests.vlan.cluster import cluster_network, node, vlan_config
+from tests.app.probing import Samples, Watched, samples, serving_pages
+from tests.vlan.cluster import cluster_network, cluster_of, node, vlan_config
 
 
 class Scene:
@@ -122,15 +135,80 @@ async def test_cluster_networks_and_their_nodes_are_shown() -> None:
         condition = {"type": "ready", "status": "False", "reason": "UplinkMissing", "message": "no eth1"}
         status = {"clusterNetwork": "cluster-1", "node": "node1", "conditions": [condition]}
         await each.client.patch(VLAN_STATUSES, "report", {"status": status}, subresource="status")
-        names = {"cluster_network": "cluster-1", "condition": "ready"}
-        await each.shown.until_value(1, "lanloom_nodes_not_ready", **names, reason="UplinkMissing")
+        ready = {"cluster_network": "cluster-1", "condition": "ready"}
+        await each.shown.until_value(1, "lanloom_nodes_not_ready", **ready, reason="UplinkMissing")
         assert await each.shown.value("lanloom_nodes_reporting", cluster_network="cluster-1") == 1
-        assert await each.shown.value("lanloom_cluster_network_ready", **names) == 0
+        assert await each.shown.value("lanloom_cluster_network_ready", **ready) == 0
         good = condition | {"status": "True", "reason": "UplinkReady"}
         await each.client.patch(
             VLAN_STATUSES, "report", {"status": {"conditions": [good]}}, subresource="status"
         )
-        await each.shown.until_value(0, "lanloom_nodes_not_ready", **names)
-        await each.shown.until_value(1, "lanloom_cluster_network_ready", **names)
+        await each.shown.until_value(0, "lanloom_nodes_not_ready", **ready)
+        await each.shown.until_value(1, "lanloom_cluster_network_ready", **ready)
         done = {"controller": "clusternetwork", "outcome": "done"}
         assert await each.shown.value("lanloom_reconcile_duration_seconds_count", **done) >= 1
+
+
+def test_the_progress_of_a_roll_out_is_shown() -> None:
+    """Of a network with a roll-out policy it is shown how many nodes may carry it, how many do, and that it stopped."""
+    state = {"revision": "new", "released": ["node1", "node2"], "stopped": "node2 failed"}
+    staged = cluster_network(
+        "staged", **{names.ROLLOUT: '{"maxUnavailable": 1}', names.ROLLOUT_STATE: json.dumps(state)}
+    )
+    reports = [
+        VlanStatus(status=VlStatus(cluster_network="staged", node=f"node{number}", revision=revision))
+        for number, revision in enumerate(("new", "old", "old"), 1)
+    ]
+    networks = cluster_of([staged, cluster_network("plain")]).networks
+    shown = exposed(networks, reports)
+    labels = frozenset({("cluster_network", "staged")})
+    assert shown["lanloom_rollout_nodes_released", labels] == 2
+    assert shown["lanloom_rollout_nodes_updated", labels] == 1
+    assert shown["lanloom_rollout_stopped", labels] == 1
+    assert not [key for key in shown if ("cluster_network", "plain") in key[1]]
+
+
+def test_a_roll_out_that_is_through_is_everywhere() -> None:
+    """Once every node is released, as many are shown as report of the network."""
+    state = {"revision": "new", "released": ["*"]}
+    staged = cluster_network("staged", **{names.ROLLOUT: "{}", names.ROLLOUT_STATE: json.dumps(state)})
+    reports = [
+        VlanStatus(status=VlStatus(cluster_network="staged", node=f"node{number}", revision="new"))
+        for number in range(3)
+    ]
+    shown = exposed(cluster_of([staged]).networks, reports)
+    labels = frozenset({("cluster_network", "staged")})
+    assert (
+        shown["lanloom_rollout_nodes_released", labels] == shown["lanloom_rollout_nodes_updated", labels] == 3
+    )
+
+
+def test_reports_of_networks_that_do_not_exist_are_not_shown() -> None:
+    """A report that names no cluster network of this cluster makes no series."""
+    report = VlanStatus(status=VlStatus(cluster_network="nonsense", node="node1"))
+    assert not [key for key in exposed((), [report]) if ("cluster_network", "nonsense") in key[1]]
+
+
+def test_reviews_of_unknown_resources_share_a_series() -> None:
+    """Whoever reaches the webhooks' port can't make series by inventing resources."""
+    metrics = ManagerMetrics()
+    for number in range(100):
+        metrics.review("validate", f"invention{number}", "failed", 0.1)
+    shown = samples(metrics.exposition().decode())
+    labels = frozenset({("webhook", "validate"), ("resource", "other"), ("verdict", "failed")})
+    assert shown["lanloom_admission_reviews_total", labels] == 100
+
+
+def exposed(networks: Iterable[ClusterNetwork], reports: Iterable[VlanStatus]) -> Samples:
+    """What a manager with these in its stores shows."""
+    metrics = ManagerMetrics()
+    nobody, rng = cast(Client, None), random.Random(0)
+    followed: Informer[ClusterNetwork] = Informer(nobody, CLUSTER_NETWORKS, rng=rng)
+    reporting: Informer[VlanStatus] = Informer(nobody, VLAN_STATUSES, rng=rng)
+    for _ in followed.store.replace(networks):
+        pass
+    for number, report in enumerate(reports):
+        meta = replace(report.metadata, name=f"report{number}")
+        reporting.store.apply(WatchEvent("ADDED", replace(report, metadata=meta)))
+    metrics.show(followed, reporting)
+    return samples(metrics.exposition().decode())

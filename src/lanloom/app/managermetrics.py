@@ -80,7 +80,9 @@ class ManagerMetrics(ProcessMetrics):
 
 
 def _cluster(networks: Iterable[ClusterNetwork], reports: Iterable[VlanStatus]) -> Iterator[Metric]:
-    networks, reports = tuple(networks), tuple(reports)
+    networks = tuple(networks)
+    known = {item.metadata.name for item in networks}
+    reports = [item for item in reports if item.status.cluster_network in known]
     yield gauge(
         "lanloom_cluster_network_ready",
         "Whether a condition of a cluster network is true.",
