@@ -1,15 +1,18 @@
 """A simulated cluster without faults: one manager and three agents on which a test does one thing at a time."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from lanloom.api.core import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from lanloom.api import names
+from lanloom.api.core import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Event
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanInterface, VlStatus
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.kube.errors import NotFound
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.sim.cluster import SimCluster
 from tests.sim.judge import complaints
@@ -77,6 +80,56 @@ class Quiet:
         """A condition of cluster-1."""
         network = await self.admin.get(CLUSTER_NETWORKS, "cluster-1")
         return next(item for item in network.status.conditions if item.type == type)
+
+    async def remap(self, addresses: dict[str, str]) -> None:
+        """Gives the nodes of VLAN 2012 these addresses, by mode static."""
+        annotations = {names.MODE: "static", names.NODE_IP_MAP: json.dumps(addresses)}
+        await self.admin.patch(NADS, "vlan2012", {"metadata": {"annotations": annotations}}, "default")
+
+    def addresses(self, node: str = "node1", device: str = DEVICE) -> tuple[str, ...]:
+        """The addresses of a sub-interface on a node."""
+        link = self.sim.hosts[node].kernel.links.get(device)
+        return link.addresses if link is not None else ()
+
+    def cut_off_by(self, address: str, node: str = "node1") -> None:
+        """The node can't reach the API server while its sub-interface has this address."""
+        self.sim.faults.cut[node] = lambda: address in self.addresses(node)
+
+    async def restart(self, node: str = "node1") -> None:
+        """Kills the node's agent and starts it anew."""
+        await self.sim.processes[node].kill()
+        self.sim.processes[node].start()
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 300.0) -> None:
+        """Waits until a condition of the hosts holds, in virtual time."""
+
+        async def holds() -> bool:
+            return condition()
+
+        await self.sim.until(holds, seconds)
+
+    async def events(self, reason: str) -> list[Event]:
+        """The Events of this reason, oldest first."""
+        found = (await self.admin.list(EVENTS)).items
+        return sorted(
+            (item for item in found if item.reason == reason), key=lambda item: item.first_timestamp or ""
+        )
+
+    async def conditions(self, reason: str, node: str = "node1") -> list[Condition]:
+        """What a node reports of cluster-1 for this reason."""
+        try:
+            return [item for item in (await self.report(node)).conditions if item.reason == reason]
+        except NotFound:
+            return []
+
+    async def told(self, reason: str, node: str = "node1", seconds: float = 300.0) -> Condition:
+        """Waits until a condition of what the node reports of cluster-1 has this reason."""
+
+        async def is_told() -> bool:
+            return bool(await self.conditions(reason, node))
+
+        await self.sim.until(is_told, seconds)
+        return (await self.conditions(reason, node))[0]
 
     async def reported(self, reason: str, node: str = "node1") -> VlanInterface:
         """Waits until a node reports this reason of an interface."""
