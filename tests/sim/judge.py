@@ -5,6 +5,7 @@ from ipaddress import IPv4Interface
 
 from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.core import NODES
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -19,6 +20,7 @@ from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.vlan.rules.desired import Interface, NodeNetwork
 from lanloom.vlan.rules.plan import plan
+from lanloom.vlan.rules.staging import ROLLED_OUT
 from lanloom.vlan.rules.status import L3_READY, READY
 from tests.sim.cluster import SimCluster
 from tests.sim.vlan import DHCP, FOREIGN, NICS
@@ -65,10 +67,11 @@ async def complaints(sim: SimCluster) -> list[str]:
 
 def _network_complaints(network: ClusterNetwork, covered: bool) -> Iterator[str]:
     name, conditions = network.metadata.name, network.status.conditions
-    if {item.type for item in conditions} != {READY, L3_READY}:
-        yield f"{name} has not both of its conditions"
+    staged = {ROLLED_OUT} if names.ROLLOUT in network.metadata.annotations else set()
+    if {item.type for item in conditions} != {READY, L3_READY} | staged:
+        yield f"{name} has not just its conditions"
     for item in conditions:
-        if (item.status == "True") != covered:
+        if (item.status == "True") != (covered or item.type == ROLLED_OUT):
             yield f"{name}: {item.type} is {item.status}: {item.reason}: {item.message}"
 
 

@@ -1,7 +1,7 @@
 """What of a network's state deserves an Event: that it works, or that it stopped to, summed up over all its nodes.
 
-Nodes fail one after the other, and a repair takes some seconds, so a network counts as degraded only when it has been
-without some of its addresses for a while; its one Event then names all the nodes.
+Nodes fail one after the other, and a repair takes some seconds, so a network counts as degraded only some time after a
+node failed; its one Event then names all the nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from msgspec import Struct
 from lanloom.vlan.rules.readiness import NodeState, Obstacle, summary
 
 SETTLE_SECONDS = 10.0
-"""How long a network is not ready before that is told."""
+"""How long some node has been without its address before that is told."""
 
 
 class News(NamedTuple):
@@ -24,7 +24,10 @@ class News(NamedTuple):
 
 
 class Told(Struct, frozen=True):
-    """What was said last of a network, if anything, and since when it is not ready (seconds since the epoch)."""
+    """What was said last of a network, if anything, and since when some node fails (seconds since the epoch).
+
+    A node that tries again is about to be ready for a moment; `since` stays until all are.
+    """
 
     said: Literal["", "NetworkReady", "NetworkDegraded"] = ""
     since: float | None = None
@@ -70,13 +73,13 @@ def network_news(
         if told is None or told.said == "NetworkReady":
             return ready, None, None
         return ready, News("Normal", "NetworkReady", _everywhere(now_on.nodes)), None
-    said, since = (told.said, told.since) if told is not None else ("", None)
-    since = now if since is None else since
-    if not failing or said == "NetworkDegraded":
-        return Told(said, since), None, None
+    told = told or Told()
+    if not failing or told.said == "NetworkDegraded":
+        return told, None, None
+    since = now if told.since is None else told.since
     due = since + SETTLE_SECONDS - now
     if due > 0:
-        return Told(said, since), None, due
+        return Told(told.said, since), None, due
     return (
         Told("NetworkDegraded", since),
         News("Warning", "NetworkDegraded", summary(failing, now_on.nodes)),
