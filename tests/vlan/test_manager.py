@@ -11,7 +11,9 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.app.webhooks import CONFIGURATION_NAME
-from tests.vlan.cluster import nad
+from lanloom.vlan.rules.names import vlan_status_name
+from tests.sim.vlan import NODE_NAMES
+from tests.vlan.cluster import cluster_network, nad
 from tests.vlan.quiet import Quiet, on_a_quiet_cluster
 
 WEBHOOKS: tuple[Resource[Any], ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -125,3 +127,80 @@ async def test_a_change_costs_what_it_touches(quiet: Quiet) -> None:
     assert written.pop(CLUSTER_NETWORKS.plural) <= 4
     assert written.pop(VLAN_STATUSES.plural) <= 3 * 3
     assert not written
+
+
+async def label(quiet: Quiet) -> str | None:
+    """What the NAD says of its cluster network."""
+    item = await quiet.admin.get(NADS, "vlan2012", "default")
+    return item.metadata.labels.get(names.READY_LABEL)
+
+
+@on_a_quiet_cluster
+async def test_a_nad_says_whether_its_cluster_network_is_ready(quiet: Quiet) -> None:
+    """The label is there at once; later it follows a cluster network that stays ready, or not, for ten seconds."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    assert await label(quiet) == "true"
+    nic = quiet.sim.hosts["node1"]
+    nic.unplug("eth1")
+    await asyncio.sleep(5)
+    assert ((await quiet.condition("ready")).status, await label(quiet)) == ("False", "true")
+    await asyncio.sleep(10)
+    assert await label(quiet) == "false"
+    nic.plug("eth1")
+    await asyncio.sleep(60)
+    assert await label(quiet) == "true"
+    assert len(await events(quiet, "NotReady")) == 1
+    (ready,) = await events(quiet, "Ready")
+    assert ready.count == 2
+
+
+@on_a_quiet_cluster
+async def test_mgmt_is_every_node_s(quiet: Quiet) -> None:
+    """The nodes of mgmt are all but witnesses, and the MTU there is left to the user."""
+    await quiet.admin.patch(NODES, "node3", {"metadata": {"labels": {names.WITNESS_ROLE: "true"}}})
+    await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("mgmt", **{names.UPLINK_MTU: "9000"}))
+    await asyncio.sleep(5)
+    network = await quiet.admin.get(CLUSTER_NETWORKS, "mgmt")
+    assert network.metadata.annotations == {
+        names.UPLINK_MTU: "9000",
+        names.MATCHED_NODES: '["node1", "node2"]',
+    }
+    await quiet.admin.patch(NODES, "node3", {"metadata": {"labels": {names.WITNESS_ROLE: None}}})
+    await asyncio.sleep(5)
+    network = await quiet.admin.get(CLUSTER_NETWORKS, "mgmt")
+    assert network.metadata.annotations[names.MATCHED_NODES] == '["node1", "node2", "node3"]'
+
+
+@on_a_quiet_cluster
+async def test_a_selector_that_matches_nothing(quiet: Quiet) -> None:
+    """Where nothing matches, the list of nodes is empty rather than missing, and the conditions say so."""
+    await quiet.uplink()
+    await quiet.admin.patch(VLAN_CONFIGS, "one", {"spec": {"nodeSelector": {"zone": "nowhere"}}})
+    await quiet.rest()
+    assert await matched(quiet) == "[]"
+    assert (await quiet.condition("ready")).reason == "NoNodes"
+
+
+@on_a_quiet_cluster
+async def test_a_burst_of_reports_is_few_patches(quiet: Quiet) -> None:
+    """Reports that come within a second are summed up in one patch of the cluster network."""
+    await quiet.uplink()
+    await quiet.leave_alone()
+    for name in NODE_NAMES:
+        await quiet.sim.processes[name].kill()
+    quiet.sim.processes["manager-1"].start()
+    await asyncio.sleep(30)
+    written: Counter[str] = Counter()
+    quiet.sim.engine.ledger.listen(lambda change: written.update([change.resource.plural]))
+    for number in range(100):
+        await asyncio.sleep(0.03)
+        failing = {"type": "ready", "status": "False", "reason": "UplinkDown", "message": f"look {number}"}
+        report = vlan_status_name("cluster-1", NODE_NAMES[number % 3])
+        patch = {"status": {"conditions": [failing]}}
+        await quiet.admin.patch(VLAN_STATUSES, report, patch, subresource="status")
+    await asyncio.sleep(5)
+    assert written[VLAN_STATUSES.plural] == 100
+    assert 2 <= written[CLUSTER_NETWORKS.plural] <= 5
+    assert "look 99" in (await quiet.condition("ready")).message
