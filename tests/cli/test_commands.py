@@ -1,6 +1,7 @@
 """The command line as its users call it."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,40 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert str(broken) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PROCESSES = [["manager"], ["agent", "--node", "a"]]
+
+
+def _kubeconfig(directory: Path) -> str:
+    """A kubeconfig for a server that nobody will ask."""
+    path = directory / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+@pytest.mark.parametrize("words", PROCESSES, ids=lambda words: words[0])
+def test_a_port_for_metrics_that_is_taken_is_one_line(words: list[str], tmp_path: Path) -> None:
+    """A process whose metrics' port somebody else has says so in one line, with the option to change, and ends."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = lanloom(*words, "--kubeconfig", _kubeconfig(tmp_path), "--metrics-address", address)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: can't serve metrics at {address}: Address already in use; choose another --metrics-address\n"
+    )
+
+
+@pytest.mark.parametrize("words", PROCESSES, ids=lambda words: words[0])
+def test_an_address_for_metrics_that_is_none_is_one_line(words: list[str], tmp_path: Path) -> None:
+    """An address that can't be read is named."""
+    done = lanloom(*words, "--kubeconfig", _kubeconfig(tmp_path), "--metrics-address", "9810")
+    assert done.returncode == 1
+    assert done.stderr == "Error: 9810 is not an address of the form HOST:PORT\n"
 
 
 def test_doctor_tells_programs_what_it_found() -> None:
