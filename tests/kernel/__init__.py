@@ -52,10 +52,33 @@ def run_inside(scratch: Path, *paths: str, seconds: float = 500) -> tuple[Case, 
 
     Raises AssertionError with the last lines of the output when pytest did not come to an end within `seconds`.
     """
+    words = ["python3", "-m", "pytest", "--junitxml=/inside/results/report.xml", "-vv", *paths]
+    results = _run(scratch, f"export {INSIDE}=1\nexec {shlex.join(words)}\n", seconds)
+    assert (results / "report.xml").exists(), f"the tests inside came to no end:\n{_tail(results / 'output')}"
+    return _cases(results / "report.xml")
+
+
+def run_program_inside(scratch: Path, *arguments: str, seconds: float = 500) -> str:
+    """What Python, run inside with these arguments in the checkout, prints; `scratch` is an empty directory.
+
+    Raises AssertionError with the last lines of all output when it did not succeed within `seconds`.
+    """
+    program = shlex.join(["python3", *arguments])
+    results = _run(
+        scratch,
+        f"PYTHONPATH=$PYTHONPATH:/inside/project/src {program} >/inside/results/printed\n"
+        "touch /inside/results/succeeded\n",
+        seconds,
+    )
+    assert (results / "succeeded").exists(), f"{program} failed inside:\n{_tail(results / 'output')}"
+    return (results / "printed").read_text()
+
+
+def _run(scratch: Path, command: str, seconds: float) -> Path:
+    """Runs a shell command inside, in the checkout; the directory that it sees as /inside/results."""
     results = scratch / "results"
     results.mkdir()
-    words = ["python3", "-m", "pytest", "--junitxml=/inside/results/report.xml", "-vv", *paths]
-    (results / "command").write_text(f"export {INSIDE}=1\nexec {shlex.join(words)}\n")
+    (results / "command").write_text(command)
     own_kernel = os.geteuid() == 0 and all(item.present for item in probe(HOST_LAB_NEEDS))
     with (results / "output").open("wb") as output:
         process = subprocess.Popen(
@@ -73,8 +96,7 @@ def run_inside(scratch: Path, *paths: str, seconds: float = 500) -> tuple[Case, 
         finally:
             process.kill()
             process.wait()
-    assert (results / "report.xml").exists(), f"the tests inside came to no end:\n{_tail(results / 'output')}"
-    return _cases(results / "report.xml")
+    return results
 
 
 def _environment(results: Path) -> dict[str, str]:

@@ -151,6 +151,8 @@ def _guard_master(step: SetMaster, links: Mapping[str, Link], what: str) -> None
         raise NotOurs(
             f"{what}: it belongs to {link.master}, which Lanloom did not make; release it there first"
         )
+    if link.kind == "bridge" and not link.ours:
+        raise NotOurs(f"{what}: Lanloom did not make this bridge")
     if step.master:
         _present(step.master, links, what)
         if not _ours(step.master, links):

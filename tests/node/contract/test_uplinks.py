@@ -1,0 +1,296 @@
+"""The contract of the port Links for bonds and bridges as uplinks: modes, MTUs, MACs, queues, links set down."""
+
+from itertools import pairwise
+
+import pytest
+
+from lanloom.node.errors import LinkError, NotOurs
+from lanloom.node.guards import BOND_MODES
+from lanloom.node.ports import Link
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from tests.node.contract.bed import on_node
+from tests.node.contract.node import Node, uplink
+
+MAC = "02:00:00:00:12:34"
+
+
+async def links(node: Node) -> dict[str, Link]:
+    """The links of the node."""
+    return dict((await node.host.links.dump()).links)
+
+
+def mtu_of_uplink(mtu: int) -> tuple[LinkStep, ...]:
+    """The steps that change the MTU of an uplink in place."""
+    return (
+        EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=mtu),
+        EnsureBridge(name="c-br", mtu=mtu),
+    )
+
+
+@pytest.mark.parametrize("mode", BOND_MODES)
+@on_node
+async def test_every_mode(node: Node, mode: str) -> None:
+    """A bond of each mode takes a NIC, and a bridge takes the bond; its miimon can be changed meanwhile."""
+    await node.host.links.apply(
+        (
+            EnsureBond(name="c-bo", mode=mode, miimon=100, mtu=1500),
+            SetMaster(link="eth1", master="c-bo"),
+            EnsureBridge(name="c-br", mtu=1500),
+            SetMaster(link="c-bo", master="c-br"),
+            EnsureBond(name="c-bo", mode=mode, miimon=250, mtu=1500),
+        )
+    )
+    found = await links(node)
+    assert (found["c-bo"].bond_mode, found["c-bo"].bond_miimon, found["c-bo"].up) == (mode, 250, True)
+    assert (found["eth1"].master, found["eth1"].up, found["c-bo"].master) == ("c-bo", True, "c-br")
+
+
+@pytest.mark.parametrize(("before", "after"), [*pairwise(BOND_MODES)])
+@on_node
+async def test_mode_after_mode(node: Node, before: str, after: str) -> None:
+    """A bond goes from one mode to the next and back in place, and keeps its NIC, its bridge and its ids."""
+    await node.host.links.apply((*uplink(2012), EnsureBond(name="c-bo", mode=before, miimon=100, mtu=1500)))
+    index = (await links(node))["c-bo"].index
+    for mode in (after, before):
+        await node.host.links.apply((EnsureBond(name="c-bo", mode=mode, miimon=100, mtu=1500),))
+        found = await links(node)
+        bond = found["c-bo"]
+        assert (bond.index, bond.bond_mode, bond.bond_miimon, bond.up) == (index, mode, 100, True)
+        assert (bond.master, bond.vlans, found["eth1"].master) == ("c-br", ((1, 1), (2012, 2012)), "c-bo")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "miimon"),
+    [("active-backup", "802.3ad", 100), ("802.3ad", "active-backup", 100), ("balance-rr", "balance-xor", 0)],
+)
+@on_node
+async def test_miimon_of_another_mode(node: Node, before: str, after: str, miimon: int) -> None:
+    """Without a miimon a bond keeps the one it has; modes that can't do without get the kernel's default."""
+    for mode in (before, after):
+        await node.host.links.apply((EnsureBond(name="c-bo", mode=mode, mtu=1500),))
+    assert (await links(node))["c-bo"].bond_miimon == miimon
+
+
+@on_node
+async def test_mtu_up_and_down(node: Node) -> None:
+    """The MTU of an uplink changes in place, up and down; NICs follow the bond, and nothing is made anew."""
+    await node.host.links.apply(uplink(2012))
+    before = await links(node)
+    for mtu in (9000, 1400, 1500):
+        await node.host.links.apply(mtu_of_uplink(mtu))
+        found = await links(node)
+        names = ("eth1", "c-bo", "c-br")
+        assert [found[name].mtu for name in names] == [mtu] * 3
+        assert [found[name].index for name in names] == [before[name].index for name in names]
+        assert (found["c-bo"].master, found["c-br"].self_vlans) == ("c-br", ((1, 1), (2012, 2012)))
+
+
+@pytest.mark.parametrize("mtu", [1400, 1500, 9000])
+@on_node
+async def test_mtu_of_a_bridge_stays(node: Node, mtu: int) -> None:
+    """A bridge's MTU stays as it was set while ports with smaller and larger MTUs come and go."""
+    await node.host.links.apply((EnsureBridge(name="c-br", mtu=mtu),))
+    for port in (1300, 9000):
+        await node.host.links.apply(
+            (
+                EnsureBond(name="c-bo", mode="active-backup", mtu=port),
+                SetMaster(link="c-bo", master="c-br"),
+                SetMtu(link="c-bo", mtu=port - 100),
+            )
+        )
+        assert (await links(node))["c-br"].mtu == mtu
+        await node.host.links.apply((DeleteLink(name="c-bo"),))
+        assert (await links(node))["c-br"].mtu == mtu
+
+
+@on_node
+async def test_mtu_of_a_sub_interface(node: Node) -> None:
+    """A VLAN link made by hand is lowered with its bridge, and not raised again."""
+    await node.host.links.apply(uplink())
+    node.plant_vlan("c-br", 2013)
+    await node.host.links.apply(mtu_of_uplink(1400))
+    assert (await links(node))["c-br.2013"].mtu == 1400
+    await node.host.links.apply(mtu_of_uplink(1500))
+    assert (await links(node))["c-br.2013"].mtu == 1400
+
+
+@on_node
+async def test_mac(node: Node) -> None:
+    """A bond's MAC is set in place, whether it has its NIC already or not, and the NIC has it, too."""
+    step = EnsureBond(name="c-bo", mode="active-backup", mtu=1500, mac=MAC)
+    own = (await links(node))["eth1"].mac
+    await node.host.links.apply((step, SetMaster(link="eth1", master="c-bo")))
+    found = await links(node)
+    assert (found["c-bo"].mac, found["eth1"].mac) == (MAC, MAC)
+    other = EnsureBond(name="c-bo", mode="active-backup", mtu=1500, mac="02:00:00:00:12:35")
+    await node.host.links.apply((other,))
+    found = await links(node)
+    assert (found["c-bo"].mac, found["eth1"].mac) == (other.mac, other.mac)
+    await node.host.links.apply((DeleteLink(name="c-bo"),))
+    assert (await links(node))["eth1"].mac == own
+
+
+@on_node
+async def test_mac_of_the_first_nic(node: Node) -> None:
+    """Without a MAC a bond takes that of its first NIC, and its other NICs take it, until they are released."""
+    own = {name: link.mac for name, link in (await links(node)).items()}
+    await node.host.links.apply(
+        (
+            EnsureBond(name="c-bo", mode="active-backup", mtu=1400),
+            SetMaster(link="eth1", master="c-bo"),
+            SetMaster(link="eth2", master="c-bo"),
+        )
+    )
+    found = await links(node)
+    assert [found[name].mac for name in ("c-bo", "eth1", "eth2")] == [own["eth1"]] * 3
+    await node.host.links.apply((SetMaster(link="eth2", master=""),))
+    eth2 = (await links(node))["eth2"]
+    assert (eth2.mac, eth2.mtu, eth2.up) == (own["eth2"], 1500, False)
+
+
+@on_node
+async def test_mac_survives_a_change_of_mode(node: Node) -> None:
+    """A step with another mode and the same MAC leaves the MAC, although the kernel forgets it meanwhile."""
+    await node.host.links.apply(uplink())
+    for mode in ("active-backup", "balance-xor"):
+        await node.host.links.apply((EnsureBond(name="c-bo", mode=mode, mtu=1500, mac=MAC),))
+        found = await links(node)
+        assert (found["c-bo"].mac, found["eth1"].mac) == (MAC, MAC)
+
+
+@on_node
+async def test_tx_queue_length(node: Node) -> None:
+    """The length of a bond's transmit queue is set in place, also to none, and stays where a step leaves it out."""
+    for length in (500, None, 0):
+        step = EnsureBond(name="c-bo", mode="active-backup", mtu=1500, tx_queue_length=length)
+        await node.host.links.apply((step,))
+        assert (await links(node))["c-bo"].tx_queue_length == (500 if length is None else length)
+
+
+@pytest.mark.parametrize(
+    ("mac", "length", "message"),
+    [
+        ("01:00:5e:00:00:01", None, "is not the MAC address of a link"),
+        ("00:00:00:00:00:00", None, "is not the MAC address of a link"),
+        ("02:00:00:00:12", None, "is not the MAC address of a link"),
+        ("02:00:00:00:12:34\n", None, "is not the MAC address of a link"),
+        ("", -1, "a transmit queue of -1 packets"),
+        ("", 1 << 31, "a transmit queue of 2147483648 packets"),
+    ],
+)
+@on_node
+async def test_impossible_attributes(node: Node, mac: str, length: int | None, message: str) -> None:
+    """A MAC that no link may have and an impossible queue are refused, and nothing is made."""
+    step = EnsureBond(name="c-bo", mode="active-backup", mtu=1500, mac=mac, tx_queue_length=length)
+    with pytest.raises(LinkError, match=message):
+        await node.host.links.apply((step,))
+    assert "c-bo" not in await links(node)
+
+
+@on_node
+async def test_uplink_set_down(node: Node) -> None:
+    """Bridge, bond and NIC that were set down by hand are set up again; the bridge takes VLAN links above along."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    names = ("eth1", "c-bo", "c-br")
+    for name in names:
+        node.set_up(name, False)
+    found = await links(node)
+    assert [found[name].up for name in (*names, "c-br.2013")] == [False] * 4
+    await node.host.links.apply(tuple(SetUp(link=name) for name in names))
+    found = await links(node)
+    assert [found[name].up for name in (*names, "c-br.2013")] == [True] * 4
+
+
+@on_node
+async def test_sub_interface_set_down(node: Node) -> None:
+    """A VLAN link on a bridge of ours is set up although it has no mark, except while the bridge is down."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    node.set_up("c-br.2013", False)
+    await node.host.links.apply((SetUp(link="c-br.2013"),))
+    assert (await links(node))["c-br.2013"].up
+    node.set_up("c-br", False)
+    with pytest.raises(LinkError, match=r"can't set c-br.2013 up: Network is down; set its parent up first"):
+        await node.host.links.apply((SetUp(link="c-br.2013"),))
+
+
+@on_node
+async def test_foreign_sub_interface(node: Node) -> None:
+    """A VLAN link on a foreign link is not set up, and the MTU of none is set."""
+    node.plant_bridge("x-br")
+    await node.host.links.apply(uplink())
+    for parent in ("x-br", "c-br"):
+        node.plant_vlan(parent, 2013)
+    for step in (
+        SetUp(link="x-br.2013"),
+        SetMtu(link="x-br.2013", mtu=1400),
+        SetMtu(link="c-br.2013", mtu=1400),
+    ):
+        with pytest.raises(NotOurs, match="Lanloom did not make"):
+            await node.host.links.apply((step,))
+
+
+@on_node
+async def test_management_bridge_is_left_alone(node: Node) -> None:
+    """Nothing but VLAN ids of the installer's bridge and its port is changed."""
+    node.plant_bridge("mgmt-br")
+    node.plant_vlan("mgmt-br", 2021)
+    await node.host.links.apply(uplink())
+    ids = ((2014, 2015),)
+    await node.host.links.apply(
+        (
+            AddVlans(link="mgmt-br", ids=ids, self_=True),
+            AddVlans(link="eth2", ids=ids),
+            RemoveVlans(link="mgmt-br", ids=((2015, 2015),), self_=True),
+            RemoveVlans(link="eth2", ids=((2015, 2015),)),
+        )
+    )
+    before = await links(node)
+    assert before["mgmt-br"].self_vlans == before["eth2"].vlans == ((1, 1), (2014, 2014))
+    forbidden: tuple[LinkStep, ...] = (
+        EnsureBridge(name="mgmt-br", mtu=1500),
+        SetMtu(link="mgmt-br", mtu=1400),
+        SetUp(link="mgmt-br"),
+        SetMtu(link="mgmt-br.2021", mtu=1400),
+        SetMaster(link="mgmt-br", master="c-bo"),
+        SetMaster(link="eth2", master=""),
+        SetMaster(link="eth2", master="c-bo"),
+        SetMaster(link="eth1", master="mgmt-br"),
+        DeleteLink(name="mgmt-br"),
+        DeleteLink(name="eth2"),
+        AddVlans(link="mgmt-br", ids=((1, 1),), self_=True),
+        RemoveVlans(link="eth2", ids=((1, 1),)),
+    )
+    for step in forbidden:
+        with pytest.raises(LinkError):
+            await node.host.links.apply((step,))
+    after = await links(node)
+    for name in ("mgmt-br", "mgmt-br.2021", "eth1", "eth2"):
+        assert (after[name].master, after[name].mtu, after[name].up) == (
+            before[name].master,
+            before[name].mtu,
+            before[name].up,
+        )
+    assert (after["mgmt-br"].self_vlans, after["eth2"].vlans) == (((1, 1), (2014, 2014)),) * 2
+
+
+@on_node
+async def test_single_ids(node: Node) -> None:
+    """Every second id goes on and off as well as a range; ids that are there, or are not, are no error."""
+    odd = tuple((vid, vid) for vid in range(3, 4095, 2))
+    await node.host.links.apply((*uplink(), AddVlans(link="c-bo", ids=odd), AddVlans(link="c-bo", ids=odd)))
+    assert (await links(node))["c-bo"].vlans == ((1, 1), *odd)
+    remove = (RemoveVlans(link="c-bo", ids=odd[1:]), RemoveVlans(link="c-bo", ids=odd[1:]))
+    await node.host.links.apply((*remove, AddVlans(link="c-bo", ids=())))
+    assert (await links(node))["c-bo"].vlans == ((1, 1), (3, 3))
