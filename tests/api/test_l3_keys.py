@@ -140,12 +140,35 @@ def test_two_legacy_maps_of_one_name_are_refused() -> None:
     assert "ipmap-nad2012 is missing" in str(entry.error)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(LEGACY)), st.text() | st.just("true"), min_size=1))
+KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns")
+ANY_KEY = st.builds(
+    f"{names.PREFIX}{{}}-{{}}".format,
+    st.sampled_from(KINDS),
+    st.sampled_from(["nad2012", "default-nad2012", "x", "", "-", "a_b"]) | st.text(max_size=5),
+)
+WORDS = [
+    "true",
+    "false",
+    "2012",
+    "static",
+    "dhcp",
+    '{"node1": "172.16.0.10/24"}',
+    "172.16.0.1",
+    "172.16.0.1/24",
+    "[]",
+]
+ANY_VALUE = st.sampled_from(WORDS) | st.text(max_size=20)
+
+
+@given(st.dictionaries(ANY_KEY | st.sampled_from(sorted(LEGACY)) | st.text(), ANY_VALUE, max_size=14))
 def test_any_annotations_are_decoded(annotations: dict[str, str]) -> None:
-    """Whatever stands in the annotations, decoding gives a value or an error for each network that is on."""
-    for entry in decode(LEGACY | annotations).values():
+    """Whatever stands in the annotations, decoding gives a safe value or an error for each network that is on."""
+    for suffix, entry in decode(LEGACY | annotations).items():
         assert (entry.value is None) != (entry.error is None)
         assert entry.error is None or isinstance(entry.error, AnnotationError)
+        if entry.value is not None:
+            again = encode(Key("x", "y"), entry.value)
+            assert decode(again)["x-y"].value == entry.value, suffix
 
 
 @pytest.mark.parametrize(
