@@ -1,35 +1,12 @@
 """The manifests in deploy/ against the programs that they start. `test_deploy_real` applies them to a real server."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from lanloom.app.probes import pages, parse_address
 from lanloom.cli.__main__ import cli
+from tests.app.deployed import Raw, documents, pod
 
-ROOT = Path(__file__).parents[2]
-Raw = dict[str, Any]
 PROCESSES = ("manager", "agent")
-
-
-def documents() -> Iterator[Raw]:
-    """Every object of deploy/, apart from the CRDs."""
-    for path in sorted((ROOT / "deploy").glob("*.yaml")):
-        yield from yaml.safe_load_all(path.read_text())
-
-
-def pod(process: str) -> Raw:
-    """The pod template of a process."""
-    (found,) = [
-        item
-        for item in documents()
-        if item["kind"] in ("Deployment", "DaemonSet") and item["metadata"]["name"] == f"lanloom-{process}"
-    ]
-    template: Raw = found["spec"]["template"]
-    return template
 
 
 def container(process: str) -> Raw:

@@ -23,6 +23,7 @@ from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.vlan.rules.names import vlan_status_name
+from tests.app.deployed import pod
 from tests.servers.real import RealServer
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
@@ -167,3 +168,18 @@ async def test_an_agent_can_read_no_secret_and_change_no_network(server: RealSer
             await client.request("GET", f"/api/v1/namespaces/{LANLOOM_NAMESPACE}/secrets")
         with pytest.raises(Forbidden, match="cannot patch resource"):
             await client.patch(CLUSTER_NETWORKS, "cluster-1", {"metadata": {"labels": {"a": "b"}}})
+
+
+@pytest.mark.parametrize("process", ["manager", "agent"])
+async def test_pods_are_accepted_as_their_templates_say(server: RealServer, process: str) -> None:
+    """A pod made of a process's template is admitted, with its probes and its priority, in Lanloom's namespace."""
+    async with HttpClient(load(str(server.kubeconfig))) as admin:
+        template = pod(process)
+        metadata = {"name": f"trial-{process}", **template["metadata"]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        path = f"/api/v1/namespaces/{LANLOOM_NAMESPACE}/pods"
+        made = await admin.request("POST", path, body)
+        assert made["spec"]["priority"] >= 2_000_000_000
+        (only,) = made["spec"]["containers"]
+        assert only["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        await admin.delete(PODS, f"trial-{process}", LANLOOM_NAMESPACE)
