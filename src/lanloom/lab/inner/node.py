@@ -26,6 +26,8 @@ KEPT = {
 }
 """Directory of the node in the lab's state → where the node sees it. These survive a reboot."""
 
+PROFILES = "NetworkManager/system-connections"
+
 NODE_ENVIRONMENT = {
     "KUBECONFIG": "/etc/lanloom/kubeconfig",
     "PYTHONPATH": "/opt/lanloom/src:/opt/lanloom/site",
@@ -144,7 +146,7 @@ async def plug_in(spec: NodeSpec, capsule: Capsule) -> None:
 
 
 def _prepare_disk(disk: Path) -> None:
-    for directory in (*KEPT, "log", "NetworkManager/system-connections"):
+    for directory in (*KEPT, "log", PROFILES):
         (disk / directory).mkdir(parents=True, exist_ok=True)
     conf = disk / "NetworkManager/NetworkManager.conf"
     if not conf.exists():
@@ -174,6 +176,9 @@ def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
 def _fstab(scratch: Path, disk: Path) -> str:
     """The mounts of a node's root.
 
+    The directory of profiles is a mount of its own: user-mode Linux forgets a directory of the host's that nobody looks
+    at, and with it that somebody watches it.
+
     /sys is read-only: where it can be written, NetworkManager waits for udev, which no node has, and takes none of its
     devices over after a restart.
     """
@@ -181,6 +186,7 @@ def _fstab(scratch: Path, disk: Path) -> str:
     layers = f"lowerdir=/,upperdir={scratch}/upper,workdir={scratch}/work"
     binds = [
         *((disk / name, path, "bind") for name, path in KEPT.items()),
+        (disk / PROFILES, f"/etc/{PROFILES}", "bind"),
         (Path("/mnt/src"), "/opt/lanloom/src", "bind,ro"),
         (Path("/mnt/site"), "/opt/lanloom/site", "bind,ro"),
         (Path("/dev"), "/dev", "rbind"),
