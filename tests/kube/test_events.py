@@ -138,9 +138,13 @@ def test_an_event_that_is_gone_is_written_anew() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("fault", [Forbidden(403, "Forbidden", "no"), TransportError("reset")], ids=repr)
-def test_a_recorder_never_fails_its_caller(fault: Exception) -> None:
-    """An event that can't be written is no reason to stop, and later ones are written."""
+@pytest.mark.parametrize(
+    ("fault", "settled"),
+    [(Forbidden(403, "Forbidden", "no"), True), (TransportError("reset"), False)],
+    ids=["refused", "no answer"],
+)
+def test_a_recorder_never_fails_its_caller(fault: Exception, settled: bool) -> None:
+    """An event that can't be written is no reason to stop; the caller hears whether another try may help."""
 
     async def main() -> None:
         server = EventServer()
@@ -148,9 +152,9 @@ def test_a_recorder_never_fails_its_caller(fault: Exception) -> None:
         await recorder.event(ABOUT, "Normal", "Up", "m")
         server.fault = fault
         for message in ("m", "new"):
-            await recorder.event(ABOUT, "Normal", "Up", message)
+            assert await recorder.event(ABOUT, "Normal", "Up", message) is settled
         server.fault = None
-        await recorder.event(ABOUT, "Normal", "Up", "new")
+        assert await recorder.event(ABOUT, "Normal", "Up", "new")
         assert len(server.events) == 2
 
     run(main())

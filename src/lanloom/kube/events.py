@@ -16,7 +16,7 @@ from lanloom.api.core import EVENTS, Event, EventSource, ObjectReference
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
 from lanloom.api.times import rfc3339
-from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.errors import KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
@@ -70,7 +70,7 @@ class Recorder:
     ) -> bool:
         """Records that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence.
 
-        Whether it was written; most callers have nothing to do about it.
+        False where the server did not answer, so that another try may help; most callers have nothing to do about it.
         """
         message = message[:_LONGEST_MESSAGE]
         identity = (about, type, reason, message)
@@ -81,7 +81,7 @@ class Recorder:
             log.warning(
                 "event not written", reason=reason, message=message, about=about.name, error=str(error)
             )
-            return False
+            return not isinstance(error, TransportError | ServerError)
         return True
 
     async def _repeat(self, identity: _Identity) -> bool:

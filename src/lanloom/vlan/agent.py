@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 
 from lanloom.api.harvester import VlanStatus, VlStatus
+from lanloom.api.meta import Condition
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
@@ -105,6 +106,7 @@ class VlanAgent:
             host.name, self._reporter, recorder, self._wanted.nad, heard=self._heard, rng=rng
         )
         self._failures: Problems = {}
+        self._statuses: Mapping[str, VlStatus] = {}
         self._synced = False
         self._alone = False
         self._settled = math.inf
@@ -200,7 +202,7 @@ class VlanAgent:
         drift += self._repairs.asked(decision.forms, self._activator.take_asked())
         self._tell_repairs(item for item in drift if item.cluster_network not in failures)
         sight = Sight(observed, connections, self._now())
-        described = describe(self._host.name, decision.choices, problems, sight, self._reporter.conditions)
+        described = describe(self._host.name, decision.choices, problems, sight, self._previous)
         self._conclude(described, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
         return min(described.look_again, again, *waits.values())
@@ -221,6 +223,14 @@ class VlanAgent:
             self._on_repair(kind, number)
         self._telling.announce(repaired(self._host.name, found))
 
+    def _previous(self, cluster_network: str) -> tuple[Condition, ...]:
+        """The last conditions of a network, as this agent or else its predecessor found them.
+
+        Not as they were reported last: while a report is on its way, two that differ in their times would take turns.
+        """
+        known = self._statuses.get(cluster_network)
+        return known.conditions if known is not None else self._reporter.conditions(cluster_network)
+
     def _conclude(self, described: Description, *, at_rest: bool) -> None:
         """Reports, and remembers since when nothing is on its way: then a change can prove itself."""
         calm = at_rest and described.look_again > TRANSIENT_SECONDS
@@ -228,5 +238,6 @@ class VlanAgent:
         self._settled = min(self._settled, now) if calm else math.inf
         self._reach.ask(self._decisions.on_trial)
         if self._synced:
+            self._statuses = described.statuses
             self._on_report(described.statuses)
             self._telling.report(described.statuses)

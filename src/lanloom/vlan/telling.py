@@ -1,6 +1,6 @@
 """Tells the API server what a node carries and what befell it, beside the work on the host and never in its way.
 
-While the API server is away reports wait, of which only the last counts, and so do some Events.
+While the API server is away the last report waits, and so do some Events.
 """
 
 import asyncio
@@ -16,9 +16,6 @@ from lanloom.vlan.reporting import Reporter
 
 KEPT = 100
 """So many Events wait while the API server is away; the oldest are dropped first."""
-
-TRIES = 3
-"""So often is one Event tried before it is dropped: it may be one that the server never takes."""
 
 EVENT_RETRY = 5.0
 """Seconds until an Event that was not written is tried again."""
@@ -46,7 +43,6 @@ class Telling:
         self._heard = heard
         self._statuses: Mapping[str, VlStatus] | None = None
         self._events: deque[Announcement] = deque(maxlen=KEPT)
-        self._tries = 0
         self.controller: Controller[str] = Controller("vlan-reports", self._tell, rng=rng)
 
     def report(self, statuses: Mapping[str, VlStatus]) -> None:
@@ -66,20 +62,12 @@ class Telling:
             if await self._reporter.publish(self._statuses, self._compare):
                 self._heard(began)
         while self._events:
-            if not await self._write(self._events[0]):
+            event = self._events[0]
+            if not await self._recorder.event(event.about, event.type, event.reason, event.message):
                 return EVENT_RETRY
+            if self._events and self._events[0] is event:  # a full queue dropped it meanwhile
+                self._events.popleft()
         return None
 
     def _compare(self, before: VlStatus | None, after: VlStatus) -> None:
         self._events.extend(announcements(self._node, before, after, self._networks))
-
-    async def _write(self, event: Announcement) -> bool:
-        """Whether it was written, or given up."""
-        self._tries += 1
-        written = await self._recorder.event(event.about, event.type, event.reason, event.message)
-        if not written and self._tries < TRIES:
-            return False
-        self._tries = 0
-        if self._events and self._events[0] is event:  # a full queue drops it by itself
-            self._events.popleft()
-        return True
