@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from lanloom.api.core import CRDS, NAMESPACES, NODES
-from lanloom.api.crds import manifests
+from lanloom.api.crds import manifest, manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
@@ -48,8 +49,8 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 async def managed(server: RealServer) -> AsyncIterator[HttpClient]:
     """A client of a server on which a manager leads, with three nodes."""
     async with HttpClient(load(str(server.kubeconfig))) as client:
-        for manifest in manifests():
-            await ensure(client, CRDS, manifest)
+        for crd in manifests():
+            await ensure(client, CRDS, crd)
         await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
         for node in ("node1", "node2", "node3"):
             await ensure(
@@ -150,3 +151,37 @@ async def test_webhooks_refuse_on_a_real_kube_apiserver(server: RealServer) -> N
             Forbidden, match='its cluster network "nowhere" does not exist; create the ClusterNetwork'
         ):
             await client.create(NADS, body, "default")
+
+
+async def test_vms_keep_what_they_use_on_a_real_kube_apiserver(server: RealServer) -> None:
+    """While a VM runs, its network and its uplink are not deleted; as soon as it is gone they are."""
+    async with HttpClient(load(str(server.kubeconfig))) as client:
+        await ensure(client, CRDS, manifest(VIRTUAL_MACHINE_INSTANCES))
+        await eventually(partial(client.list, VIRTUAL_MACHINE_INSTANCES), lambda _: True)
+    async with managed(server) as client:
+        await example(client, "cluster-1")
+        config = '{"cniVersion":"0.3.1","type":"bridge","bridge":"cluster-1-br","vlan":7}'
+        await client.create(NADS, {"metadata": {"name": "used"}, "spec": {"config": config}}, "default")
+        body = {
+            "metadata": {"name": "web"},
+            "spec": {"networks": [{"name": "nic", "multus": {"networkName": "used"}}]},
+            "status": {"phase": "Running", "nodeName": "node1"},
+        }
+        await client.create(VIRTUAL_MACHINE_INSTANCES, body, "default")
+        await refused(client, NADS.path("default", "used"), "the VMs default/web use it; stop them first")
+        await refused(client, VLAN_CONFIGS.path("", "vlanconfig-1"), "node1 would lose the cluster network")
+        await client.delete(VIRTUAL_MACHINE_INSTANCES, "web", "default")
+        await client.delete(VLAN_CONFIGS, "vlanconfig-1")
+        await client.delete(NADS, "used", "default")
+
+
+async def refused(client: HttpClient, path: str, why: str) -> None:
+    """Waits until a deletion is refused, which is only tried: the manager must have seen the VM first."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.request("DELETE", path, query={"dryRun": "All"})
+            except Forbidden as refusal:
+                assert why in str(refusal)
+                return
+            await asyncio.sleep(0.05)
