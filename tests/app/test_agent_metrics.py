@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanInterface, VlStatus
@@ -122,6 +124,7 @@ async def test_without_network_manager_an_agent_is_not_ready() -> None:
         assert await each.shown.value("lanloom_agent_network_manager_up") == 1
 
 
+@pytest.mark.slow
 async def test_work_on_a_node_is_counted() -> None:
     """Making a VLAN network shows as looks, steps, a profile, reconciles and an interface that is ready."""
     async with scene() as each:
@@ -139,6 +142,7 @@ async def test_work_on_a_node_is_counted() -> None:
         assert await show.value("lanloom_informer_objects", resource=NADS.full_name) == 1
 
 
+@pytest.mark.slow
 async def test_repairs_are_counted_by_kind() -> None:
     """What somebody else changed on the node, and the agent put right, is counted by what it was."""
     async with scene() as each:
@@ -174,6 +178,7 @@ def test_what_is_on_its_way_is_no_failure() -> None:
     assert not [key for key in samples(metrics.exposition().decode()) if "failures" in key[0]]
 
 
+@pytest.mark.slow
 async def test_leases_are_shown() -> None:
     """A lease that the node holds is counted, with the time at which it ends."""
     async with scene(dhcp="192.168.1.0/24") as each:

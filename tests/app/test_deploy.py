@@ -10,7 +10,7 @@ PROCESSES = ("manager", "agent")
 
 
 def container(process: str) -> Raw:
-    """Its only container."""
+    """The only container of a process."""
     (only,) = pod(process)["spec"]["containers"]
     return dict(only)
 
