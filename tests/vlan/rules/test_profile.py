@@ -2,6 +2,7 @@
 
 from ipaddress import IPv4Interface, IPv4Network
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -163,6 +164,42 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
         for node in entry.value.addresses or {"node1": ""}:
             meant = profile_of(CLUSTER, node, "cluster-1", entry.value)
             assert read(render(meant)) == meant
+
+
+@given(profiles(), _HOSTILE, st.sampled_from(["network", "uuid", "address", "gateway", "to", "via", "dns"]))
+def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field: str) -> None:
+    """A value of any kind that is put past the parsers is refused, or gives just the lines of its own meaning."""
+    routing = given.routing
+    match field:
+        case "network":
+            given = replace(given, cluster_network=text)
+        case "uuid":
+            given = replace(given, uuid=text)
+        case "address":
+            given = replace(given, mode="static", address=text)
+        case "gateway":
+            given = replace(given, routing=replace(routing, gateway=text))
+        case "to" | "via":
+            route = replace(Route("10.0.0.0/8", "192.168.1.1"), **{field: text})
+            given = replace(given, routing=replace(routing, routes=(route,)))
+        case _:
+            given = replace(given, routing=replace(routing, dns=(text,)))
+    try:
+        content = render(given)
+    except ValueError:
+        return
+    sections = parse(content)
+    assert set(sections) == {*SECTIONS, "ipv4"}
+    assert set(sections["ipv4"]) == IPV4 | _keys(given)
+    assert len(content.splitlines()) == 1 + sum(2 + len(entries) for entries in sections.values())
+
+
+@pytest.mark.parametrize("vid", [-1, 0, 1, 4095, 20120])
+def test_an_id_that_is_none_is_not_written(vid: int) -> None:
+    """VLAN ids of profiles are 2 to 4094."""
+    given = profile_of(CLUSTER, "node1", "cluster-1", L3(vid=2012, mode="dhcp"))
+    with pytest.raises(ValueError, match=f"VLAN {vid} of"):
+        render(replace(given, vid=vid))
 
 
 def test_routes_and_servers_are_in_their_order() -> None:

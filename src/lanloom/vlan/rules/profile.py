@@ -6,12 +6,12 @@ There is no MTU in it either: without one, NetworkManager gives the sub-interfac
 import json
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from msgspec import Struct
 
 from lanloom.api import names
-from lanloom.api.l3 import L3, AnnotationError, Mode, Routing, parse_cidr, parse_vid
+from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid, quote
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
 from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import OWNER_KEY, OWNER_SECTION, Keyfile, parse
@@ -39,7 +39,7 @@ DNS_PRIORITY = 200
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _FROM = re.compile(r"priority [0-9]+ from (?P<subnet>[0-9./]+) table .*", re.ASCII)
 _ROUTES_KEY = re.compile(r"route[1-9][0-9]*", re.ASCII)
-_DEFAULT = "0.0.0.0/0"
+_DEFAULT = IPv4Network("0.0.0.0/0")
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Prof
 
 
 def render(profile: Profile) -> bytes:
-    """The keyfile.
+    """The keyfile. Raises ValueError for a value that no parser would have let pass: it would become lines of its own.
 
     * `never-default`, `ignore-auto-routes` and `ignore-auto-dns`: a VLAN's default route would win over the management
       network's (metric 400 before 425), a DHCP server could draw any traffic into the VLAN (option 121), and its DNS
@@ -75,6 +75,10 @@ def render(profile: Profile) -> bytes:
     * `autoconnect-retries=0`: try for ever; a DHCP server may come back after hours.
     """
     name, vid = profile.cluster_network, profile.vid
+    if not (is_cluster_network(name) and VID_MIN <= vid <= VID_MAX and _UUID.fullmatch(profile.uuid)):
+        raise ValueError(
+            f"no profile can be written of VLAN {vid!r} of {quote(name)} ({quote(profile.uuid)})"
+        )
     ipv4 = {
         "dad-timeout": str(DAD_TIMEOUT),
         "ignore-auto-dns": "true",
@@ -110,12 +114,12 @@ def _routing(profile: Profile) -> dict[str, str]:
     that such packets still reach the VLAN itself, pods and services.
     """
     routing = profile.routing
-    routes = [(route.to, route.via, "") for route in routing.routes]
+    routes = [(IPv4Network(route.to), IPv4Address(route.via), "") for route in routing.routes]
     keys: dict[str, str] = {}
     if routing.gateway:
         gateway = IPv4Interface(routing.gateway)
         table = routing_table(profile.cluster_network, profile.vid)
-        routes.insert(0, (_DEFAULT, str(gateway.ip), f"table={table}"))
+        routes.insert(0, (_DEFAULT, gateway.ip, f"table={table}"))
         specific = f"table {MAIN_TABLE} suppress_prefixlength 0"
         keys["routing-rule1"] = f"priority {SPECIFIC_PRIORITY} from {gateway.network} {specific}"
         keys["routing-rule2"] = f"priority {GATEWAY_PRIORITY} from {gateway.network} table {table}"
@@ -123,7 +127,8 @@ def _routing(profile: Profile) -> dict[str, str]:
         keys[f"route{number}"] = f"{to},{via}"
         keys |= {f"route{number}_options": options} if options else {}
     if routing.dns:
-        keys |= {"dns": "".join(f"{server};" for server in routing.dns), "dns-priority": str(DNS_PRIORITY)}
+        servers = "".join(f"{IPv4Address(server)};" for server in routing.dns)
+        keys |= {"dns": servers, "dns-priority": str(DNS_PRIORITY)}
     return keys
 
 
@@ -170,13 +175,13 @@ def _meant(sections: Keyfile) -> Profile:
 
 def _meant_routing(ipv4: Mapping[str, str], mode: Mode, addresses: dict[str, str]) -> Routing:
     pairs = [value.split(",") for key, value in ipv4.items() if _ROUTES_KEY.fullmatch(key)]
-    routers = [via for to, via in pairs if to == _DEFAULT]
+    routers = [via for to, via in pairs if to == str(_DEFAULT)]
     gateway = ""
     if routers:
         rule = _FROM.fullmatch(ipv4["routing-rule1"])
         length = rule["subnet"].partition("/")[2] if rule else ""
         gateway = parse_gateway("gateway", f"{routers[0]}/{length}", mode, addresses)
-    routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != _DEFAULT])
+    routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != str(_DEFAULT)])
     return Routing(
         gateway=gateway,
         routes=parse_routes("routes", routes, addresses, gateway),
