@@ -1,5 +1,7 @@
 """Which form of a network a node carries."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from lanloom.vlan.rules.desired import NodeNetwork
@@ -7,7 +9,7 @@ from lanloom.vlan.rules.holding import Form, choose, difference, explanation
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 
-def _network(name: str = "cluster-1", address: str = "192.168.1.10/24", **spec: object) -> NodeNetwork:
+def _network(name: str = "cluster-1", address: str = "192.168.1.10/24", **spec: Any) -> NodeNetwork:
     documents = [
         node("node1"),
         cluster_network(name),
