@@ -13,7 +13,7 @@ import pytest
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.multus import NADS
 from lanloom.app.certificates import Bundle, issue
-from lanloom.app.webhooks import Admission, TlsServer, webhook_app, webhook_configurations
+from lanloom.app.webhooks import Admission, TlsServer, WebhookObserver, webhook_app, webhook_configurations
 from lanloom.kube.errors import TransportError
 from lanloom.kube.webhookcall import HttpsPoster
 
@@ -80,11 +80,17 @@ REVIEW = {
 }
 
 
+def _nobody(_webhook: str, _resource: str, _verdict: str, _seconds: float) -> None:
+    """Hears of reviews and does nothing."""
+
+
 @asynccontextmanager
-async def running(admissions: Sequence[Admission], *, ready: bool = True) -> AsyncIterator[Running]:
+async def running(
+    admissions: Sequence[Admission], *, ready: bool = True, observe: WebhookObserver = _nobody
+) -> AsyncIterator[Running]:
     """The webhooks of these features on a free port."""
     bundle = issue(("127.0.0.1",), time.time())
-    server = TlsServer(webhook_app(admissions, lambda: ready), "127.0.0.1", 0, bundle)
+    server = TlsServer(webhook_app(admissions, lambda: ready, observe), "127.0.0.1", 0, bundle)
     poster = HttpsPoster()
     task = asyncio.create_task(server.run())
     try:
@@ -179,3 +185,34 @@ def test_configurations_fail_closed() -> None:
     assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Fail", "None")
     assert webhook["rules"][0]["resources"] == ["network-attachment-definitions"]
     assert webhook["rules"][0]["operations"] == ["CREATE", "UPDATE"]
+
+
+class Broken(Scripted):
+    """A feature with a bug."""
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """As the port says, were it not for the bug."""
+        raise ZeroDivisionError
+
+
+async def test_an_observer_hears_how_reviews_end() -> None:
+    """Each review is told with its webhook, its resource and its end: allowed, refused, or failed by a bug."""
+    told: list[tuple[str, str, str]] = []
+
+    def observe(webhook: str, resource: str, verdict: str, seconds: float) -> None:
+        assert 0 <= seconds < 60
+        told.append((webhook, resource, verdict))
+
+    body = msgspec.json.encode(REVIEW)
+    async with running([Scripted(verdict=Verdict(allowed=False, message="no"))], observe=observe) as webhooks:
+        await webhooks.post("/mutate", body)
+        await webhooks.post("/validate", body)
+    async with running([Broken()], observe=observe) as webhooks:
+        with pytest.raises(TransportError, match="500"):
+            await webhooks.post("/validate", body)
+    plural = NADS.plural
+    assert told == [
+        ("mutate", plural, "allowed"),
+        ("validate", plural, "refused"),
+        ("validate", plural, "failed"),
+    ]
