@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.harvester import VlanInterface, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.app.vlanobjects import VlanObjects
@@ -49,10 +50,14 @@ def report(
         uplink=f"{cluster_network}-bo",
         mtu=1500,
         vlan_ids=vlan_ids,
+        addresses=",".join(item.address for item in interfaces if item.address),
         interfaces=interfaces,
         conditions=conditions,
     )
-    return VlanStatus(metadata=ObjectMeta(name=vlan_status_name(cluster_network, node)), status=status)
+    labels = {names.CLUSTER_NETWORK_LABEL: cluster_network, names.NODE_LABEL: node}
+    return VlanStatus(
+        metadata=ObjectMeta(name=vlan_status_name(cluster_network, node), labels=labels), status=status
+    )
 
 
 def interface(node: str, **changes: Any) -> VlanInterface:

@@ -59,7 +59,8 @@ class Served:
 
     async def tell(self, report: VlanStatus) -> None:
         """Writes a node's report, as its agent would."""
-        await self.client.create(VLAN_STATUSES, {"metadata": {"name": report.metadata.name}})
+        metadata = {"name": report.metadata.name, "labels": report.metadata.labels}
+        await self.client.create(VLAN_STATUSES, {"metadata": metadata})
         await self.client.patch(
             VLAN_STATUSES,
             report.metadata.name,

@@ -114,7 +114,8 @@ class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What one node carries of one cluster network.
 
-    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014). `revision` is that of the configuration that the
+    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014); `addresses` are those of all `interfaces`, for a
+    column: a list can't be shown in one. `revision` is that of the configuration that the
     node carries (see `lanloom.vlan.rules.rollout`); `management` is told of the cluster network `mgmt` only.
     """
 
@@ -127,6 +128,7 @@ class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     uplink: str = ""
     mtu: int = 0
     vlan_ids: str = ""
+    addresses: str = ""
     interfaces: tuple[VlanInterface, ...] = ()
     desired_hash: str = ""
     revision: str = ""
@@ -141,6 +143,12 @@ class VlanStatus(Object, frozen=True, kw_only=True):
 
 
 _READY = '.status.conditions[?(@.type=="ready")].status'
+_L3_READY = '.status.conditions[?(@.type=="L3Ready")].status'
+_REASON = '.status.conditions[?(@.status!="True")].reason'
+_MESSAGE = '.status.conditions[?(@.status!="True")].message'
+"""Of the first condition that is not well: empty where all are."""
+
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 CLUSTER_NETWORKS = Resource(
     group=GROUP,
@@ -153,11 +161,12 @@ CLUSTER_NETWORKS = Resource(
     status=True,
     columns=(
         Column("Ready", _READY),
-        Column("L3Ready", '.status.conditions[?(@.type=="L3Ready")].status'),
+        Column("L3", _L3_READY),
+        Column("Reason", _REASON),
+        Column("Roll-out", '.status.conditions[?(@.type=="RolledOut")].reason'),
         Column("MTU", r".metadata.annotations.network\.harvesterhci\.io/uplink-mtu"),
-        Column("Reason", '.status.conditions[?(@.type=="ready")].reason', priority=1),
-        Column("Message", '.status.conditions[?(@.type=="L3Ready")].message', priority=1),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        _AGE,
+        Column("Message", _MESSAGE, priority=1),
     ),
 )
 VLAN_CONFIGS = Resource(
@@ -171,8 +180,10 @@ VLAN_CONFIGS = Resource(
     columns=(
         Column("ClusterNetwork", ".spec.clusterNetwork"),
         Column("NICs", ".spec.uplink.nics"),
+        Column("Bond", ".spec.uplink.bondOptions.mode"),
+        Column("MTU", ".spec.uplink.linkAttributes.mtu"),
         Column("Nodes", r".metadata.annotations.network\.harvesterhci\.io/matched-nodes"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        _AGE,
     ),
 )
 VLAN_STATUSES = Resource(
@@ -185,13 +196,16 @@ VLAN_STATUSES = Resource(
     short_names=("vs",),
     status=True,
     columns=(
-        Column("ClusterNetwork", ".status.clusterNetwork"),
         Column("Node", ".status.node"),
-        Column("Bridge", ".status.bridge"),
-        Column("VLANs", ".status.vlanIds"),
-        Column("Address", ".status.interfaces[*].address"),
         Column("Ready", _READY),
-        Column("Reason", '.status.conditions[?(@.type=="ready")].reason', priority=1),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        Column("L3", _L3_READY),
+        Column("Reason", _REASON),
+        Column("VLANs", ".status.vlanIds"),
+        Column("Addresses", ".status.addresses"),
+        Column("MTU", ".status.mtu"),
+        _AGE,
+        Column("ClusterNetwork", ".status.clusterNetwork", priority=1),
+        Column("Uplink", ".status.uplink", priority=1),
+        Column("Message", _MESSAGE, priority=1),
     ),
 )

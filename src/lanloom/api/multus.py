@@ -31,6 +31,9 @@ NADS = Resource(
         Column("VLAN", r".metadata.labels.network\.harvesterhci\.io/vlan-id"),
         Column("L3", r".metadata.annotations.network\.harvesterhci\.io/l3-connectivity"),
         Column("Mode", r".metadata.annotations.network\.harvesterhci\.io/mode"),
+        Column("Ready", r".metadata.labels.network\.harvesterhci\.io/ready"),
         Column("Age", ".metadata.creationTimestamp", "date"),
+        Column("Type", r".metadata.labels.network\.harvesterhci\.io/type", priority=1),
+        Column("Gateway", r".metadata.annotations.network\.harvesterhci\.io/gateway", priority=1),
     ),
 )
