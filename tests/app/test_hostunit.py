@@ -9,6 +9,8 @@ from lanloom.app.hostunit.errors import HostError
 from lanloom.app.hostunit.files import SCRIPT, host_files, host_links
 from lanloom.app.hostunit.install import install, status, uninstall
 from lanloom.app.hostunit.tree import Tree
+from lanloom.cli.host import command
+from tests.app.deployed import pod
 
 
 class NoSystemd:
@@ -185,3 +187,24 @@ def test_status_knows_whether_it_runs(tmp_path: Path) -> None:
     install(OwnTree(tmp_path), Recorder(active=False))
     assert status(OwnTree(tmp_path), Recorder(active=True)).well
     assert not status(OwnTree(tmp_path), Recorder(active=False)).well
+
+
+def test_the_manifest_installs_into_the_host() -> None:
+    """The DaemonSet's container runs a command that exists, on the directory where it mounts the host's root."""
+    spec = pod("host-install")["spec"]
+    container = spec["initContainers"][0]
+    group, verb, option, root = container["args"]
+    assert (group, verb in command.commands, option) == ("host", True, "--root")
+    (mount,) = container["volumeMounts"]
+    (volume,) = spec["volumes"]
+    assert (mount["mountPath"], mount["name"], volume["hostPath"]["path"]) == (root, volume["name"], "/")
+
+
+def test_the_units_run_what_is_installed() -> None:
+    """The service starts the script where it is installed, and the path unit and the timer start the service."""
+    contents = {file.path.name: file.content.decode() for file in host_files()}
+    assert f"ExecStart={SCRIPT}\n" in contents["lanloom-nm-reload.service"]
+    assert "Unit=lanloom-nm-reload.service\n" in contents["lanloom-nm-reload.path"]
+    assert contents["lanloom-nm-reload.path"].count("PathChanged=") == 1
+    for name in ("path", "service"):
+        assert "StartLimitIntervalSec=0\n" in contents[f"lanloom-nm-reload.{name}"]
