@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -125,12 +125,12 @@ STORIES: dict[str, tuple[Step, ...]] = {
 }
 
 
-def play(seed: int) -> str:
+def play(seed: int, stories: Mapping[str, tuple[Step, ...]] = STORIES) -> str:
     """Plays one story on a fresh cluster: every misfortune and every step, and how much was written until then.
 
     Raises AssertionError where the cluster does not come to rest.
     """
-    story = STORIES[Random(seed).choice(list(STORIES))]
+    story = stories[Random(seed).choice(list(stories))]
     return "\n".join(run(_play(seed, first_storage(), story), rng=Random(seed)))
 
 
