@@ -77,6 +77,15 @@ def _edit(ground: Ground) -> None:
             [("link", "the queue of the bond cluster-1-bo took 1000 packets instead of 500")],
         ),
         (
+            _change("cluster-1-bo", mac="02:00:00:00:00:09"),
+            [
+                (
+                    "link",
+                    "the bond cluster-1-bo had the MAC address 02:00:00:00:00:09 instead of 02:00:5e:10:00:01",
+                )
+            ],
+        ),
+        (
             _change("cluster-1-bo", mac="02:00:00:00:00:09", up=False),
             [
                 ("link", "the bond cluster-1-bo was down"),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lanloom.api.harvester import Management
 from lanloom.node.fakes import FakeHost, FakeSwitch
@@ -69,6 +70,15 @@ EVERYTHING = links(
             links(BRIDGE, EVERYTHING.links["eth5"], routed=frozenset({"eth5"})),
             (),
             ("eth5", 0, "192.168.0.5/24"),
+        ),
+        (
+            links(
+                replace(BRIDGE, addresses=("10.1.0.5/16",)),
+                EVERYTHING.links["mgmt-br.2021"],
+                routed=frozenset({"mgmt-br.2021"}),
+            ),
+            (),
+            ("mgmt-br.2021", 2021, "10.0.0.5/16"),
         ),
         (links(BRIDGE, EVERYTHING.links["eth5"]), (), None),
         (links(), (), None),
@@ -163,6 +173,14 @@ def test_the_management_vlan_has_no_other_addresses() -> None:
     todo = plan(late, state, {})
     assert [(item.vid, item.reason) for item in todo.problems["mgmt"]] == [(2021, "ManagementVlan")]
     assert (todo.empty, todo.added) == (True, Added())
+
+
+def test_the_management_vlan_is_never_added() -> None:
+    """Where the installer's uplink lacks the management VLAN, that is the installer's business."""
+    ground = Ground()
+    ground.kernel.change("mgmt-bo", vlans=((1, 1),))
+    todo = ground.plan(one(nad("vms", "mgmt", 2021), VMS))
+    assert todo.steps == (("mgmt", (AddVlans(link="mgmt-bo", ids=((2015, 2015),)),)),)
 
 
 def test_the_management_vlan_stays_even_where_lanloom_added_it() -> None:

@@ -128,6 +128,8 @@ INTERFACE = NETWORK.interfaces[0]
         replace(NETWORK, interfaces=(replace(INTERFACE, vid=2013),)),
         replace(NETWORK, interfaces=(replace(INTERFACE, address="10.0.0.1/8"),)),
         replace(GUEST, foreign=False),
+        replace(GUEST, foreign=False, mode="active-backup", miimon=100, mtu=1500),
+        replace(NETWORK, foreign=True, nics=(), mode="", miimon=0, mtu=0),
         replace(GUEST, nics=("eth0",)),
         replace(GUEST, mtu=9000),
     ],
