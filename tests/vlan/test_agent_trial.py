@@ -5,7 +5,7 @@ import asyncio
 from lanloom.api.harvester import VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.vlan.rules.names import vlan_status_name
-from lanloom.vlan.rules.trial import INNOCENCE, PATIENCE
+from lanloom.vlan.rules.trial import BOOT_PATIENCE, INNOCENCE, PATIENCE
 from tests.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 BAD = "192.168.1.99/24"
@@ -77,6 +77,37 @@ async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
         await quiet.restart()
     await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), 10)
     await quiet.told("RolledBack")
+
+
+@on_a_quiet_cluster
+async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
+    """After a reboot the change gets more time, because the API server may be booting too, but not for ever."""
+    await _about_to_be_cut_off(quiet)
+    await quiet.remap(MOVED)
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await quiet.sim.processes["node1"].kill()
+    quiet.sim.hosts["node1"].reboot()
+    quiet.sim.processes["node1"].start()
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await asyncio.sleep(BOOT_PATIENCE - 60)
+    assert quiet.addresses() == (BAD,)
+    await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), 120)
+    await quiet.told("RolledBack")
+
+
+@on_a_quiet_cluster
+async def test_a_full_disk_does_not_stop_the_return(quiet: Quiet) -> None:
+    """Undoing a change does not wait for room on the disk."""
+    await _about_to_be_cut_off(quiet)
+    await quiet.remap(MOVED)
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    quiet.sim.hosts["node1"].state.full = True
+    await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],))
+    quiet.sim.hosts["node1"].state.full = False
+    await quiet.told("RolledBack")
+    await quiet.restart()
+    await asyncio.sleep(600)
+    assert quiet.addresses() == (STATIC["node1"],)
 
 
 @on_a_quiet_cluster

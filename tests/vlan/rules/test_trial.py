@@ -80,8 +80,8 @@ def test_an_answer_after_all_is_in_force_confirms() -> None:
 def test_a_change_that_never_settles_is_confirmed_in_the_end() -> None:
     """A lease that never comes must not keep a change on trial for ever."""
     memory = _begun()
-    assert _judged(memory, LONGEST - 1, heard=LONGEST - 2, missed=-NEVER) is memory
-    assert _judged(memory, LONGEST, heard=LONGEST - 2, missed=-NEVER) == Memory(carried=(NEW,))
+    assert _judged(memory, LONGEST + 1, heard=LONGEST - 1, missed=LONGEST) is memory
+    assert _judged(memory, LONGEST + 1, heard=LONGEST, missed=-NEVER) == Memory(carried=(NEW,))
 
 
 def test_silence_undoes_the_change() -> None:

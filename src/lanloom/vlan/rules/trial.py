@@ -26,7 +26,7 @@ CALM = 3.0
 """Seconds after everything is in force until an answer counts: what NetworkManager takes down goes a little later."""
 
 LONGEST = 120.0
-"""Seconds after which a change is confirmed although something of it is still on its way, such as an address."""
+"""Seconds after which an answer counts although something is still on its way, such as an address."""
 
 RECENT = 30.0
 """Seconds in which the API server must have been heard before a change for its silence afterwards to mean anything."""
@@ -97,8 +97,8 @@ def judged(memory: Memory, now: float, *, contact: Contact, settled: float) -> M
     last = max(trial.began, contact.heard)
     if now - last >= trial.patience and contact.missed > last:
         return _returned(memory, now)
-    late = now - trial.began >= LONGEST and contact.heard > trial.began
-    if late or contact.heard >= max(settled, trial.began) + CALM:
+    due = min(max(settled, trial.began) + CALM, trial.began + LONGEST)
+    if contact.heard >= due:
         return replace(memory, fallback=(), trial=None)
     return memory
 
