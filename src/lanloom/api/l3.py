@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,8 +25,10 @@ NODE_IP_MAP_MAX = 128 * 1024
 """Longest node-ip-map in characters: about 3,000 nodes, and half of what Kubernetes allows for all annotations."""
 
 _REMEMBERED = 1 << 15
-_REMEMBERED_MAPS = 64
-"""Addresses and node names, and whole maps, that are remembered as read: each some 10 MB with 500 nodes."""
+_REMEMBERED_MAPS = 32
+"""Addresses and node names, and whole maps, that are remembered as read: each a few MB with 500 nodes."""
+
+_CIDR_MAX, _NAME_MAX = len("255.255.255.255/32"), 253
 
 _VID = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _CIDR = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}/(?:0|[1-9][0-9]?)", re.ASCII)
@@ -114,48 +116,48 @@ def parse_mode(field: str, text: str | None) -> Mode:
 
 def parse_cidr(field: str, text: object) -> IPv4Interface:
     """A host's IPv4 address with its prefix length, such as 192.168.1.10/24."""
-    host = _host(text) if isinstance(text, str) else None
-    if host is None:
+    address = _interface(text)
+    if address is None:
         raise AnnotationError(
             field,
             f"is {quote(text)}; it must be an IPv4 address with a prefix length, such as 192.168.1.10/24",
         )
-    if host.problem:
-        raise AnnotationError(field, f"is {quote(text)}, {host.problem}")
-    return IPv4Interface(text)
+    ip, network = address.ip, address.network
+    special = ip.is_multicast or ip.is_loopback or ip.is_unspecified or ip.is_reserved
+    if special or not network.prefixlen:
+        raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a node")
+    if network.prefixlen < 31 and ip == network.network_address:
+        raise AnnotationError(
+            field, f"is {quote(text)}, the network address of its subnet; choose a host address"
+        )
+    if network.prefixlen < 31 and ip == network.broadcast_address:
+        raise AnnotationError(
+            field, f"is {quote(text)}, the broadcast address of its subnet; choose a host address"
+        )
+    return address
 
 
-class _Host(NamedTuple):
-    """An address as a number, a number for its subnet, and why no node can have it, empty if one can."""
-
-    number: int
-    subnet: int
-    problem: str
+def _interface(text: object) -> IPv4Interface | None:
+    try:
+        return IPv4Interface(text) if isinstance(text, str) and _CIDR.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _host(text: str) -> _Host | None:
-    """What a CIDR says, None for a text that is none. Remembered, because a map of hundreds changes in one place."""
+def _packed(text: str) -> int:
+    """What tells addresses apart, with the subnet above the lowest 32 bits; -1 for a text that is no node's address."""
     try:
-        address = IPv4Interface(text) if _CIDR.fullmatch(text) else None
-    except ValueError:
-        return None
-    if address is None:
-        return None
-    ip, network = address.ip, address.network
-    problem = ""
-    if (ip.is_multicast or ip.is_loopback or ip.is_unspecified or ip.is_reserved) or not network.prefixlen:
-        problem = "which can't be the address of a node"
-    elif network.prefixlen < 31 and ip == network.network_address:
-        problem = "the network address of its subnet; choose a host address"
-    elif network.prefixlen < 31 and ip == network.broadcast_address:
-        problem = "the broadcast address of its subnet; choose a host address"
-    return _Host(int(ip), int(network.network_address) << 6 | network.prefixlen, problem)
+        address = parse_cidr("", text)
+    except AnnotationError:
+        return -1
+    network = address.network
+    return (int(network.network_address) << 6 | network.prefixlen) << 32 | int(address.ip)
 
 
 def parse_node_name(field: str, text: str) -> str:
     """A Kubernetes node name (DNS-1123 subdomain)."""
-    if not _is_node_name(text):
+    if not _NODE_NAME.fullmatch(text):
         raise AnnotationError(
             field, f"has the key {quote(text)}; keys must be node names (lower-case letters, digits, - and .)"
         )
@@ -206,10 +208,15 @@ def _quickly(text: str) -> Mapping[str, str]:
         addresses = _DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return {}
-    hosts = list(map(_host, addresses.values()))
-    good = [host for host in hosts if host is not None and not host.problem]
-    numbers, subnets = {host.number for host in good}, {host.subnet for host in good}
-    if len(numbers) != len(hosts) or len(subnets) != 1 or text.count(":") != len(hosts):
+    if (
+        max(map(len, addresses.values()), default=0) > _CIDR_MAX
+        or max(map(len, addresses), default=0) > _NAME_MAX
+    ):
+        return {}  # what is remembered of a text that anybody may send must be small
+    hosts = set(map(_packed, addresses.values()))
+    if len(hosts) != len(addresses) or text.count(":") != len(addresses):
+        return {}
+    if -1 in hosts or len({host >> 32 for host in hosts}) != 1:
         return {}
     return addresses if all(map(_is_node_name, addresses)) else {}
 
