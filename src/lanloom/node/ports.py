@@ -55,7 +55,7 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class LinkState(Struct, frozen=True):
-    """Every link of the host, by name, and the names of the links that a default route goes out of."""
+    """Every link of the host, by name, and the names of those that a default route of the main table goes out of."""
 
     links: Mapping[str, Link]
     default_route_links: frozenset[str] = frozenset()
@@ -170,7 +170,8 @@ class NetworkManager(Protocol):
     async def load(self, names: tuple[str, ...]) -> None:
         """Makes it read these files of the profile directory anew, or forget those that are gone.
 
-        An invalid file is skipped without an error, as NetworkManager does: look at `connections` afterwards.
+        A profile whose device somebody deleted activates by itself then, also if the file is unchanged. An invalid
+        file is skipped without an error, as NetworkManager does: look at `connections` afterwards.
         """
         ...
 
@@ -181,7 +182,9 @@ class NetworkManager(Protocol):
     async def reapply(self, uuid: str) -> None:
         """Applies the profile's present content to its active device in place.
 
-        Raises NetworkManagerError where the change can't be applied in place (`activate` then).
+        Raises NetworkManagerError where the change can't be applied in place (`activate` then): a change of the VLAN,
+        or a route of a table of its own that was changed or removed, which NetworkManager would leave behind.
+        A device that is down stays down.
         """
         ...
 

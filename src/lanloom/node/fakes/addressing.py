@@ -19,7 +19,10 @@ SETUP = 0.1
 
 @dataclass
 class Activation:
-    """A profile on its device. `profile` is the content that was applied; `created` says who made the device."""
+    """A profile on its device.
+
+    `profile` is the content that was applied; `created` says who made the device; `lost` runs while it has no carrier.
+    """
 
     profile: VlanProfile
     created: bool
@@ -27,6 +30,9 @@ class Activation:
     lease: Lease | None = None
     deadline: float = 0
     timer: asyncio.TimerHandle | None = None
+    carrier: bool = False
+    parent_mtu: int = 0
+    lost: asyncio.TimerHandle | None = None
 
 
 class Timers:

@@ -6,10 +6,14 @@ from msgspec import Struct
 
 from lanloom.api.names import LINK_NAME_MAX
 from lanloom.node.errors import ProfileError
+from lanloom.node.fakes.attempts import TRIES
 from lanloom.node.fakes.profiles import ProfileFile
+from lanloom.node.fakes.routing import read_number, read_routes, read_rules, read_servers
 from lanloom.node.keyfile import Keyfile, parse
 
 DEFAULT_PREFIX = 24
+MAIN_TABLE = 254
+DEFAULT_ROUTE = "0.0.0.0/0"
 
 DHCP_TIMEOUT = 45.0
 """Seconds that NetworkManager waits for a DHCP lease unless the profile says otherwise."""
@@ -29,6 +33,25 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
     address: str = ""
     dad_timeout: float = 0
     dhcp_timeout: float = DHCP_TIMEOUT
+    tries: int = TRIES
+    mtu: int = 0
+    never_default: bool = False
+    gateway: str = ""
+    routes: frozenset[tuple[int, str]] = frozenset()
+    rules: tuple[str, ...] = ()
+    dns: tuple[str, ...] = ()
+    dns_priority: int = 0
+
+    @property
+    def own_routes(self) -> frozenset[tuple[int, str]]:
+        """The routes of tables other than the main one: changing them in place leaves the old ones behind."""
+        return frozenset((table, route) for table, route in self.routes if table != MAIN_TABLE)
+
+    @property
+    def default_route(self) -> bool:
+        """Whether the main table gets a default route: by an explicit one even where `never-default` says no."""
+        explicit = any(table == MAIN_TABLE and DEFAULT_ROUTE in route for table, route in self.routes)
+        return explicit or bool(self.gateway and not self.never_default)
 
 
 def read_profile(name: str, file: ProfileFile) -> VlanProfile | None:
@@ -66,7 +89,19 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
+        tries=_tries(connection.get("autoconnect-retries", "-1")),
+        mtu=read_number(sections.get("ethernet", {}).get("mtu", "")),
+        never_default=ipv4.get("never-default") == "true",
+        gateway=ipv4.get("address1", "").partition(",")[2],
+        routes=frozenset(read_routes(ipv4)),
+        rules=tuple(read_rules(ipv4)),
+        dns=tuple(read_servers(ipv4.get("dns", ""))),
+        dns_priority=read_number(ipv4.get("dns-priority", "")),
     )
+
+
+def _tries(value: str) -> int:
+    return TRIES if value == "-1" else int(value)
 
 
 def cidr(value: str) -> str:

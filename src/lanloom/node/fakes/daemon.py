@@ -6,33 +6,20 @@ What it does was observed on the real one; the contract tests hold both to it. T
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from msgspec import Struct
-
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.fakes.addressing import Activation, Addressing, Timers
+from lanloom.node.fakes.attempts import Attempts
 from lanloom.node.fakes.connection import VlanProfile, read_profile
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.profiles import FakeDirectory
 from lanloom.node.fakes.switch import FakeSwitch
 from lanloom.node.ports import Link
 
-TRIES = 4
-"""So often in a row is a failing profile activated by itself."""
-
-PAUSE = 0.1
-"""Seconds between two such attempts."""
-
-BLOCKED = 300.0
-"""For so many seconds is a profile that failed TRIES times left alone."""
+CARRIER_WAIT = 6.0
+"""Seconds that a device may be without carrier, or down, before its profile is deactivated and its addresses go."""
 
 UNAVAILABLE = "ip-config-unavailable"
-
-
-class Failure(Struct, frozen=True):
-    """Why a profile failed last, and as which failure of all."""
-
-    reason: str
-    number: int
+NOT_READY = "config-failed"
 
 
 class Daemon:
@@ -44,13 +31,11 @@ class Daemon:
         self.running = True
         self.profiles: dict[str, VlanProfile] = {}
         self.activations: dict[str, Activation] = {}
-        self.failures: dict[str, Failure] = {}
-        self.failed = 0
+        self.attempts = Attempts()
         self.listeners: set[Callable[[], None]] = set()
         self._kernel = kernel
         self._directory = directory
-        self._tries: dict[str, int] = {}
-        self._blocked: set[str] = set()
+        self._idle: dict[str, str] = {}
         self._timers = Timers()
         self._addressing = Addressing(kernel, switch, self._timers, now, self._succeed, self._fail)
         self._settling = False
@@ -85,9 +70,10 @@ class Daemon:
         active = self.activations.get(uuid)
         if active is not None and active.profile.device != profile.device:
             self._deactivate(uuid)
-        self._tries.pop(uuid, None)
-        self._blocked.discard(uuid)
-        self._start(profile)
+        self.attempts.activated(uuid)
+        active = self._start(profile)
+        if not self._kernel.links[profile.parent].up:
+            self._fail(active, NOT_READY)
 
     def reapply(self, uuid: str) -> None:
         """Applies a profile's present content to its device, and restores an address that was flushed."""
@@ -104,9 +90,14 @@ class Daemon:
             raise NetworkManagerError(
                 f"can't reapply {profile.id}: changes of the VLAN can't be applied in place"
             )
+        if left := applied.own_routes - profile.own_routes:
+            raise NetworkManagerError(
+                f"can't reapply {profile.id}: the route {min(left)} would be left behind; activate it"
+            )
         active.profile = profile
         with self._quiet():
-            self._kernel.change(profile.device, addresses=())
+            self._clear(profile.device)
+            self._follow_mtu(active)
         self._configure(active)
 
     def stop(self) -> None:
@@ -120,7 +111,9 @@ class Daemon:
         before = {} if after_reboot else self.activations
         self.running = True
         self.profiles, self.activations = {}, {}
-        self.failures, self._tries, self._blocked = {}, {}, set()
+        self.attempts = Attempts()
+        if after_reboot:
+            self._idle = {}
         with self._quiet():
             self.reload()
             for uuid, active in before.items():
@@ -133,20 +126,17 @@ class Daemon:
         if self._settling or not self.running:
             return
         with self._quiet():
-            lost = [
-                (uuid, active)
-                for uuid, active in self.activations.items()
-                if active.profile.device not in self._kernel.links
-            ]
-            for uuid, active in lost:
-                self._lost(uuid, active)
-            wanting = [profile for profile in self.profiles.values() if self._wants_device(profile)]
-            for profile in wanting:
-                if profile.uuid in self.activations:
-                    self._add_device(profile)  # its VLAN id was edited: the old device stays, too
-                else:
+            changed = self._forget_lost_devices()
+            for uuid, active in tuple(self.activations.items()):
+                self._follow(uuid, active)
+            for profile in tuple(self.profiles.values()):
+                if self._wants_device(profile):
+                    self._add_device(profile)
+                    changed = True
+                if self._wants_activation(profile):
                     self._start(profile)
-        if lost or wanting:
+                    changed = True
+        if changed:
             self._notify()
 
     @contextmanager
@@ -173,53 +163,110 @@ class Daemon:
             self._forget(before.uuid)
         if profile is not None:
             self.profiles[profile.uuid] = profile
+            self.attempts.loaded(profile.uuid)
 
     def _forget(self, uuid: str) -> None:
         self._deactivate(uuid)
         self.profiles.pop(uuid, None)
-        self.failures.pop(uuid, None)
-        self._tries.pop(uuid, None)
-        self._blocked.discard(uuid)
+        self.attempts.forget(uuid)
+        if (device := self._idle.pop(uuid, None)) is not None:
+            with self._quiet():
+                self._kernel.delete(device)
 
     def _deactivate(self, uuid: str) -> None:
         active = self.activations.pop(uuid, None)
         if active is None:
             return
-        self._addressing.cancel(active)
+        self._give_up(active)
         with self._quiet():
             if active.created:
                 self._kernel.delete(active.profile.device)
-            elif active.profile.device in self._kernel.links:
-                self._kernel.change(active.profile.device, addresses=())
+            else:
+                self._clear(active.profile.device)
 
-    def _lost(self, uuid: str, active: Activation) -> None:
+    def _give_up(self, active: Activation) -> None:
+        self._addressing.cancel(active)
+        if active.lost is not None:
+            self._timers.cancel(active.lost)
+
+    def _clear(self, device: str) -> None:
+        if device in self._kernel.links:
+            self._kernel.change(device, addresses=())
+            self._kernel.default_route_links -= {device}
+
+    def _forget_lost_devices(self) -> bool:
+        """A profile whose device was deleted waits until it is loaded or activated, unless the parent went, too."""
+        devices = {uuid: active.profile.device for uuid, active in self.activations.items()} | self._idle
+        lost = [uuid for uuid, device in devices.items() if device not in self._kernel.links]
+        for uuid in lost:
+            self._idle.pop(uuid, None)
+            if (active := self.activations.pop(uuid, None)) is not None:
+                self._give_up(active)
+            if self.profiles[uuid].parent in self._kernel.links:
+                self.attempts.orphan(uuid)
+        return bool(lost)
+
+    def _follow(self, uuid: str, active: Activation) -> None:
+        parent = self._kernel.links.get(active.profile.parent)
+        if parent is not None and parent.mtu != active.parent_mtu:
+            active.parent_mtu = parent.mtu
+            self._follow_mtu(active)
+        carrier = self._kernel.has_carrier(active.profile.device)
+        if carrier and active.lost is not None:
+            self._timers.cancel(active.lost)
+            active.lost = None
+        elif not carrier and active.carrier:
+            active.lost = self._timers.after(CARRIER_WAIT, lambda: self._carrier_lost(uuid, active))
+        active.carrier = carrier
+
+    def _follow_mtu(self, active: Activation) -> None:
+        self._kernel.set_mtu(active.profile.device, self._mtu(active.profile))
+
+    def _carrier_lost(self, uuid: str, active: Activation) -> None:
         self._addressing.cancel(active)
         del self.activations[uuid]
-        if active.profile.parent in self._kernel.links:
-            self._blocked.add(uuid)
+        if active.created:
+            self._idle[uuid] = active.profile.device
+        with self._quiet():
+            self._clear(active.profile.device)
+        self._notify()
 
     def _wants_device(self, profile: VlanProfile) -> bool:
-        parent = self._kernel.links.get(profile.parent)
         return (
             profile.autoconnect
-            and profile.uuid not in self._blocked
-            and parent is not None
-            and parent.up
+            and self.attempts.may_start(profile.uuid)
+            and profile.parent in self._kernel.links
             and profile.device not in self._kernel.links
         )
 
-    def _start(self, profile: VlanProfile) -> None:
+    def _wants_activation(self, profile: VlanProfile) -> bool:
+        return (
+            profile.autoconnect
+            and profile.uuid not in self.activations
+            and self.attempts.may_start(profile.uuid)
+            and self._idle.get(profile.uuid) == profile.device
+            and self._kernel.has_carrier(profile.device)
+        )
+
+    def _start(self, profile: VlanProfile) -> Activation:
         before = self.activations.get(profile.uuid)
         if before is not None:
-            self._addressing.cancel(before)
-        created = profile.device not in self._kernel.links
+            self._give_up(before)
         with self._quiet():
-            if created:
+            if profile.device not in self._kernel.links:
                 self._add_device(profile)
-            self._kernel.change(profile.device, addresses=(), up=True)
-        created = created or (before is not None and before.created)
-        active = self.activations[profile.uuid] = Activation(profile, created)
+            self._clear(profile.device)
+            if self._kernel.links[profile.parent].up:
+                self._kernel.set_up(profile.device)
+        created = self._idle.pop(profile.uuid, None) is not None or (before is not None and before.created)
+        active = self.activations[profile.uuid] = Activation(
+            profile,
+            created,
+            carrier=self._kernel.has_carrier(profile.device),
+            parent_mtu=self._kernel.links[profile.parent].mtu,
+        )
         self._configure(active)
+        return active
 
     def _add_device(self, profile: VlanProfile) -> None:
         parent = self._kernel.links[profile.parent]
@@ -228,14 +275,25 @@ class Daemon:
             index=0,
             kind="vlan",
             mac=parent.mac,
-            mtu=parent.mtu,
+            mtu=self._mtu(profile),
+            up=parent.up,
             parent=parent.name,
             vlan_id=profile.vlan_id,
         )
         self._kernel.add(link)
+        if profile.uuid not in self.activations:
+            self._idle[profile.uuid] = (
+                profile.device
+            )  # else its VLAN id was edited: the old device stays, too
+
+    def _mtu(self, profile: VlanProfile) -> int:
+        mtu = self._kernel.links[profile.parent].mtu
+        return min(profile.mtu or mtu, mtu)
 
     def _assume(self, profile: VlanProfile, before: Activation) -> None:
-        active = self.activations[profile.uuid] = Activation(before.profile, before.created)
+        active = self.activations[profile.uuid] = Activation(
+            before.profile, before.created, carrier=before.carrier, parent_mtu=before.parent_mtu
+        )
         if before.phase == "active" and before.profile.method == "manual":
             active.phase = "active"
         else:
@@ -247,26 +305,22 @@ class Daemon:
 
     def _succeed(self, active: Activation, address: str) -> None:
         active.phase = "active"
-        self.failures.pop(active.profile.uuid, None)
-        self._tries.pop(active.profile.uuid, None)
+        self.attempts.succeed(active.profile.uuid)
         with self._quiet():
             self._kernel.change(active.profile.device, addresses=(address,))
+            if active.profile.default_route:
+                self._kernel.default_route_links |= {active.profile.device}
         self._notify()
 
-    def _fail(self, active: Activation) -> None:
-        uuid = active.profile.uuid
-        self.failed += 1
-        self.failures[uuid] = Failure(UNAVAILABLE, self.failed)
-        self._tries[uuid] = self._tries.get(uuid, 0) + 1
+    def _fail(self, active: Activation, reason: str = UNAVAILABLE) -> None:
+        uuid, tries = active.profile.uuid, active.profile.tries
+        pause = self.attempts.fail(uuid, reason, tries)
         self._deactivate(uuid)
-        self._blocked.add(uuid)
-        self._timers.after(PAUSE if self._tries[uuid] < TRIES else BLOCKED, lambda: self._unblock(uuid))
+        self._timers.after(pause, lambda: self._release(uuid, tries))
         self._notify()
 
-    def _unblock(self, uuid: str) -> None:
-        if self._tries.get(uuid, 0) >= TRIES:
-            del self._tries[uuid]
-        self._blocked.discard(uuid)
+    def _release(self, uuid: str, tries: int) -> None:
+        self.attempts.release(uuid, tries)
         self.settle()
 
     def _notify(self) -> None:

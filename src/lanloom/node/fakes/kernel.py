@@ -49,6 +49,7 @@ class FakeKernel:
         self._index = 1
         self._own: dict[str, Link] = {}
         self._set_macs: set[str] = set()
+        self._had_ports: set[str] = set()
         self.boot()
 
     def boot(self) -> None:
@@ -60,7 +61,7 @@ class FakeKernel:
         """Forgets every link."""
         self.links = {}
         self.default_route_links = frozenset()
-        self._own, self._set_macs = {}, set()
+        self._own, self._set_macs, self._had_ports = {}, set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
         """Adds a link that a default route may go out of."""
@@ -166,6 +167,8 @@ class FakeKernel:
 
     def _remove(self, name: str) -> None:
         self._set_macs.discard(name)
+        self._had_ports.discard(name)
+        self.default_route_links -= {name}
         bond = self.links.pop(name).kind == "bond"
         for other in tuple(self.links.values()):
             if other.parent == name:
@@ -237,6 +240,7 @@ class FakeKernel:
         if self.links[master].kind == "bridge":
             if self.links[name].kind == "bridge":
                 raise LinkError(f"can't put {name} under {master}: a bridge can't be a port of a bridge")
+            self._had_ports.add(master)
             self.change(name, master=master, vlans=DEFAULT_VLAN)
             return
         link = self._own[name] = self.links[name]
@@ -265,6 +269,8 @@ class FakeKernel:
             return "DOWN"
         if link.kind == "bridge":
             ports = [port for port in self.links.values() if port.master == link.name]
+            if not ports and link.name not in self._had_ports:
+                return "UNKNOWN"
             return "UP" if any(port.up and self._wired(port) for port in ports) else "DOWN"
         if link.parent in self.links:
             return "UP" if self.has_carrier(link.parent) else "LOWERLAYERDOWN"

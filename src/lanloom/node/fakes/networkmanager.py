@@ -19,7 +19,7 @@ class FakeNetworkManager:
     def __init__(self, daemon: Daemon, kernel: FakeKernel) -> None:
         self._daemon = daemon
         self._kernel = kernel
-        self._missed = daemon.failed
+        self._missed = daemon.attempts.failed
 
     async def version(self) -> str:
         """As the port says."""
@@ -71,7 +71,7 @@ class FakeNetworkManager:
         self._daemon.settle()
 
     def _reason(self, uuid: str) -> str:
-        failure = self._daemon.failures.get(uuid)
+        failure = self._daemon.attempts.failures.get(uuid)
         return failure.reason if failure is not None and failure.number > self._missed else ""
 
     def _connection(self, uuid: str) -> Connection:

@@ -34,6 +34,9 @@ RANGE_BEGIN = 1 << 3
 RANGE_END = 1 << 4
 IFF_UP = 1
 
+MAIN_TABLES = (253, 254)
+"""RT_TABLE_DEFAULT and RT_TABLE_MAIN. A default route of another table is for what a rule sends there."""
+
 OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
 _LINK = struct.Struct("=BxHiII")
@@ -153,7 +156,8 @@ def _addresses(sock: socket.socket) -> dict[int, list[str]]:
 def _default_route_links(sock: socket.socket) -> set[int]:
     indexes: set[int] = set()
     for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
-        if _ROUTE.unpack_from(body)[1] == 0:
+        _, length, _, _, table, *_ = _ROUTE.unpack_from(body)
+        if length == 0 and table in MAIN_TABLES:
             values = attributes(body, _ROUTE.size)
             indexes |= {number(values.get(RTA_OIF)), *_next_hops(values.get(RTA_MULTIPATH, b""))}
     return indexes

@@ -94,6 +94,12 @@ class DBusNetworkManager:
             raise NetworkManagerError(
                 f"can't reapply the profile {uuid}: it has no active device; activate it"
             )
+        profile = await _profile(bus, uuid, objects)
+        if profile is not None and (tables := profile.own_tables_left):
+            # NetworkManager would say that it did it, and keep the old routes of every table but the main one.
+            raise NetworkManagerError(
+                f"can't reapply the profile {uuid}: old routes would be left in table {min(tables)}; activate it"
+            )
         await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, 0)
 
     async def changes(self) -> AsyncGenerator[None, None]:

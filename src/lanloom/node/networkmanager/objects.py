@@ -3,7 +3,7 @@
 `Any` is an unpacked D-Bus value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,7 +17,8 @@ from lanloom.node.ports import Connection, Lease
 Settings = Mapping[str, Mapping[str, Any]]
 """Section → key → value, as GetSettings gives a profile."""
 
-_APPLIED_SECTIONS = ("vlan", "ipv4", "ipv6")
+MAIN_TABLE = 254
+_APPLIED_SECTIONS = ("vlan", "802-3-ethernet", "ipv4", "ipv6")
 
 
 class Profile(Struct, frozen=True):
@@ -40,6 +41,23 @@ class Profile(Struct, frozen=True):
         return applied is None or all(
             applied.get(section) == self.settings.get(section) for section in _APPLIED_SECTIONS
         )
+
+    @property
+    def own_tables_left(self) -> frozenset[int]:
+        """The tables besides the main one with routes that its device has and its present content has not."""
+        if self.applied is None:
+            return frozenset()
+        wanted = _routes(self.settings)
+        return frozenset(
+            table
+            for route in _routes(self.applied)
+            if (table := route.get("table", MAIN_TABLE)) not in (0, MAIN_TABLE) and route not in wanted
+        )
+
+
+def _routes(settings: Settings) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = settings.get("ipv4", {}).get("route-data", ())
+    return found
 
 
 class Objects:

@@ -1,0 +1,341 @@
+"""The contract of the port NetworkManager for what befalls the device of an active profile, and what heals it."""
+
+import asyncio
+
+import pytest
+
+from lanloom.node.errors import NetworkManagerError
+from lanloom.node.ports import Link
+from lanloom.node.steps import EnsureBond, EnsureBridge, SetUp
+from tests.node.contract.bed import on_node
+from tests.node.contract.node import Node, connection, stays, until, until_phase, uplink
+from tests.node.contract.profile import profile, static, uuid
+
+FILE = "test-1.nmconnection"
+DEVICE = "c-br.2013"
+ADDRESS = "192.168.13.7/24"
+GATEWAY = "route1=0.0.0.0/0,192.168.13.1\nroute1_options=table=12345"
+RULES = (
+    "routing-rule1=priority 30100 from 192.168.13.0/24 table 254 suppress_prefixlength 0\n"
+    "routing-rule2=priority 30200 from 192.168.13.0/24 table 12345"
+)
+
+
+def content(more: str = "", *, mtu: int = 0, retries: int | None = None) -> bytes:
+    """The profile with the static address; `more` are lines of its [ipv4] section."""
+    text = profile(vid=2013, ipv4=f"{static(ADDRESS, dad_timeout=0)}\n{more}".rstrip())
+    text += f"\n[ethernet]\nmtu={mtu}\n".encode() if mtu else b""
+    return text + (
+        f"\n[connection]\nautoconnect-retries={retries}\n".encode() if retries is not None else b""
+    )
+
+
+async def load(node: Node, text: bytes) -> None:
+    """Puts the profile into place and has it loaded."""
+    node.plant_file(FILE, text)
+    await node.host.network_manager.load((FILE,))
+
+
+async def start(node: Node, text: bytes | None = None) -> None:
+    """Makes the profile active on an uplink that carries its VLAN."""
+    await node.host.links.apply(uplink(2013))
+    await load(node, content() if text is None else text)
+    await until_phase(node, "active")
+
+
+async def device(node: Node) -> Link:
+    """The profile's device."""
+    return (await node.host.links.dump()).links[DEVICE]
+
+
+async def until_addresses(node: Node, *addresses: str) -> None:
+    """Waits until the device has exactly these addresses, in the kernel and for NetworkManager."""
+
+    async def so() -> bool:
+        found = await connection(node)
+        return (await device(node)).addresses == found.addresses == addresses
+
+    await until(so)
+
+
+async def until_mtu(node: Node, mtu: int) -> None:
+    """Waits until the device has this MTU."""
+
+    async def so() -> bool:
+        return (await device(node)).mtu == mtu
+
+    await until(so)
+
+
+@on_node
+async def test_device_set_down(node: Node) -> None:
+    """A device that is set down loses its address after some seconds; setting it up is enough, before and after."""
+    await start(node)
+    index = (await device(node)).index
+    for _early in range(2):
+        node.set_up(DEVICE, False)
+        await asyncio.sleep(1)
+        assert ((await connection(node)).phase, (await device(node)).addresses) == ("active", (ADDRESS,))
+        await node.host.links.apply((SetUp(link=DEVICE),))
+        await until_addresses(node, ADDRESS)
+    node.set_up(DEVICE, False)
+    await until_phase(node, "inactive")
+    assert ((await device(node)).addresses, (await device(node)).index) == ((), index)
+    await node.host.links.apply((SetUp(link=DEVICE),))
+    await until_phase(node, "active")
+    await until_addresses(node, ADDRESS)
+
+
+@on_node
+async def test_reapplying_to_a_device_that_is_down(node: Node) -> None:
+    """Reapplying does not set a device up, activating does."""
+    await start(node)
+    node.set_up(DEVICE, False)
+    await node.host.network_manager.reapply(uuid(1))
+    await asyncio.sleep(1)
+    assert not (await device(node)).up
+    await node.host.network_manager.activate(uuid(1))
+
+    async def is_up() -> bool:
+        return (await device(node)).up
+
+    await until(is_up)
+    await until_phase(node, "active")
+
+
+@on_node
+async def test_bridge_set_down(node: Node) -> None:
+    """With its bridge a device goes down, and loses its address; setting the bridge up brings all back."""
+    await start(node)
+    node.set_up("c-br", False)
+    assert not (await device(node)).up
+    await until_phase(node, "inactive")
+    await node.host.links.apply((SetUp(link="c-br"),))
+    assert (await device(node)).up
+    await until_phase(node, "active")
+    await until_addresses(node, ADDRESS)
+
+
+@on_node
+async def test_carrier_lost(node: Node) -> None:
+    """Without carrier for some seconds a device has no address; with the carrier it comes back by itself."""
+    await start(node)
+    node.set_up("eth1", False)
+
+    async def without_carrier() -> bool:
+        return (await device(node)).operstate == "LOWERLAYERDOWN"
+
+    await until(without_carrier)
+    assert (await device(node)).addresses == (ADDRESS,)
+    await until_phase(node, "inactive")
+    assert (await device(node)).addresses == ()
+    node.set_up("eth1", True)
+    await until_phase(node, "active")
+    await until_addresses(node, ADDRESS)
+
+
+@on_node
+async def test_new_profile_without_carrier(node: Node) -> None:
+    """A profile that comes while there is no carrier gets its device, and its address when there is carrier."""
+    await node.host.links.apply(uplink(2013))
+    node.set_up("eth1", False)
+
+    async def without_carrier() -> bool:
+        return (await node.host.links.dump()).links["c-br"].operstate == "DOWN"
+
+    await until(without_carrier)
+    await load(node, content())
+
+    async def waits() -> bool:
+        links = (await node.host.links.dump()).links
+        return (await connection(node)).phase == "inactive" and DEVICE in links
+
+    await until(waits)
+    await stays(waits)
+    node.set_up("eth1", True)
+    await until_phase(node, "active")
+
+
+@on_node
+async def test_bridge_without_ports(node: Node) -> None:
+    """A bridge that never had a port has carrier as far as the kernel knows, one that lost its ports has none."""
+    await node.host.links.apply((EnsureBridge(name="c-br", mtu=1500),))
+    assert (await node.host.links.dump()).links["c-br"].operstate == "UNKNOWN"
+    await node.host.links.apply(uplink())
+    node.delete_link("c-bo")
+
+    async def without_carrier() -> bool:
+        return (await node.host.links.dump()).links["c-br"].operstate == "DOWN"
+
+    await until(without_carrier)
+
+
+@on_node
+async def test_activating_while_the_bridge_is_down(node: Node) -> None:
+    """Activation fails while the bridge is down; after the bridge was set up it works."""
+    await node.host.links.apply(uplink(2013))
+    node.set_up("c-br", False)
+    await load(node, content())
+    await node.host.network_manager.activate(uuid(1))
+    assert (await until_phase(node, "failed")).reason == "config-failed"
+    await node.host.links.apply((SetUp(link="c-br"),))
+    await node.host.network_manager.activate(uuid(1))
+    assert (await until_phase(node, "active")).reason == ""
+
+
+@on_node
+async def test_deleted_device_and_load(node: Node) -> None:
+    """A device that was deleted by hand comes back when the unchanged file is loaded."""
+    await start(node)
+    node.delete_link(DEVICE)
+    await until_phase(node, "inactive")
+    await node.host.network_manager.load((FILE,))
+    await until_phase(node, "active")
+    await until_addresses(node, ADDRESS)
+
+
+@on_node
+async def test_foreign_address(node: Node) -> None:
+    """An address that somebody added is seen, and gone after reapplying."""
+    await start(node)
+    node.add_address(DEVICE, "10.5.5.5/24")
+
+    async def seen() -> bool:
+        return set((await connection(node)).addresses) == {ADDRESS, "10.5.5.5/24"}
+
+    await until(seen)
+    await node.host.network_manager.reapply(uuid(1))
+    await until_addresses(node, ADDRESS)
+
+
+@on_node
+async def test_mtu_follows_the_bridge(node: Node) -> None:
+    """Without an MTU in its profile a device has that of its bridge, up and down; set by hand it stays, until
+    reapplied."""
+    await start(node)
+    for mtu in (9000, 1400, 1500):
+        bond = EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=mtu)
+        await node.host.links.apply((bond, EnsureBridge(name="c-br", mtu=mtu)))
+        await until_mtu(node, mtu)
+    node.set_mtu(DEVICE, 1300)
+
+    async def still() -> bool:
+        return (await device(node)).mtu == 1300
+
+    await stays(still)
+    await node.host.network_manager.reapply(uuid(1))
+    await until_mtu(node, 1500)
+
+
+@on_node
+async def test_mtu_in_the_profile(node: Node) -> None:
+    """An MTU in the profile is applied up to that of the bridge, in place."""
+    await start(node, content(mtu=1400))
+    await until_mtu(node, 1400)
+    await load(node, content(mtu=9000))
+    assert not (await connection(node)).applied
+    await node.host.network_manager.reapply(uuid(1))
+    await until_mtu(node, 1500)
+    assert (await connection(node)).applied
+
+
+@on_node
+async def test_gateway_in_a_table_of_its_own(node: Node) -> None:
+    """A default route of another table takes nothing of the main table's; rules and routes can be added in place."""
+    await start(node)
+    await load(node, content(f"{GATEWAY}\n{RULES}\nroute2=10.9.0.0/16,192.168.13.2\ndns=192.168.13.53;"))
+    assert not (await connection(node)).applied
+    await node.host.network_manager.reapply(uuid(1))
+
+    async def applied() -> bool:
+        return (await connection(node)).applied
+
+    await until(applied)
+    await until_addresses(node, ADDRESS)
+    assert (await node.host.links.dump()).default_route_links == frozenset()
+
+
+@on_node
+async def test_default_route_of_the_main_table(node: Node) -> None:
+    """An explicit default route without a table is the main table's, although the profile says never-default."""
+    await start(node, content("route1=0.0.0.0/0,192.168.13.1"))
+
+    async def taken() -> bool:
+        return (await node.host.links.dump()).default_route_links == {DEVICE}
+
+    await until(taken)
+
+
+@on_node
+async def test_gateway_that_never_is_default(node: Node) -> None:
+    """The gateway of an address makes no default route where the profile says never-default."""
+    await node.host.links.apply(uplink(2013))
+    await load(node, profile(vid=2013, ipv4=static(f"{ADDRESS},192.168.13.1", dad_timeout=0)))
+    await until_phase(node, "active")
+    await until_addresses(node, ADDRESS)
+    assert (await node.host.links.dump()).default_route_links == frozenset()
+
+
+@pytest.mark.parametrize(
+    "after", ["", GATEWAY.replace("12345", "12346"), GATEWAY.replace("192.168.13.1\n", "192.168.13.2\n")]
+)
+@on_node
+async def test_route_that_would_be_left(node: Node, after: str) -> None:
+    """Changing or removing a route of another table in place is refused; activating does it."""
+    await start(node, content(GATEWAY))
+    index = (await device(node)).index
+    await load(node, content(after))
+    with pytest.raises(NetworkManagerError, match=r"left .*activate it"):
+        await node.host.network_manager.reapply(uuid(1))
+    await node.host.network_manager.activate(uuid(1))
+
+    async def applied() -> bool:
+        found = await connection(node)
+        return found.phase == "active" and found.applied
+
+    await until(applied)
+    await until_addresses(node, ADDRESS)
+    assert (await device(node)).index == index
+
+
+HARMLESS = (
+    "route1=bogus",
+    "route1=10.9.0.0/33,192.168.13.1",
+    "route1=10.9.0.0/16,bogus",
+    "route1_options=table=5",
+    "route1=10.9.0.0/16,192.168.13.1\nroute1_options=table=bogus",
+    "routing-rule1=bogus",
+    "routing-rule1=from 192.168.13.0/24 table 5",
+    "routing-rule1=priority 30000 from 192.168.13.0/24 table 0",
+    "routing-rule1=priority 30000 from bogus table 5",
+    "dns=bogus;192.168.13.53;",
+    "dns-priority=bogus",
+    "ignore-auto-routes=bogus",
+)
+
+
+@on_node
+async def test_what_is_dropped_in_silence(node: Node) -> None:
+    """Routes, rules and DNS servers that can't be read don't make it reject a profile: who writes it must check."""
+    await node.host.links.apply(uplink(2013))
+    for line in HARMLESS:
+        await load(node, content(line))
+        await until_phase(node, "active")
+        node.remove_file(FILE)
+        await node.host.network_manager.load((FILE,))
+        assert (await connection(node)).phase == "absent"
+
+
+@on_node
+async def test_trying_for_ever(node: Node) -> None:
+    """With autoconnect-retries=0 a profile that gets no lease is tried again and again."""
+    await node.host.links.apply(uplink())
+    text = profile(ipv4="method=auto\ndhcp-timeout=1") + b"\n[connection]\nautoconnect-retries=0\n"
+    await load(node, text)
+    await asyncio.sleep(8)
+
+    async def tries_again() -> bool:
+        found = await connection(node)
+        return (found.phase, found.reason) == ("activating", "ip-config-unavailable")
+
+    await until(tries_again)
