@@ -66,8 +66,7 @@ class Decisions:
         memory = judged(
             self._memory, asyncio.get_running_loop().time(), contact=self._reach.contact, settled=settled
         )
-        if memory.trial != self._memory.trial:
-            log.warning("trial", before=self._memory.trial, after=memory.trial, rejected=memory.rejected)
+        _log_verdict(self._memory, memory)
         if present is not None:
             memory = reviewed(memory, present.forms)
         self._memory = memory
@@ -125,3 +124,20 @@ def _refused(
     new = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
     kept = tuple(replace(choice, carried=before.get(choice.present.name)) for choice in choices)
     return Decision(kept, memory.carried, planned(memory.carried), dict.fromkeys(sorted(new), (problem,)))
+
+
+def _log_verdict(before: Memory, after: Memory) -> None:
+    """Tells what became of a trial."""
+    if after.trial == before.trial:
+        return
+    networks = sorted(after.rejected.keys() | before.rejected.keys())
+    if after.trial is not None:
+        log.warning("change-undone", cluster_networks=networks, because="the API server is silent")
+    elif before.trial is not None and not before.trial.returned:
+        log.info("change-confirmed")
+    elif after.rejected:
+        log.warning(
+            "change-rejected", cluster_networks=networks, because="the API server is heard without it"
+        )
+    else:
+        log.warning("change-acquitted", cluster_networks=networks, because="the API server is silent anyhow")

@@ -68,7 +68,7 @@ class Saving:
 
     async def keep(self, memory: Memory) -> None:
         """Writes what is to be remembered, if it is not there yet. Raises RecordError."""
-        if memory == self._written:
+        if memory is self._written or memory == self._written:
             return
         began = memory.trial.began if memory.trial else 0.0
         wall = self._now() - (asyncio.get_running_loop().time() - began) if memory.trial else 0.0
