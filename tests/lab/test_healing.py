@@ -1,0 +1,100 @@
+"""Hosts that heal: what somebody breaks on a node is repaired within seconds, and an Event on the Node tells of it."""
+
+import json
+from functools import partial
+
+import pytest
+
+from lanloom.vlan.rules.names import interface_name
+from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, all_have, look
+from tests.lab.objects import vm_network
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+LINK = interface_name("cluster-1", 2012)
+PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
+ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+SOON = 15.0
+"""Seconds within which a repair is expected, with NetworkManager's own two for detecting a duplicate address."""
+
+EDIT = "sed -i 's,address1=[^/]*,address1=192.168.1.77,' "
+DAMAGE = {
+    "address": (
+        f"ip address flush dev {LINK}",
+        f"ip address del $(ip -4 -o address show {LINK} | awk '{{print $4}}') dev {LINK}; ip link set {LINK} down",
+        f"ip link set {LINK} down",
+    ),
+    "VLAN ids": (
+        "bridge vlan del vid 2012 dev cluster-1-br self",
+        "bridge vlan del vid 2012 dev cluster-1-bo",
+        "bridge vlan del vid 2012 dev cluster-1-bo; bridge vlan del vid 2012 dev cluster-1-br self",
+    ),
+    "profile": (f"rm {PROFILE}", f"{EDIT} {PROFILE}", f"rm {PROFILE} && nmcli connection reload"),
+    "links set down": (
+        "ip link set cluster-1-br down",
+        "ip link set cluster-1-bo down",
+        "ip link set eth1 down",
+    ),
+    "links taken out": (
+        "ip link set eth1 nomaster",
+        "ip link set cluster-1-bo nomaster",
+        "ip link set eth1 nomaster; ip link set cluster-1-bo nomaster",
+    ),
+    "links deleted": (
+        "ip link delete cluster-1-br",
+        "ip link delete cluster-1-bo",
+        "ip link delete cluster-1-br; ip link delete cluster-1-bo",
+    ),
+}
+"""What somebody does to node1, node2 and node3 at once."""
+
+
+@pytest.fixture
+def carrying(cluster: Lab) -> Lab:
+    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes."""
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    return cluster
+
+
+def whole(lab: Lab, node: str) -> bool:
+    """Whether a node has all of VLAN 2012, with every link up and in its place."""
+    seen = look(lab, node)
+    names = ("eth1", "cluster-1-bo", "cluster-1-br", LINK)
+    return (
+        seen.has_vlan("cluster-1", 2012)
+        and seen.address(LINK) == ADDRESSES[node]
+        and all("UP" in seen.links[name]["flags"] for name in names)
+        and [seen.links[name].get("master") for name in names[:2]] == ["cluster-1-bo", "cluster-1-br"]
+        and ADDRESSES[node] in lab.on(node, f"cat {PROFILE}")
+    )
+
+
+def events(lab: Lab, node: str) -> int:
+    """How many repairs the Events on a Node tell of."""
+    items = json.loads(lab.kubectl("get", "events", "-A", "-o", "json"))["items"]
+    found = [
+        item
+        for item in items
+        if (item["involvedObject"].get("name"), item["reason"]) == (node, "DriftRepaired")
+    ]
+    return sum(item.get("count") or item.get("series", {}).get("count", 1) for item in found)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
+    """What is done to address, VLAN ids, profile or links is repaired within seconds, and an Event tells of it."""
+    before = {node: events(carrying, node) for node in NODES}
+    for node, command in zip(NODES, DAMAGE[damage], strict=True):
+        carrying.on(node, command)
+    for node in NODES:
+        eventually(partial(whole, carrying, node), timeout=SOON)
+    carrying.on("node1", "ping -c 1 -W 5 192.168.1.11 && ping -c 1 -W 5 192.168.1.12")
+    eventually(lambda: all(events(carrying, node) > count for node, count in before.items()))
+
+
+def test_a_deleted_sub_interface_comes_back(carrying: Lab) -> None:
+    """A sub-interface that somebody deletes is made again, with its address."""
+    carrying.on("node3", f"ip link delete {LINK}")
+    eventually(partial(whole, carrying, "node3"), timeout=SOON)

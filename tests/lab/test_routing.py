@@ -1,0 +1,50 @@
+"""Gateway, routes and DNS of a VLAN on a lab: they work, and the node's own way out stays what it was."""
+
+import pytest
+
+from lanloom.vlan.rules.names import interface_name
+from tests.lab.driver import Lab, eventually
+from tests.lab.looks import all_have, looks
+from tests.lab.objects import vm_network
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+LINK = interface_name("cluster-1", 2012)
+ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+BEHIND = "192.168.2.1"
+"""An address that only the router of VLAN 2012 has; the nodes' default route does not lead there."""
+
+
+def main_table(lab: Lab) -> str:
+    """The node's own default route, and what its main table has beside the VLAN's subnet."""
+    return lab.on("node1", f"ip route show table main | grep -v 'dev {LINK}' || true")
+
+
+def test_a_gateway_has_a_table_of_its_own(cluster: Lab) -> None:
+    """What is sent from the VLAN's subnet goes over the VLAN's gateway; everything else goes where it went before."""
+    before = main_table(cluster)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES, gateway="192.168.1.1"))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    eventually(lambda: "from 192.168.1.0/24" in cluster.on("node1", "ip rule"))
+    cluster.on("node1", f"ping -c 1 -W 5 -I 192.168.1.10 {BEHIND}")
+    cluster.on("node1", f"ping -c 1 -W 1 {BEHIND}", status=1)
+    assert main_table(cluster) == before
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+    cluster.kubectl("annotate", "net-attach-def/vlan2012", "network.harvesterhci.io/gateway-")
+    eventually(lambda: "192.168.1.0/24" not in cluster.on("node1", "ip rule"))
+    assert all_have(cluster, "cluster-1", 2012) == ADDRESSES
+
+
+def test_routes_and_dns(cluster: Lab) -> None:
+    """A network's routes lead over the VLAN by DHCP too, and its DNS servers are known on the VLAN's link alone."""
+    before = main_table(cluster)
+    routes = f'[{{"to": "{BEHIND}/32", "via": "192.168.1.1"}}]'
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, routes=routes, dns="192.168.1.53,192.168.1.54"))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012))
+    eventually(lambda: "1 received" in cluster.on("node1", f"ping -c 1 -W 1 {BEHIND} || true"))
+    servers = cluster.on("node1", f"nmcli -g IP4.DNS device show {LINK}")
+    assert servers.replace("|", " ").split() == ["192.168.1.53", "192.168.1.54"]
+    assert main_table(cluster) == before
+    assert all(
+        f"dev {LINK}" not in cluster.on(node, "ip route show default") for node in looks(cluster, ["node1"])
+    )

@@ -1,0 +1,84 @@
+"""Uplinks of a cluster network on a lab: what can be changed in place is, and VLANs outlive it."""
+
+from functools import partial
+
+import pytest
+
+from lanloom.vlan.rules.names import interface_name
+from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, Look, all_have, look, looks
+from tests.lab.objects import vlan_config, vm_network
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+CONFIG = "vlanconfig-1"
+LINK = interface_name("cluster-1", 2012)
+ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+
+
+@pytest.fixture
+def carrying(cluster: Lab) -> Lab:
+    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes."""
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    return cluster
+
+
+def indexes(seen: Look) -> list[int]:
+    """The kernel's numbers of bridge and sub-interface, which a link that is made anew does not keep."""
+    return [seen.links[name]["ifindex"] for name in ("cluster-1-br", LINK)]
+
+
+def mode(lab: Lab, node: str) -> str:
+    """The bond's mode as the kernel has it."""
+    return lab.on(node, "cat /sys/class/net/cluster-1-bo/bonding/mode").split()[0]
+
+
+def test_the_mtu_is_changed_in_place(carrying: Lab) -> None:
+    """An MTU of 9000 comes onto NIC, bond, bridge and sub-interface, which stay the same links, and goes again."""
+    before = indexes(look(carrying, "node1"))
+
+    def has(mtu: int) -> bool:
+        names = ("eth1", "cluster-1-bo", "cluster-1-br", LINK)
+        return all(
+            seen.links[name]["mtu"] == mtu for seen in looks(carrying, NODES).values() for name in names
+        )
+
+    for mtu in (9000, 1500):
+        carrying.apply(vlan_config(CONFIG, "cluster-1", mtu=mtu))
+        eventually(partial(has, mtu))
+        assert indexes(look(carrying, "node1")) == before
+        assert all_have(carrying, "cluster-1", 2012) == ADDRESSES
+
+
+def test_the_bond_mode_is_changed(carrying: Lab) -> None:
+    """Another bond mode comes into force, and the VLAN with its address is there on the same bridge as before."""
+    before = look(carrying, "node1").links["cluster-1-br"]["ifindex"]
+    carrying.apply(vlan_config(CONFIG, "cluster-1", mode="balance-xor"))
+    eventually(lambda: all(mode(carrying, node) == "balance-xor" for node in NODES))
+    eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+    assert look(carrying, "node1").links["cluster-1-br"]["ifindex"] == before
+    carrying.on("node1", "ping -c 1 -W 5 192.168.1.12")
+
+
+def test_several_uplinks(carrying: Lab) -> None:
+    """A second NIC joins the bond, carries the traffic when the first one fails, and is released again."""
+    carrying.apply(vlan_config(CONFIG, "cluster-1", nics=["eth1", "eth2"]))
+
+    def bonded(nic: str) -> bool:
+        return look(carrying, "node1").links[nic].get("master") == "cluster-1-bo"
+
+    eventually(lambda: bonded("eth1") and bonded("eth2"))
+    carrying.on("node1", "ping -c 1 -W 5 192.168.1.12")
+    carrying.apply(vlan_config(CONFIG, "cluster-1", nics=["eth2"]))
+    eventually(lambda: not bonded("eth1"))
+    eventually(lambda: carrying.on("node1", "ping -c 1 -W 1 192.168.1.12 || true").count("1 received"))
+    carrying.apply(vlan_config(CONFIG, "cluster-1"))
+    eventually(lambda: bonded("eth1") and not bonded("eth2"))
+    eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+
+
+def test_a_missing_nic_is_told(cluster: Lab) -> None:
+    """A NIC that a node does not have is named by the node's report."""
+    cluster.apply(vlan_config(CONFIG, "cluster-1", nics=["eth1", "eth7"]))
+    eventually(lambda: "eth7" in cluster.kubectl("get", "vlanstatuses", "-o", "yaml"))
