@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.node.ports import Connection, LinkState
-from lanloom.vlan.rules.desired import Interface, is_down
+from lanloom.vlan.rules.network import Interface, is_down
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because the address went away meanwhile."""

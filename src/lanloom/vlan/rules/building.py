@@ -14,7 +14,7 @@ from lanloom.node.steps import (
     SetUp,
 )
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
-from lanloom.vlan.rules.desired import NodeNetwork, Problem, blocked, is_down, kept_ids
+from lanloom.vlan.rules.network import NodeNetwork, Problem, blocked, is_down, kept_ids
 
 _DEFAULT_ID: VlanIds = ((1, 1),)
 

@@ -7,7 +7,7 @@ from lanloom.api.harvester import DhcpLease, VlanInterface
 from lanloom.api.times import rfc3339
 from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.rules.activation import has_address
-from lanloom.vlan.rules.desired import Interface, Problem, is_down
+from lanloom.vlan.rules.network import Interface, Problem, is_down
 
 
 class Judgement(NamedTuple):

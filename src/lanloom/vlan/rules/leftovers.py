@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import DeleteLink, LinkStep
 from lanloom.node.vlanids import contains
-from lanloom.vlan.rules.desired import NodeNetwork, Problem, kept_ids
 from lanloom.vlan.rules.management import BRIDGE, Added
 from lanloom.vlan.rules.names import cluster_network_of, interface_name, owner_of, profile_file
+from lanloom.vlan.rules.network import NodeNetwork, Problem, kept_ids
 
 
 def orphans(

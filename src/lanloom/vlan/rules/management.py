@@ -14,8 +14,9 @@ from lanloom.api.harvester import Management
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, LinkStep, RemoveVlans
 from lanloom.node.vlanids import VlanIds, contains, merge, subtract, vlan_ids
-from lanloom.vlan.rules.desired import NodeNetwork, Problem, kept_ids, management_vlan
+from lanloom.vlan.rules.desired import management_vlan
 from lanloom.vlan.rules.names import interface_name, parse_profile_file
+from lanloom.vlan.rules.network import NodeNetwork, Problem, kept_ids
 
 BRIDGE = names.bridge_name(names.MGMT)
 BOND = names.bond_name(names.MGMT)

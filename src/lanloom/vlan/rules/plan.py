@@ -12,12 +12,12 @@ from lanloom.api.names import MGMT
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import DeleteLink, LinkStep
 from lanloom.vlan.rules import building, management
-from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem, kept_ids
-from lanloom.vlan.rules.desired import blocked as blocked
 from lanloom.vlan.rules.leftovers import leftovers, orphans, profile_of
 from lanloom.vlan.rules.management import NOTHING
 from lanloom.vlan.rules.management import Added as Added
 from lanloom.vlan.rules.names import cluster_network_of, parse_profile_file
+from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, kept_ids
+from lanloom.vlan.rules.network import blocked as blocked
 
 
 class Plan(Struct, frozen=True, kw_only=True):

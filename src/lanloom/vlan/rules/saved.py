@@ -11,8 +11,9 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.api.uplinks import TX_QUEUE_MAX, parse_mac
 from lanloom.node.guards import BOND_MODES
 from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
-from lanloom.vlan.rules.desired import Interface, NodeNetwork, interface_of
+from lanloom.vlan.rules.desired import interface_of
 from lanloom.vlan.rules.names import is_cluster_network, is_link
+from lanloom.vlan.rules.network import Interface, NodeNetwork
 from lanloom.vlan.rules.profile import read
 from lanloom.vlan.rules.uplink import MIIMON_MAX, MTU_MAX, MTU_MIN
 

@@ -9,9 +9,9 @@ from lanloom.api.meta import Condition
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
-from lanloom.vlan.rules.desired import Interface, NodeNetwork, Problem
 from lanloom.vlan.rules.judging import failed, judged, unbuilt
 from lanloom.vlan.rules.management import management, uplink_port
+from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem
 from lanloom.vlan.rules.plan import blocked
 
 READY = "ready"
