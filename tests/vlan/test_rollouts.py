@@ -15,7 +15,7 @@ from lanloom.app.webhooks import CONFIGURATION_NAME
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, rollout_state
 from lanloom.vlan.rules.staging import ROLLED_OUT
 from tests.vlan.cluster import nad
-from tests.vlan.quiet import FILE, STATIC, Quiet, on_a_quiet_cluster
+from tests.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 from tests.vlan.test_manager import WEBHOOKS
 
 CANARY = {"maxUnavailable": 1, "canary": ["node2"]}
@@ -220,3 +220,21 @@ async def test_another_manager_goes_on(quiet: Quiet) -> None:
     assert carrying(quiet, 2013) == ["node2"]
     manager.start()
     await quiet.sim.until(lambda: all_on(quiet, 2013), seconds=1200)
+
+
+@on_a_quiet_cluster
+async def test_nodes_exchange_addresses(quiet: Quiet) -> None:
+    """Two nodes that exchange static addresses, one at a time, don't wait for each other for ever."""
+    await staged(quiet, {"maxUnavailable": 1})
+    await make_static(quiet)
+    await quiet.rest()
+    swapped = dict(zip(STATIC, reversed(STATIC.values()), strict=True))
+    await make_static(quiet, swapped)
+    await quiet.sim.until(lambda: with_addresses(quiet, swapped), seconds=1200)
+    await quiet.rest()
+
+
+async def with_addresses(quiet: Quiet, addresses: dict[str, str]) -> bool:
+    """Whether each node has its address."""
+    hosts = quiet.sim.hosts.items()
+    return all(host.kernel.links[DEVICE].addresses == (addresses[name],) for name, host in hosts)

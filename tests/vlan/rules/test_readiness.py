@@ -12,6 +12,7 @@ from lanloom.vlan.rules.readiness import (
     NodeState,
     Obstacle,
     Wanted,
+    awaited,
     network_conditions,
     node_state,
     summary,
@@ -41,7 +42,7 @@ def report(
         {"type": type, "status": status, "reason": "Fine" if status == UP else reason, "message": "why"}
         for type, status in (("ready", ready), ("L3Ready", l3))
     ]
-    status = {"node": "n1", "conditions": conditions, "interfaces": interfaces, **more}
+    status = {"node": "n1", "conditions": conditions, "interfaces": interfaces} | more
     return (
         cluster_of([{"kind": "VlanStatus", "metadata": {"name": "r"}, "status": status}]).statuses[0].status
     )
@@ -171,3 +172,12 @@ def test_a_report_that_was_never_filled_in_says_nothing() -> None:
     """A report without conditions is as good as none."""
     found = state(VlStatus(node="n1"))
     assert (found.uplink, found.obstacles) == (UNSEEN.uplink, UNSEEN.obstacles)
+
+
+def test_who_has_an_address_that_another_node_should_have() -> None:
+    """Nodes are found by the addresses that they report on the VLAN in question, whatever they should have."""
+    holder = report(UP, UP, "", interface(address="192.168.1.11/24"))
+    elsewhere = report(UP, UP, "", interface(2013, address="192.168.1.11/24"), node="n3")
+    own = report(UP, UP, "", interface(address="192.168.1.11/24"), node="n2")
+    assert awaited("n2", STATIC, [holder, elsewhere, own]) == ("n1",)
+    assert awaited("n3", STATIC, [holder, elsewhere, own]) == ()

@@ -211,6 +211,37 @@ def test_when_all_are_cut_off_nothing_is_released() -> None:
     assert (after.released, finding.reason) == ((), "Progressing")
 
 
+def exchanging(*awaits: str, more: str = "") -> Member:
+    """A node that took the configuration up and finds its address taken by these."""
+    member = ill("DuplicateAddress", NEW)
+    others = (Obstacle(more, "why"),) if more else ()
+    return replace(member, awaits=awaits, obstacles=(*member.obstacles, *others))
+
+
+def test_who_has_another_one_s_address_is_released_at_once() -> None:
+    """Two nodes that exchange addresses are released together, beyond the limit and before canaries; no others."""
+    policy = RolloutPolicy(canary=("a", "c"))
+    members = nodes(a=exchanging("d"), b=WELL_BEFORE, c=WELL_BEFORE, d=WELL_BEFORE)
+    after, finding = roll_out(policy, state("a"), NEW, members)
+    assert (after.released, after.stopped) == (("a", "d"), "")
+    assert (finding.reason, finding.message) == (
+        "Progressing",
+        "0 of 4 nodes carry the present configuration; on their way: a, d",
+    )
+    assert roll_out(policy, after, NEW, members)[0] == after
+
+
+@pytest.mark.parametrize(
+    "member",
+    [exchanging(), exchanging("stranger"), exchanging("c"), exchanging("b", more="DHCPTimeout")],
+    ids=["nobody's", "not a member's", "a node's that is down", "and another failure"],
+)
+def test_an_address_that_nobody_lets_go_is_a_failure(member: Member) -> None:
+    """An address taken by anybody else, or by a node that can't be asked, stops the roll-out as ever."""
+    after, finding = roll_out(ONE, state("a"), NEW, nodes(a=member, b=WELL_BEFORE, c=DOWN))
+    assert (after.released, finding.reason) == (("a",), "Stopped")
+
+
 def test_progress_is_told() -> None:
     """The message counts who is done and names who is waited for, and why."""
     members = nodes(

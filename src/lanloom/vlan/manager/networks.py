@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.core import ObjectReference
-from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork, VlanConfig
+from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork, VlanConfig, VlanStatus
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.kube.conditions import find
@@ -25,9 +25,9 @@ from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.vlan.rules.cluster import annotation_patch, matched_annotation
 from lanloom.vlan.rules.news import News, Told, network_news, soonest, weather
-from lanloom.vlan.rules.readiness import NodeState, network_conditions
+from lanloom.vlan.rules.readiness import NodeState, Wanted, awaited, network_conditions
 from lanloom.vlan.rules.rollout import RolloutState, revision, rollout_state
-from lanloom.vlan.rules.staging import INVALID, ROLLED_OUT, Member, next_step, rollout_news
+from lanloom.vlan.rules.staging import DUPLICATE, INVALID, ROLLED_OUT, Member, next_step, rollout_news
 from lanloom.vlan.rules.status import READY, Finding, with_finding
 
 
@@ -109,12 +109,20 @@ class Networks:
         states = self._states.of(matched, reports, derivation.wanted)
         alive = {node: states[node] for node in live}
         present = revision(derivation.derived.annotations | _policy(network), configs, nads)
-        members = {node: _member(states[node], node in alive) for node in matched} if present else {}
+        members = (
+            {node: _member(node, states[node], node in alive, derivation.wanted, reports) for node in matched}
+            if present
+            else {}
+        )
         rollout, finding = next_step(network, present, members)
         return _View(derivation, alive, matched, rollout, finding)
 
     def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
-        """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node."""
+        """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
+
+        Harvester's installer makes the ClusterNetwork mgmt. Lanloom makes none: where nobody did, there is no bridge
+        mgmt-br that it could speak of.
+        """
         if name == names.MGMT:
             return self._nodes.matching({})
         found = {node for item in configs for node in self._nodes.matching(item.spec.node_selector)}
@@ -200,8 +208,13 @@ def _policy(network: ClusterNetwork) -> dict[str, str]:
     return {} if text is None else {names.ROLLOUT: text}
 
 
-def _member(state: NodeState, live: bool) -> Member:
-    return Member(live=live, revision=state.revision, obstacles=state.obstacles)
+def _member(
+    node: str, state: NodeState, live: bool, wanted: Wanted, reports: tuple[VlanStatus, ...]
+) -> Member:
+    awaits: tuple[str, ...] = ()
+    if any(item.reason == DUPLICATE for item in state.obstacles):  # rare; else every report would be searched
+        awaits = awaited(node, wanted, (item.status for item in reports))
+    return Member(live=live, revision=state.revision, obstacles=state.obstacles, awaits=awaits)
 
 
 def _rollout_patch(network: ClusterNetwork, state: RolloutState | None) -> dict[str, str | None]:

@@ -153,3 +153,15 @@ def summary(failing: Mapping[str, Obstacle], nodes: int) -> str:
 def _worst(failing: Mapping[str, Obstacle]) -> list[tuple[str, Obstacle]]:
     """By name, those first that do not become well by themselves."""
     return sorted(failing.items(), key=lambda item: (item[1].reason in _PASSING, item[0]))
+
+
+def awaited(node: str, wanted: Wanted, reports: Iterable[VlStatus]) -> tuple[str, ...]:
+    """The nodes that still have an address which `node` should have."""
+    mine = {(vid, addresses[node]) for vid, addresses in wanted.maps.items() if node in addresses}
+    return tuple(
+        sorted(
+            status.node
+            for status in reports
+            if status.node != node and any((item.vlan_id, item.address) in mine for item in status.interfaces)
+        )
+    )

@@ -19,6 +19,8 @@ What holds at every step:
 * A node that went down after it was released, before it was done, counts as on its way until it returns or leaves
   the cluster. Nobody can tell whether the configuration took it down, and the next node must not find out.
 * A failure stops everything until that node recovers or the configuration changes.
+* An address that is another node's until that is released, too, as when two nodes exchange theirs, is no failure: the
+  holder is released at once, whatever the limit says, because neither of them could get any further.
 
 `MissingAddress` is no obstacle: the configuration has no address for that node, and so the node carries all there is.
 A node that should no longer carry the network lets it go at once, and is no part of this.
@@ -46,7 +48,7 @@ ROLLED_OUT = "RolledOut"
 FINISHED, PROGRESSING, STOPPED, INVALID = "Finished", "Progressing", "Stopped", "InvalidPolicy"
 """Its reasons."""
 
-NO_CARRIER, HELD, ROLLED_BACK = "UplinkDown", "Held", "RolledBack"
+NO_CARRIER, HELD, ROLLED_BACK, DUPLICATE = "UplinkDown", "Held", "RolledBack", "DuplicateAddress"
 _PASSING = {"Activating", "Configuring", "NoReport", NO_CARRIER, HELD}
 """Reasons of a node that may yet become well by itself."""
 
@@ -55,11 +57,15 @@ _NAMED = 5
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """A node that should carry the network: the revision that it reports, and why it is not well, if so."""
+    """A node that should carry the network: the revision that it reports, and why it is not well, if so.
+
+    `awaits` are the nodes that still have an address which this one should have.
+    """
 
     live: bool
     revision: str = ""
     obstacles: tuple[Obstacle, ...] = ()
+    awaits: tuple[str, ...] = ()
 
 
 class Standing(Enum):
@@ -74,6 +80,9 @@ class Standing(Enum):
     DOWN = "not released, and not live"
 
 
+_WAITING = (Standing.FINE, Standing.UNREADY)
+
+
 def roll_out(
     policy: RolloutPolicy, previous: RolloutState, present: str, members: Mapping[str, Member]
 ) -> tuple[RolloutState, Finding]:
@@ -85,12 +94,15 @@ def roll_out(
     state = previous if previous.revision == present else RolloutState(revision=present)
     if EVERY_NODE in state.released:
         return state, Finding("True", FINISHED)
-    standings = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
+    standings = _standings(members, present, state)
     failed = [name for name, value in standings.items() if value is Standing.FAILED]
     stopped = "; ".join(f"{name}: {_worst(members[name]).reason}" for name in failed[:_NAMED])
     released = _arrived(state, standings)
     if not failed:
-        released += _next(policy, standings, sum(member.live for member in members.values()))
+        holders = _holders(members, standings)
+        standings |= dict.fromkeys(holders, Standing.MOVING)
+        live = sum(member.live for member in members.values())
+        released = (*released, *holders, *_next(policy, standings, live))
     if all(value is Standing.DONE for value in standings.values()):
         released = (EVERY_NODE,)
     state = replace(state, released=released, stopped=stopped)
@@ -114,6 +126,29 @@ def standing(member: Member, present: str, released: bool) -> Standing:
     return Standing.UNREADY if reasons - {HELD} else Standing.FINE
 
 
+def _standings(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, Standing]:
+    """How far each node is, by name."""
+    found = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
+    for name, value in found.items():
+        if value is Standing.FAILED and _merely_waits(members[name], members):
+            found[name] = Standing.MOVING
+    return found
+
+
+def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
+    """Whether nothing keeps a node from being done but an address that another live one still has."""
+    reasons = {item.reason for item in member.obstacles}
+    holders = [other for other in member.awaits if other in members and members[other].live]
+    return bool(holders) and DUPLICATE in reasons and reasons <= _PASSING | {DUPLICATE}
+
+
+def _holders(members: Mapping[str, Member], standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    """The nodes that must let an address go before another one can be done."""
+    moving = [name for name, value in standings.items() if value is Standing.MOVING]
+    wanted = {other for name in moving for other in members[name].awaits}
+    return tuple(sorted(name for name in wanted if standings.get(name) in _WAITING))
+
+
 def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[str, ...]:
     """Those released, and those that turn out to carry the configuration already."""
     done = [name for name, value in standings.items() if value is Standing.DONE]
@@ -128,7 +163,7 @@ def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -
     moving = counts[Standing.MOVING]
     unready = sum(standings[name] is Standing.UNREADY for name in concerned)
     unavailable = moving + counts[Standing.DARK] + unready
-    waiting = [name for name in concerned if standings[name] in (Standing.FINE, Standing.UNREADY)]
+    waiting = [name for name in concerned if standings[name] in _WAITING]
     released = []
     for name in sorted(waiting, key=lambda name: standings[name] is Standing.FINE):
         if moving >= limit:
