@@ -158,6 +158,14 @@ async def test_rubbish_is_refused() -> None:
             await webhooks.post("/validate", b"{}")
 
 
+async def test_a_body_that_is_nested_without_end_is_refused() -> None:
+    """A body that is nested too deeply to be read is answered with 400 like any other rubbish."""
+    nested = b'{"apiVersion": "x", "kind": "y", "request": {"object": ' + b"[" * 100_000
+    async with running([Scripted()]) as webhooks:
+        with pytest.raises(TransportError, match=r"400.*not an AdmissionReview"):
+            await webhooks.post("/validate", nested)
+
+
 async def test_the_certificate_changes_without_a_restart() -> None:
     """A renewed certificate is presented to new connections, and the old CA no longer fits."""
     async with running([Scripted()]) as webhooks:

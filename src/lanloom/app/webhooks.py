@@ -114,7 +114,7 @@ def webhook_app(
                     await answer(await request.body(), decide, partial(observe, webhook)),
                     media_type="application/json",
                 )
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:  # also one that is nested too deeply
                 return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
 
         return review

@@ -25,7 +25,7 @@ from lanloom.vlan.rules.admit_uplinks import (
     check_vlan_status,
 )
 from lanloom.vlan.rules.admit_vms import check_nad_deletion
-from lanloom.vlan.rules.refusal import Refused, World
+from lanloom.vlan.rules.refusal import Malformed, Refused, World
 from lanloom.vlan.worlds import fresh_world
 
 T = TypeVar("T", bound=Object)
@@ -74,25 +74,33 @@ class VlanAdmission:
         return Verdict(patch=tuple(_label_operation(key, value) for key, value in changes.items()))
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind."""
+        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind.
+
+        A malformed object is no reason to read the cluster anew, however often somebody sends it.
+        """
         if request.resource.resource == VLAN_STATUSES.plural:
             return _vlan_status(request, self._node_of_pod)
-        verdict = judge(request, self._world)
-        if verdict.allowed:
-            return verdict
-        fresh = await fresh_world(self._client, _concerned(request), self._world)
-        return judge(request, fresh)
+        try:
+            return Verdict(warnings=_ask(request, self._world))
+        except Malformed as refusal:
+            return Verdict(allowed=False, message=str(refusal))
+        except Refused:
+            fresh = await fresh_world(self._client, _concerned(request), self._world)
+            return judge(request, fresh)
 
 
 def judge(request: AdmissionRequest, world: World) -> Verdict:
     """What the rules say of a request in that state of the cluster."""
-    rule = _RULES.get(request.resource.resource)
-    if rule is None:
-        return Verdict()
     try:
-        return Verdict(warnings=rule(request, world))
+        return Verdict(warnings=_ask(request, world))
     except Refused as refusal:
         return Verdict(allowed=False, message=str(refusal))
+
+
+def _ask(request: AdmissionRequest, world: World) -> tuple[str, ...]:
+    """The warnings of the rule for that kind; none for other kinds."""
+    rule = _RULES.get(request.resource.resource)
+    return rule(request, world) if rule is not None else ()
 
 
 def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
@@ -192,7 +200,7 @@ def _typed(resource: Resource[T], raw: Raw) -> T:
         metadata = raw.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         title = f"{resource.kind} {name}" if isinstance(name, str) else f"a {resource.kind}"
-        raise Refused(f"can't read {title} because {error}") from None
+        raise Malformed(f"can't read {title} because {error}") from None
 
 
 def _new(resource: Resource[T], request: AdmissionRequest) -> T | None:

@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any
 
+import pytest
+
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest, manifests
@@ -16,7 +18,7 @@ from lanloom.apiserver.local import LocalClient
 from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.worlds import FreshWorld
 from tests.virtual import run
-from tests.vlan.admission.requests import Raw, network, request, vm, world
+from tests.vlan.admission.requests import Raw, admission, network, request, static, vm, world
 from tests.vlan.cluster import cluster_network, vlan_config
 
 Present = tuple[Resource[Any], Raw]
@@ -90,3 +92,19 @@ def test_a_network_without_labels_is_not_overlooked() -> None:
     present: tuple[Present, ...] = ((CLUSTER_NETWORKS, cluster_network("bare")), (NADS, old))
     verdict = answer(deletion, *present, seen=world(old))
     assert "the networks default/net use it" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(NADS, network(config="{")),
+        request(NADS, static("{"), network()),
+        request(VLAN_CONFIGS, vlan_config("two", "bare", uplink={"linkAttributes": {"hardwareAddr": "x"}})),
+        request(VLAN_CONFIGS, vlan_config("two", "bare", uplink={"nics": 5})),
+    ],
+    ids=["config", "map", "hardware address", "type"],
+)
+def test_what_is_malformed_costs_no_second_look(asked: AdmissionRequest) -> None:
+    """An object that no cluster could carry is refused without a request to the API server."""
+    verdict = run(admission().validate(asked))
+    assert not verdict.allowed

@@ -8,7 +8,7 @@ from lanloom.api.harvester import Uplink, VlanConfig
 from lanloom.api.l3 import AnnotationError, quote
 from lanloom.api.uplinks import parse_mac, parse_tx_queue_length
 from lanloom.vlan.rules.admit_vms import check_nodes_lost
-from lanloom.vlan.rules.refusal import Refused, World, listed
+from lanloom.vlan.rules.refusal import Malformed, Refused, World, listed
 
 BOND_MODES = (
     "balance-rr",
@@ -37,7 +37,9 @@ def check_vlan_config(new: VlanConfig, old: VlanConfig | None, world: World) -> 
         _check_nics_free(new, nodes, world)
         if old is not None:
             check_nodes_lost(new, set(world.matching(old.spec.node_selector)) - set(nodes), world)
-    except (AnnotationError, Refused) as refusal:
+    except AnnotationError as error:
+        raise Malformed(f"{title} because {error}") from None
+    except Refused as refusal:
         raise Refused(f"{title} because {refusal}") from None
     return () if nodes else ("spec.nodeSelector matches no node, so that no node gets this uplink",)
 

@@ -20,7 +20,7 @@ from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_r
 from lanloom.vlan.rules.admit_l3 import check_l3
 from lanloom.vlan.rules.admit_vms import check_config_in_use, check_overlay
 from lanloom.vlan.rules.cluster import l3_of
-from lanloom.vlan.rules.refusal import Refused, World
+from lanloom.vlan.rules.refusal import Malformed, Refused, World
 
 
 def derived_labels(nad: NetworkAttachmentDefinition) -> dict[str, str]:
@@ -70,8 +70,10 @@ def check_nad(
     title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
     try:
         return _check_nad(new, old, world)
-    except (AnnotationError, Refused) as reason:
-        raise Refused(f"{title} because {reason}") from None
+    except AnnotationError as error:
+        raise Malformed(f"{title} because {error}") from None
+    except Refused as refusal:
+        raise Refused(f"{title} because {refusal}") from None
 
 
 def _check_nad(

@@ -15,6 +15,10 @@ class Refused(Exception):
     """The request is refused; the message is the user's."""
 
 
+class Malformed(Refused):
+    """The object itself is wrong, whatever the cluster is like."""
+
+
 _LISTED_MAX = 30
 """Names that a message lists; of the others it tells the number."""
 
