@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.meta import Condition
 from lanloom.app.vlannames import UnknownNetwork, completions, find
 from lanloom.app.vlanobjects import VlanObjects
@@ -38,6 +39,13 @@ def test_the_worst_reason_is_told() -> None:
     view = one(objects(ground(static_network()), reports))
     assert (view.ready, view.total) == (1, 3)
     assert (view.reason, view.message) == ("DHCPTimeout", "node3: check the switch")
+
+
+def test_routing_is_told() -> None:
+    """What a network adds to its nodes' routing is part of its view."""
+    body = static_network()
+    body["metadata"]["annotations"][names.GATEWAY] = "192.168.1.1"
+    assert one(objects(ground(body))).routing.gateway == "192.168.1.1/24"
 
 
 def test_a_silent_node_is_not_ready() -> None:

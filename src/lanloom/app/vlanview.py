@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, DhcpLease, VlanInterface, VlanStatus
-from lanloom.api.l3 import AnnotationError
+from lanloom.api.l3 import AnnotationError, Routing
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
@@ -44,6 +44,7 @@ class NetworkView(Struct, frozen=True, kw_only=True, rename="camel"):
     cluster_network: str
     vlan: str
     mode: str
+    routing: Routing
     ready: int
     total: int
     reason: str
@@ -109,6 +110,7 @@ def network_view(objects: VlanObjects, nad: NetworkAttachmentDefinition) -> Netw
         cluster_network=cluster_network,
         vlan=_vlan(network),
         mode=value.mode if value else "",
+        routing=value.routing if value else Routing(),
         ready=sum(view.state == READY for view in nodes),
         total=len(nodes),
         reason=reason,

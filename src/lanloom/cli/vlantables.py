@@ -51,6 +51,8 @@ def print_network(view: "NetworkView") -> None:
     )
     vlan = f"VLAN {view.vlan}" if view.vlan != "untagged" else view.vlan
     console.print(f"{view.network}: {vlan or 'no VLAN'} on {view.cluster_network}, {mode}", style="bold")
+    if routing := _routing(view):
+        console.print(routing, markup=False)
     if view.nodes:
         table = _table("Node", "Interface", "Address", "State")
         for node in view.nodes:
@@ -60,6 +62,13 @@ def print_network(view: "NetworkView") -> None:
         _print_details(console, view.nodes)
     elif view.reason:
         console.print(f"{view.reason}: {view.message}", markup=False)
+
+
+def _routing(view: "NetworkView") -> str:
+    parts = [f"gateway {view.routing.gateway}"] if view.routing.gateway else []
+    parts += [f"route to {route.to} via {route.via}" for route in view.routing.routes]
+    parts += [f"DNS {', '.join(view.routing.dns)}"] if view.routing.dns else []
+    return "; ".join(parts)
 
 
 def print_cluster_network(view: "ClusterNetworkView") -> None:
