@@ -47,7 +47,7 @@ NETWORK_MANAGER_PAUSE = 2.0
 """How long to wait, at the most, before NetworkManager is looked for again."""
 
 NOTICE_SECONDS = 0.1
-"""How soon after a change of links or profiles the host is looked at: changes come in bursts."""
+"""How soon after a change the host is looked at: changes of links, profiles and NetworkManager come in bursts."""
 
 SPACING_SECONDS = 1.0
 """How far apart such looks are: a host where pods come and go has changes all the time."""
@@ -141,7 +141,7 @@ class VlanAgent:
                 follow(
                     "networkmanager",
                     host.network_manager.changes,
-                    self.wake,
+                    self._notice,
                     rng=self._rng,
                     longest=NETWORK_MANAGER_PAUSE,
                 )
@@ -237,7 +237,7 @@ class VlanAgent:
         now = asyncio.get_running_loop().time()
         self._settled = min(self._settled, now) if calm else math.inf
         self._reach.ask(self._decisions.on_trial)
+        self._on_report(described.statuses)
         if self._synced:
             self._statuses = described.statuses
-            self._on_report(described.statuses)
             self._telling.report(described.statuses)

@@ -39,6 +39,7 @@ class Decisions:
         self._saving = saving
         self._reach = reach
         self._memory: Memory | None = None
+        self._retries: set[str] = set()
 
     @property
     def remembers(self) -> bool:
@@ -55,9 +56,8 @@ class Decisions:
         self._memory = await self._saving.load()
 
     def retry(self, cluster_network: str) -> None:
-        """Somebody wants a change that was rolled back tried again."""
-        if self._memory is not None:
-            self._memory = retried(self._memory, cluster_network)
+        """Somebody wants a change that was rolled back tried again, at the next review."""
+        self._retries.add(cluster_network)
 
     async def review(self, present: Present | None, settled: float) -> None:
         """Draws conclusions from what is known of the last change; `settled` is since when all of it is in force."""
@@ -67,6 +67,8 @@ class Decisions:
             self._memory, asyncio.get_running_loop().time(), contact=self._reach.contact, settled=settled
         )
         _log_verdict(self._memory, memory)
+        while self._retries:
+            memory = retried(memory, self._retries.pop())
         if present is not None:
             memory = reviewed(memory, present.forms)
         self._memory = memory
