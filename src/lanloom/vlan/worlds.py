@@ -6,7 +6,7 @@ the cluster is read anew, because the object that is missed may have been create
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from msgspec import Struct, structs
@@ -35,6 +35,9 @@ from lanloom.vlan.rules.reserved import Reserved, reserved
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
+
+_SELECTORS_MAX = 1024
+"""Selectors whose nodes are remembered."""
 
 _BY_NAD = "nad"
 """The index of the store of VMs."""
@@ -101,6 +104,8 @@ class StoreWorld:
         key = frozenset(selector.items())
         found = self._matching.get(key)
         if found is None:
+            if len(self._matching) >= _SELECTORS_MAX:  # requests bring selectors of their own
+                self._matching.clear()
             found = self._matching[key] = matching(selector, self.nodes().values())
         return found
 
@@ -136,6 +141,8 @@ def _face(node: Node) -> tuple[object, ...]:
 class FreshWorld(Struct, frozen=True, kw_only=True):
     """The cluster as the API server sees it, as far as one cluster network goes (see `rules.refusal.World`).
 
+    `vms` are those that use each NAD.
+
     The nodes, and so what is reserved, are those of the store: they have not come with the request before this one.
     """
 
@@ -143,7 +150,7 @@ class FreshWorld(Struct, frozen=True, kw_only=True):
     configs: tuple[VlanConfig, ...] = ()
     nads: tuple[NetworkAttachmentDefinition, ...] = ()
     statuses: tuple[VlanStatus, ...] = ()
-    vms: tuple[VirtualMachineInstance, ...] = ()
+    vms: Mapping[Key, Sequence[VirtualMachineInstance]] = {}
     known_nodes: Mapping[str, Node] = {}
     known_reserved: Reserved = Reserved()
 
@@ -177,7 +184,7 @@ class FreshWorld(Struct, frozen=True, kw_only=True):
 
     def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
         """The VMs that use a NAD."""
-        return tuple(vm for vm in self.vms if nad in networks_of(vm))
+        return self.vms.get(nad, ())
 
     def reserved(self) -> Reserved:
         """What belongs to the management network."""
@@ -209,8 +216,17 @@ async def fresh_world(client: Client, cluster_network: str, known: World) -> Fre
     return structs.replace(world, nads=(*nads.items, *unlabelled), statuses=statuses.items)
 
 
-async def _all_vms(client: Client) -> tuple[VirtualMachineInstance, ...]:
+async def _all_vms(client: Client) -> Mapping[Key, Sequence[VirtualMachineInstance]]:
     try:
-        return (await client.list(VIRTUAL_MACHINE_INSTANCES)).items
+        return by_nad((await client.list(VIRTUAL_MACHINE_INSTANCES)).items)
     except NotFound:  # no KubeVirt here
-        return ()
+        return {}
+
+
+def by_nad(vms: Iterable[VirtualMachineInstance]) -> Mapping[Key, Sequence[VirtualMachineInstance]]:
+    """The VMs that use each NAD."""
+    found: dict[Key, list[VirtualMachineInstance]] = {}
+    for vm in vms:
+        for nad in networks_of(vm):
+            found.setdefault(nad, []).append(vm)
+    return found

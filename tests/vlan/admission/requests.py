@@ -9,7 +9,7 @@ from lanloom.api.resource import Resource
 from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.rules.names import vlan_status_name
 from lanloom.vlan.rules.reserved import reserved
-from lanloom.vlan.worlds import FreshWorld
+from lanloom.vlan.worlds import FreshWorld, by_nad
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 Raw = dict[str, Any]
@@ -51,7 +51,7 @@ def world(*more: Raw) -> FreshWorld:
         configs=cluster.configs,
         nads=cluster.nads,
         statuses=cluster.statuses,
-        vms=cluster.vms,
+        vms=by_nad(cluster.vms),
         known_nodes={item.metadata.name: item for item in cluster.nodes},
         known_reserved=reserved(cluster.nodes, cluster.statuses, MGMT_VLAN),
     )
