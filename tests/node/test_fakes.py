@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lanloom.node.errors import LinkError, NetworkManagerMissing, ProfileError
+from lanloom.node.errors import LinkError, NetworkManagerMissing, ProfileError, RecordError
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Connection, Link
 from lanloom.node.steps import AddVlans, EnsureBridge
@@ -245,5 +245,72 @@ def test_dhcp_over_the_management_bridge() -> None:
         assert (found.phase, found.device) == ("active", "mgmt-br.2012")
         fake.unplug("eth0")
         assert not fake.kernel.carries("mgmt-br", 2012)
+
+    run(scenario)
+
+
+def test_profile_removed_while_its_device_waits() -> None:
+    """A device without carrier whose profile goes while NetworkManager is away is nobody's, and may be deleted."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        await bring_up(fake, profile())
+        fake.unplug("eth1")
+        await asyncio.sleep(10)
+        assert (await connection(fake)).phase == "inactive"
+        fake.daemon.stop()
+        fake.remove_file(FILE)
+        fake.daemon.start()
+        fake.plug("eth1")
+        fake.delete_link("c-br.2012")
+        await asyncio.sleep(10)
+        assert (await connection(fake)).phase == "absent"
+        assert "c-br.2012" not in (await fake.host.links.dump()).links
+
+    run(scenario)
+
+
+def test_cable_pulled_for_a_moment() -> None:
+    """A cable that is pulled for a few seconds costs no address, one that is pulled for longer costs it until it is
+    back."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        before = await bring_up(fake, profile())
+        fake.unplug("eth1")
+        await asyncio.sleep(5)
+        fake.plug("eth1")
+        await asyncio.sleep(5)
+        assert (await connection(fake)).addresses == before.addresses
+        fake.unplug("eth1")
+        await asyncio.sleep(7)
+        assert (await connection(fake)).addresses == ()
+        fake.plug("eth1")
+        await asyncio.sleep(5)
+        assert (await connection(fake)).addresses == before.addresses
+
+    run(scenario)
+
+
+def test_runtime_records_end_with_power() -> None:
+    """Records of the running host are void after a reboot, those of its state are not."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        for records in (fake.host.state, fake.host.runtime):
+            await records.write("networks", b"x")
+        fake.reboot()
+        assert await fake.host.state.read("networks") == b"x"
+        assert await fake.host.runtime.read("networks") is None
+
+    run(scenario)
+
+
+def test_full_disk_for_records() -> None:
+    """A full disk fails a record's write as on a host, and the old record stays."""
+
+    async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
+        await fake.host.state.write("networks", b"old")
+        fake.state.full = True
+        with pytest.raises(RecordError, match="No space left"):
+            await fake.host.state.write("networks", b"new")
+        assert await fake.host.state.read("networks") == b"old"
 
     run(scenario)

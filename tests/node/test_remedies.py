@@ -4,8 +4,10 @@ import errno
 
 import pytest
 
-from lanloom.node.netlink.remedies import remedy
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, SetMtu, SetUp
+from lanloom.node.errors import KernelUnsupported
+from lanloom.node.guards import describe
+from lanloom.node.netlink.remedies import refusal, remedy
+from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu, SetUp
 
 
 @pytest.mark.parametrize(
@@ -16,11 +18,36 @@ from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, Set
         (AddVlans(link="c-br", ids=((2, 2),)), errno.EOPNOTSUPP, "CONFIG_BRIDGE_VLAN_FILTERING"),
         (SetMtu(link="eth1", mtu=9000), errno.EINVAL, "an MTU of 9000"),
         (SetUp(link="eth1"), errno.EPERM, "NET_ADMIN"),
+        (SetUp(link="c-br.7"), errno.ENETDOWN, "set its parent up first"),
     ],
 )
 def test_remedy(step: LinkStep, code: int, expected: str) -> None:
     """A missing feature, a missing right and an impossible MTU are named, with the way out."""
     assert expected in remedy(step, code)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        EnsureBond(name="c-bo", mode="active-backup", mtu=1500),
+        EnsureBridge(name="c-br", mtu=1500),
+        AddVlans(link="c-br", ids=((2, 2),)),
+        RemoveVlans(link="c-br", ids=((2, 2),)),
+    ],
+)
+def test_missing_feature(step: LinkStep) -> None:
+    """A step that needs what this kernel lacks fails as that, with the step, the kernel's word and the way out."""
+    error = refusal(step, errno.EOPNOTSUPP)
+    assert isinstance(error, KernelUnsupported)
+    assert str(error).startswith(f"{describe(step)}: Operation not supported; this kernel has no ")
+
+
+def test_other_refusals() -> None:
+    """What the kernel refuses for another reason, or of a NIC that can't, is not taken for a missing feature."""
+    for step, code in ((SetMtu(link="eth1", mtu=9000), errno.EOPNOTSUPP), (SetUp(link="eth1"), errno.EBUSY)):
+        error = refusal(step, code)
+        assert not isinstance(error, KernelUnsupported)
+        assert str(error).startswith(f"{describe(step)}: ")
 
 
 def test_nothing_to_say() -> None:

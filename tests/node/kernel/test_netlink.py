@@ -1,15 +1,16 @@
 """What only a kernel can show of the netlink adapter: names, IPv6, dead agents, leaks, speed."""
 
+import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
 from lanloom.node.errors import LinkError
-from lanloom.node.namespaces import Entering, namespace
+from lanloom.node.namespaces import Entering, call, namespace
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.steps import (
     AddVlans,
@@ -137,6 +138,93 @@ async def seconds_for(links: NetlinkLinks, add: type[AddVlans], remove: type[Rem
     started = time.perf_counter()
     await links.apply((add(link="c-bo", ids=EVERY_ID), remove(link="c-bo", ids=EVERY_ID)))
     return time.perf_counter() - started
+
+
+async def ready(links: NetlinkLinks) -> AsyncGenerator[None, None]:
+    """Changes of the namespace's links, when they are being heard."""
+    changes = links.changes()
+    hearing = asyncio.ensure_future(anext(changes))
+    for number in range(1, 200):
+        ip(f"address add 10.9.0.{number}/32 dev eth1", where="bare")
+        if (await asyncio.wait((hearing,), timeout=0.1))[0]:
+            return changes
+    raise AssertionError("nothing is heard")
+
+
+def dropped_messages() -> int:
+    """How many messages the kernel could not deliver to the netlink sockets of the namespace."""
+    lines = call(
+        Path("/run/netns/bare"), lambda: Path("/proc/thread-self/net/netlink").read_text()
+    ).splitlines()
+    column = lines[0].split().index("Drops")
+    return sum(int(line.split()[column]) for line in lines[1:])
+
+
+async def test_more_changes_than_the_kernel_tells(links: NetlinkLinks) -> None:
+    """When changes come faster than they are read, a change is heard, and so is the next one after it."""
+    await links.apply(uplink())
+    changes = await ready(links)
+    steps: tuple[LinkStep, ...] = tuple(AddVlans(link="c-bo", ids=((vid, vid),)) for vid in range(2, 2000))
+    await asyncio.to_thread(lambda: asyncio.run(links.apply(steps)))
+    assert dropped_messages() > 0
+    await asyncio.wait_for(anext(changes), 10)
+    hearing = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0.2)
+    ip("address add 10.9.1.1/32 dev eth1", where="bare")
+    await asyncio.wait_for(hearing, 10)
+    await changes.aclose()
+
+
+async def test_changes_elsewhere_are_not_heard(links: NetlinkLinks) -> None:
+    """Who follows a namespace hears nothing of another one."""
+    changes = await ready(links)
+    hearing = asyncio.ensure_future(anext(changes))
+    await asyncio.wait((hearing,), timeout=1)
+    if hearing.done():
+        hearing = asyncio.ensure_future(anext(changes))
+    with namespace("elsewhere"):
+        batch("ip", "elsewhere", "link add x type bridge\nlink delete x\n")
+        assert not (await asyncio.wait((hearing,), timeout=1))[0]
+    hearing.cancel()
+    await asyncio.wait((hearing,))
+    await changes.aclose()
+
+
+async def test_followers_leave_nothing(links: NetlinkLinks) -> None:
+    """A follower's socket is closed when its generator is, when it is cancelled, and when it is while it opens."""
+    await (await ready(links)).aclose()
+    before = len(os.listdir("/proc/self/fd"))
+    for pause in (None, 0.0, 0.001, 0.2):
+        changes = links.changes()
+        hearing = asyncio.ensure_future(anext(changes))
+        if pause is not None:
+            await asyncio.sleep(pause)
+        hearing.cancel()
+        await asyncio.wait((hearing,))
+        await changes.aclose()
+
+    async def closed() -> bool:
+        return len(os.listdir("/proc/self/fd")) <= before
+
+    await until(closed)
+
+
+async def test_default_route_of_another_table(links: NetlinkLinks) -> None:
+    """A default route of a table that rules lead to makes its link none of a default route."""
+    batch("ip", "bare", "address add 10.0.0.1/24 dev eth1\nlink set eth1 up\n")
+    ip("route add default via 10.0.0.2 dev eth1 table 12345", where="bare")
+    assert (await links.dump()).default_route_links == frozenset()
+
+
+async def test_every_second_id_of_a_bridge(links: NetlinkLinks) -> None:
+    """Every second id of all goes on and off a bridge."""
+    ids = tuple((vid, vid) for vid in range(2, 4095, 2))
+    await links.apply(
+        (EnsureBridge(name="c-br", mtu=1500), AddVlans(link="c-br", ids=ids, self_=True)),
+    )
+    assert (await links.dump()).links["c-br"].self_vlans == ((1, 2), *ids[1:])
+    await links.apply((RemoveVlans(link="c-br", ids=ids, self_=True),))
+    assert (await links.dump()).links["c-br"].self_vlans == ((1, 1),)
 
 
 async def test_mode_of_a_running_bond(links: NetlinkLinks) -> None:

@@ -5,18 +5,16 @@ What it does was observed on the real one; the contract tests hold both to it. T
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.fakes.addressing import Activation, Addressing, Timers
 from lanloom.node.fakes.attempts import Attempts
 from lanloom.node.fakes.connection import VlanProfile, read_profile
+from lanloom.node.fakes.devices import Devices
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.profiles import FakeDirectory
 from lanloom.node.fakes.switch import FakeSwitch
-from lanloom.node.ports import Link
-
-CARRIER_WAIT = 6.0
-"""Seconds that a device may be without carrier, or down, before its profile is deactivated and its addresses go."""
 
 UNAVAILABLE = "ip-config-unavailable"
 NOT_READY = "config-failed"
@@ -37,6 +35,7 @@ class Daemon:
         self._directory = directory
         self._idle: dict[str, str] = {}
         self._timers = Timers()
+        self._devices = Devices(kernel, self._timers)
         self._addressing = Addressing(kernel, switch, self._timers, now, self._succeed, self._fail)
         self._settling = False
         kernel.watchers.append(self.settle)
@@ -96,8 +95,8 @@ class Daemon:
             )
         active.profile = profile
         with self._quiet():
-            self._clear(profile.device)
-            self._follow_mtu(active)
+            self._devices.clear(profile.device)
+            self._devices.set_mtu(active)
         self._configure(active)
 
     def stop(self) -> None:
@@ -112,10 +111,10 @@ class Daemon:
         self.running = True
         self.profiles, self.activations = {}, {}
         self.attempts = Attempts()
-        if after_reboot:
-            self._idle = {}
         with self._quiet():
             self.reload()
+            kept = {} if after_reboot else self._idle
+            self._idle = {uuid: device for uuid, device in kept.items() if uuid in self.profiles}
             for uuid, active in before.items():
                 if uuid in self.profiles and active.profile.device in self._kernel.links:
                     self._assume(self.profiles[uuid], active)
@@ -128,7 +127,7 @@ class Daemon:
         with self._quiet():
             changed = self._forget_lost_devices()
             for uuid, active in tuple(self.activations.items()):
-                self._follow(uuid, active)
+                self._devices.follow(active, partial(self._carrier_lost, uuid, active))
             for profile in tuple(self.profiles.values()):
                 if self._wants_device(profile):
                     self._add_device(profile)
@@ -182,17 +181,11 @@ class Daemon:
             if active.created:
                 self._kernel.delete(active.profile.device)
             else:
-                self._clear(active.profile.device)
+                self._devices.clear(active.profile.device)
 
     def _give_up(self, active: Activation) -> None:
         self._addressing.cancel(active)
-        if active.lost is not None:
-            self._timers.cancel(active.lost)
-
-    def _clear(self, device: str) -> None:
-        if device in self._kernel.links:
-            self._kernel.change(device, addresses=())
-            self._kernel.default_route_links -= {device}
+        self._devices.forget(active)
 
     def _forget_lost_devices(self) -> bool:
         """A profile whose device was deleted waits until it is loaded or activated, unless the parent went, too."""
@@ -206,29 +199,13 @@ class Daemon:
                 self.attempts.orphan(uuid)
         return bool(lost)
 
-    def _follow(self, uuid: str, active: Activation) -> None:
-        parent = self._kernel.links.get(active.profile.parent)
-        if parent is not None and parent.mtu != active.parent_mtu:
-            active.parent_mtu = parent.mtu
-            self._follow_mtu(active)
-        carrier = self._kernel.has_carrier(active.profile.device)
-        if carrier and active.lost is not None:
-            self._timers.cancel(active.lost)
-            active.lost = None
-        elif not carrier and active.carrier:
-            active.lost = self._timers.after(CARRIER_WAIT, lambda: self._carrier_lost(uuid, active))
-        active.carrier = carrier
-
-    def _follow_mtu(self, active: Activation) -> None:
-        self._kernel.set_mtu(active.profile.device, self._mtu(active.profile))
-
     def _carrier_lost(self, uuid: str, active: Activation) -> None:
         self._addressing.cancel(active)
         del self.activations[uuid]
         if active.created:
             self._idle[uuid] = active.profile.device
         with self._quiet():
-            self._clear(active.profile.device)
+            self._devices.clear(active.profile.device)
         self._notify()
 
     def _wants_device(self, profile: VlanProfile) -> bool:
@@ -255,10 +232,11 @@ class Daemon:
         with self._quiet():
             if profile.device not in self._kernel.links:
                 self._add_device(profile)
-            self._clear(profile.device)
+            self._devices.clear(profile.device)
             if self._kernel.links[profile.parent].up:
                 self._kernel.set_up(profile.device)
-        created = self._idle.pop(profile.uuid, None) is not None or (before is not None and before.created)
+        made = self._idle.pop(profile.uuid, None) == profile.device
+        created = made or (before is not None and before.created)
         active = self.activations[profile.uuid] = Activation(
             profile,
             created,
@@ -269,26 +247,9 @@ class Daemon:
         return active
 
     def _add_device(self, profile: VlanProfile) -> None:
-        parent = self._kernel.links[profile.parent]
-        link = Link(
-            name=profile.device,
-            index=0,
-            kind="vlan",
-            mac=parent.mac,
-            mtu=self._mtu(profile),
-            up=parent.up,
-            parent=parent.name,
-            vlan_id=profile.vlan_id,
-        )
-        self._kernel.add(link)
-        if profile.uuid not in self.activations:
-            self._idle[profile.uuid] = (
-                profile.device
-            )  # else its VLAN id was edited: the old device stays, too
-
-    def _mtu(self, profile: VlanProfile) -> int:
-        mtu = self._kernel.links[profile.parent].mtu
-        return min(profile.mtu or mtu, mtu)
+        self._devices.make(profile)
+        if profile.uuid not in self.activations:  # else its VLAN id was edited: the old device stays, too
+            self._idle[profile.uuid] = profile.device
 
     def _assume(self, profile: VlanProfile, before: Activation) -> None:
         active = self.activations[profile.uuid] = Activation(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack
+from socket import socket
 from typing import Protocol, TypeVar
 
 from pyroute2 import IPRoute
@@ -43,15 +44,29 @@ class NetlinkLinks:
 
     async def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
-        with await self._in_thread(monitor_socket) as opened:
+        with await self._monitor() as opened:
             while True:
                 await next_change(opened)
                 yield
 
+    async def _monitor(self) -> socket:
+        opening = asyncio.ensure_future(self._in_thread(monitor_socket))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on: its socket must not stay open because nobody waits for it.
+            opening.add_done_callback(_close)
+            raise
+
+
+def _close(opening: asyncio.Future[socket]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
 
 def _dump() -> LinkState:
-    with dump_socket() as socket:
-        return read_state(socket)
+    with dump_socket() as dumps:
+        return read_state(dumps)
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
