@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--mgmt-vlan",
     type=click.IntRange(1, 4094),
     metavar="ID",
-    help="VLAN id of the management network, on which no network may have node addresses. Default: what agents report.",
+    help="VLAN id of the management network, on which mgmt gets no node addresses, until agents report it.",
 )
 @metrics_option("0.0.0.0:8080")
 @click.option(
