@@ -5,6 +5,8 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from lanloom.api import names
 from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, NODES, VALIDATING_WEBHOOKS, Event
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
@@ -154,6 +156,36 @@ async def test_a_nad_says_whether_its_cluster_network_is_ready(quiet: Quiet) -> 
     assert len(await events(quiet, "NotReady")) == 1
     (ready,) = await events(quiet, "Ready")
     assert ready.count == 2
+
+
+@on_a_quiet_cluster
+async def test_a_nad_whose_cluster_network_is_gone_is_not_ready(quiet: Quiet) -> None:
+    """Where somebody got round the webhooks, the NADs that are left say so."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    await quiet.leave_alone()
+    quiet.sim.processes["manager-1"].start()
+    await quiet.admin.delete(CLUSTER_NETWORKS, "cluster-1")
+    await asyncio.sleep(30)
+    assert await label(quiet) == "false"
+
+
+@on_a_quiet_cluster
+async def test_a_condition_that_somebody_else_wrote_is_good_enough(quiet: Quiet) -> None:
+    """Labels follow a condition whose time can't be read, as if it had always been so."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    conditions = (await quiet.admin.get(CLUSTER_NETWORKS, "cluster-1")).status.conditions
+    odd = [msgspec.to_builtins(item) | {"lastTransitionTime": "long ago"} for item in conditions]
+    await quiet.admin.patch(
+        CLUSTER_NETWORKS, "cluster-1", {"status": {"conditions": odd}}, subresource="status"
+    )
+    await asyncio.sleep(5)
+    await quiet.admin.patch(NADS, "vlan2012", {"metadata": {"labels": {names.READY_LABEL: "no"}}}, "default")
+    await asyncio.sleep(1)
+    assert await label(quiet) == "true"
 
 
 @on_a_quiet_cluster

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lanloom.api import names
+from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.rollout import Percentage, RolloutPolicy
 from lanloom.vlan.rules.readiness import Obstacle
-from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState
-from lanloom.vlan.rules.staging import Member, Standing, roll_out, standing
+from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, may_carry, revision
+from lanloom.vlan.rules.staging import Member, Standing, roll_out, rollout_news, standing
+from tests.vlan.cluster import cluster_network, cluster_of, nad, vlan_config
 
 OLD, NEW = "old", "new"
 ONE = RolloutPolicy()
@@ -173,7 +177,10 @@ def test_who_is_down_for_a_reason_of_its_own_counts() -> None:
 def test_who_fails_without_having_been_released_stops_it_too() -> None:
     """A policy may come when some nodes carry the configuration already, and one of them is not well."""
     members = nodes(a=ill("DHCPTimeout", NEW), b=WELL, c=WELL_BEFORE)
-    assert roll_out(ONE, RolloutState(), NEW, members)[0] == state("b", stopped="a: DHCPTimeout")
+    after, finding = roll_out(ONE, RolloutState(), NEW, members)
+    assert after == state("b", stopped="a: DHCPTimeout")
+    told = [item.reason for item in rollout_news(RolloutState(), after, finding.message)]
+    assert told == ["RolloutStarted", "RolloutStopped"]
 
 
 def test_a_new_configuration_starts_anew() -> None:
@@ -364,3 +371,70 @@ def test_it_always_finishes_when_all_become_well(
         assert not new or len(busy) <= limit
         world.happen(current)
     pytest.fail(f"{current} {finding} {world.members}")
+
+
+POLICY = {names.ROLLOUT: "{}"}
+L3_KEY = names.PREFIX + "mode-default-x"
+
+
+def revision_of(*objects: dict[str, Any], annotations: dict[str, str] | None = None) -> str:
+    """The revision of cluster-1 with these objects."""
+    cluster = cluster_of(objects)
+    return revision(POLICY if annotations is None else annotations, cluster.configs, cluster.nads)
+
+
+def test_a_revision_is_of_what_nodes_carry() -> None:
+    """Uplinks, networks and addresses make another revision; their order, and what is nobody's, does not."""
+    config, network, other = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
+    base = revision_of(config, network)
+    assert revision_of(config, other, network) == revision_of(other, network, config)
+    assert revision_of(config, network, annotations=POLICY | {"example.org/note": "mine"}) == base
+    others = {
+        revision_of(config),
+        revision_of(network),
+        revision_of(config, network, other),
+        revision_of(vlan_config("a", "cluster-1", nics=("eth2",)), network),
+        revision_of(config, nad("x", "cluster-1", 6)),
+        revision_of(config, network, annotations=POLICY | {L3_KEY: "dhcp"}),
+    }
+    assert len(others | {base}) == 7
+
+
+def test_what_agents_do_not_see_does_not_count() -> None:
+    """Objects that are being deleted are gone, and a NAD without its label is none, for the manager as for agents."""
+    config, network, bare = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
+    del bare["metadata"]["labels"]
+    gone = nad("z", "cluster-1", 7)
+    leaving = vlan_config("b", "cluster-1")
+    for item in (gone, leaving):
+        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert revision_of(config, network, bare, gone, leaving) == revision_of(config, network)
+
+
+def test_without_a_policy_there_is_no_revision() -> None:
+    """A revision in every report would make a change for one node cost a write by each."""
+    assert revision_of(vlan_config("a", "cluster-1"), annotations={L3_KEY: "dhcp"}) == ""
+
+
+def network_with(**annotations: str) -> ClusterNetwork:
+    """cluster-1 with these annotations."""
+    named = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return cluster_of([cluster_network("cluster-1", **named)]).networks[0]
+
+
+@pytest.mark.parametrize(
+    ("network", "node1", "node2"),
+    [
+        (network_with(), True, True),
+        (network_with(rollout="{}"), False, False),
+        (network_with(rollout="{", rollout_state='{"revision": "new", "released": ["node1"]}'), True, False),
+        (network_with(rollout="{}", rollout_state='{"revision": "new", "released": ["*"]}'), True, True),
+        (network_with(rollout="{}", rollout_state='{"revision": "old", "released": ["*"]}'), False, False),
+        (network_with(rollout="{}", rollout_state="{"), False, False),
+        (network_with(rollout="{}", rollout_state="[" * 100_000), False, False),
+    ],
+    ids=["no policy", "no state", "released", "everybody", "another revision", "broken", "hostile"],
+)
+def test_who_may_carry_it(network: ClusterNetwork, node1: bool, node2: bool) -> None:
+    """Under a policy only who is released for the present revision; nobody by a state that can't be read."""
+    assert (may_carry(network, "node1", NEW), may_carry(network, "node2", NEW)) == (node1, node2)

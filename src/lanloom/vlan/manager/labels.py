@@ -5,6 +5,7 @@ label follows only a condition that has settled; one that is missing is written 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from lanloom.api import names
@@ -54,10 +55,8 @@ class Labels:
         if wait > 0 and names.READY_LABEL in nad.metadata.labels:
             return wait
         patch = {"metadata": {"labels": {names.READY_LABEL: wanted.value}}}
-        try:
+        with suppress(NotFound):  # deleted meanwhile
             await self._client.patch(NADS, key.name, patch, key.namespace)
-        except NotFound:  # deleted meanwhile
-            return None
         return None
 
     def _wanted(self, nad: NetworkAttachmentDefinition) -> _Readiness | None:
