@@ -23,7 +23,7 @@ from lanloom.app.vlanobjects import VlanObjects
 from lanloom.vlan.admission import judge
 from lanloom.vlan.rules.admit_networks import label_changes
 from lanloom.vlan.rules.reserved import reserved
-from lanloom.vlan.worlds import FreshWorld
+from lanloom.vlan.worlds import FreshWorld, by_nad
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -95,7 +95,7 @@ def world_of(objects: VlanObjects) -> FreshWorld:
         configs=objects.configs,
         nads=objects.nads,
         statuses=objects.statuses,
-        vms=objects.vms,
+        vms=by_nad(objects.vms),
         known_nodes={item.metadata.name: item for item in objects.nodes},
         known_reserved=reserved(objects.nodes, mgmt),
     )
