@@ -46,6 +46,8 @@ async def test_show(tmp_path: Path) -> None:
         assert STATIC["node2"] in whole.output
         for text in (done.output, whole.output):
             assert max(map(len, text.splitlines())) <= 80
+        status = await cluster.lanloom("status")
+        assert status.output.endswith("More of one network: `lanloom vlan show cluster-1`.\n")
         data = json.loads((await cluster.lanloom("vlan", "show", "cluster-1", "-o", "json")).output)
         assert [node["node"] for node in data["nodes"]] == list(NODES)
 
