@@ -131,8 +131,9 @@ async def test_an_api_server_that_goes_away_by_itself_holds_no_change_up(quiet: 
     await _about_to_be_cut_off(quiet)
     quiet.sim.faults.cut.clear()
     await quiet.remap(MOVED)
-    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await quiet.until(lambda: quiet.addresses() != (STATIC["node1"],))  # its old address is gone first
     quiet.sim.faults.away = True
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
     await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],))
     await asyncio.sleep(INNOCENCE + 30)
     assert quiet.addresses() == (BAD,)
@@ -147,8 +148,9 @@ async def test_a_short_silence_undoes_nothing(quiet: Quiet) -> None:
     await _about_to_be_cut_off(quiet)
     quiet.sim.faults.cut.clear()
     await quiet.remap(MOVED)
-    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await quiet.until(lambda: quiet.addresses() != (STATIC["node1"],))  # its old address is gone first
     quiet.sim.faults.away = True
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
     await asyncio.sleep(PATIENCE - 10)
     quiet.sim.faults.away = False
     for _ in range(60):

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from lanloom.vlan.rules.trial import (
     BOOT_PATIENCE,
-    CALM,
     INNOCENCE,
     LONGEST,
     PATIENCE,
@@ -70,10 +69,10 @@ def test_a_second_change_begins_the_trial_anew() -> None:
 
 
 def test_an_answer_after_all_is_in_force_confirms() -> None:
-    """Only an answer to a question that was asked some time after everything settled counts."""
+    """Only an answer to a question that was asked after everything had settled counts."""
     memory = _begun()
-    assert _judged(memory, 10, heard=5 + CALM, missed=-NEVER, settled=5) == Memory(carried=(NEW,))
-    assert _judged(memory, 10, heard=4 + CALM, missed=-NEVER, settled=5) is memory
+    assert _judged(memory, 10, heard=5.1, missed=-NEVER, settled=5) == Memory(carried=(NEW,))
+    assert _judged(memory, 10, heard=5, missed=-NEVER, settled=5) is memory
     assert _judged(memory, 10, heard=9, missed=-NEVER) is memory
 
 
@@ -81,7 +80,7 @@ def test_a_change_that_never_settles_is_confirmed_in_the_end() -> None:
     """A lease that never comes must not keep a change on trial for ever."""
     memory = _begun()
     assert _judged(memory, LONGEST + 1, heard=LONGEST - 1, missed=LONGEST) is memory
-    assert _judged(memory, LONGEST + 1, heard=LONGEST, missed=-NEVER) == Memory(carried=(NEW,))
+    assert _judged(memory, LONGEST + 1, heard=LONGEST + 0.5, missed=-NEVER) == Memory(carried=(NEW,))
 
 
 def test_silence_undoes_the_change() -> None:

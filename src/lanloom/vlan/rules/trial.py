@@ -22,9 +22,6 @@ BOOT_PATIENCE = 600.0
 INNOCENCE = 300.0
 """Seconds without an answer after a change was undone, after which it was not the change's fault."""
 
-CALM = 3.0
-"""Seconds after everything is in force until an answer counts: what NetworkManager takes down goes a little later."""
-
 LONGEST = 120.0
 """Seconds after which an answer counts although something is still on its way, such as an address."""
 
@@ -97,8 +94,7 @@ def judged(memory: Memory, now: float, *, contact: Contact, settled: float) -> M
     last = max(trial.began, contact.heard)
     if now - last >= trial.patience and contact.missed > last:
         return _returned(memory, now)
-    due = min(max(settled, trial.began) + CALM, trial.began + LONGEST)
-    if contact.heard >= due:
+    if contact.heard > min(max(settled, trial.began), trial.began + LONGEST):
         return replace(memory, fallback=(), trial=None)
     return memory
 
