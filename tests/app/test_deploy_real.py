@@ -15,7 +15,7 @@ import yaml
 from lanloom.api.core import NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
 from lanloom.api.multus import NADS
-from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.names import LANLOOM_NAMESPACE, READY_LABEL
 from lanloom.app.agent import run_agent
 from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.kube.config import ClusterConfig, load
@@ -141,6 +141,11 @@ async def test_the_rights_suffice_for_the_main_job(server: RealServer) -> None:
 
         name = vlan_status_name("cluster-1", "node1")
         await eventually(lambda: made.admin.get(VLAN_STATUSES, name), addressed)
+        title = nad["metadata"]["name"]
+        labelled = await eventually(
+            lambda: made.admin.get(NADS, title, "default"), lambda item: READY_LABEL in item.metadata.labels
+        )
+        assert labelled.metadata.labels[READY_LABEL] in ("true", "false")
 
 
 async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -> None:
