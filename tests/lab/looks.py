@@ -109,7 +109,9 @@ def report(lab: Lab, network: str, node: str) -> dict[str, Any]:
 def reasons(lab: Lab, network: str, node: str) -> set[str]:
     """Every reason that a node gives for not being ready with a cluster network."""
     status = report(lab, network, node)
-    interfaces = {item.get("reason", "") for item in status.get("interfaces", ()) if item["state"] != "Ready"}
+    interfaces = {
+        item.get("reason", "") for item in status.get("interfaces", ()) if item.get("state") != "Ready"
+    }
     conditions = {item["reason"] for item in status.get("conditions", ()) if item["status"] != "True"}
     return (interfaces | conditions) - {""}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import mortal
+from tests.lab.agents import replace_agent, restore_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, looks
 from tests.lab.objects import Object, cluster_network, vlan_config, vm_network
@@ -76,22 +77,14 @@ def mortals(clean: Lab) -> Iterator[Lab]:
                     "exec", node, "--", "sh", "-c", f"umask 077; cat > {PROFILES}/{name}", given=content
                 )
             clean.run("exec", node, "--", "sh", "-c", "cat > /run/mortal.py", given=program)
-            clean.on(node, replace_agent(f"exec python3 /run/mortal.py {SEED}-{node}"))
+            replace_agent(clean, node, f"python3 /run/mortal.py {SEED}-{node}")
         yield clean
     finally:
         for node in NODES:
             clean.on(
                 node, f"{UPROOT}; rm -f /run/mercy /run/kills {PROFILES}/" + f" {PROFILES}/".join(FOREIGN)
             )
-            clean.on(node, replace_agent("exec python3 -m lanloom.cli"))
-
-
-def replace_agent(command: str) -> str:
-    """A script that makes `lanloom` run another command and ends the agent: the lab starts it anew."""
-    return f"""
-printf '#!/bin/sh\\n{command} "$@"\\n' > /usr/local/bin/lanloom
-for pid in $(pgrep -f '^python3 .* agent --node'); do kill -KILL $pid; done
-"""
+            restore_agent(clean, node)
 
 
 def kills(lab: Lab) -> int:
