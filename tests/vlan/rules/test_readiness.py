@@ -151,6 +151,13 @@ def test_a_report_of_yesterday_is_not_ready(
     assert found.current == (addresses != OUTDATED)
 
 
+@pytest.mark.parametrize("reason", ["Held", "RolledBack"])
+def test_a_node_that_knows_better_says_why(reason: str) -> None:
+    """A node that deliberately carries its former configuration is told of in its own words."""
+    found = state(report(UP, DOWN, reason, interface(address="192.168.1.99/24")), STATIC)
+    assert (found.addresses, found.current) == (Obstacle(reason, "why"), False)
+
+
 def test_every_obstacle_counts_once() -> None:
     """A state holds each reason once, of conditions and interfaces, but for addresses that nobody gave."""
     status = report(

@@ -20,6 +20,9 @@ MISSING_ADDRESS = "MissingAddress"
 _PASSING = {"Activating", "Configuring", "NoReport", "Held"}
 """Reasons that usually go away by themselves: others are named first."""
 
+_WITHHELD = {"Held", "RolledBack"}
+"""Reasons of a node that knows the present configuration, and does not carry it."""
+
 _NAMED = 5
 """So many nodes are named in a message, each with its own words; of more, the number by reason."""
 
@@ -80,7 +83,9 @@ def node_state(status: VlStatus, wanted: Wanted) -> NodeState:
     """What a report says of the present configuration."""
     unready = tuple(item for item in status.interfaces if item.state != "Ready")
     current = not _outdated(status, wanted)
-    addresses = _failing(status, L3_READY) if current else _OUTDATED
+    addresses = _failing(status, L3_READY)
+    if not current and (addresses is None or addresses.reason not in _WITHHELD):
+        addresses = _OUTDATED
     told = [_obstacle(item) for item in status.conditions if item.status != "True"]
     told += [Obstacle(item.reason, item.message) for item in unready]
     if find(status.conditions, READY) is None:
