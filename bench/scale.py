@@ -50,7 +50,7 @@ STATIC = 2
 TOUCHED = (1, 10, 100, 500)
 
 CALLS_PER_CHANGE = 12
-"""What a change may cost besides: the user's own write, annotations, conditions while it spreads, and Events."""
+"""What a change may cost besides: annotations, conditions while it spreads, and Events. The user's write is not counted."""
 
 CALLS_PER_NODE = 2
 """Of a node that is touched: its report, which is two requests where there was none.
