@@ -26,7 +26,10 @@ def remedy(step: LinkStep, code: int) -> str:
         case errno.EOPNOTSUPP, EnsureBond():
             return "; this kernel has no bonding: load it with `modprobe bonding`"
         case errno.EOPNOTSUPP, EnsureBridge():
-            return "; this kernel has no bridges, or none that filter VLANs: load them with `modprobe bridge`"
+            return (
+                "; this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel that "
+                "has CONFIG_BRIDGE_VLAN_FILTERING"
+            )
         case errno.EOPNOTSUPP, AddVlans() | RemoveVlans():
             return (
                 "; this kernel has no bridge VLAN filtering: take one that has CONFIG_BRIDGE_VLAN_FILTERING"
