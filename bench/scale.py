@@ -50,7 +50,7 @@ STATIC = 2
 TOUCHED = (1, 10, 100, 500)
 
 CALLS_PER_CHANGE = 12
-"""What a change may cost besides: annotations, conditions while it spreads, and Events. The user's write is not counted."""
+"""What a change may cost besides: annotations, conditions while it spreads, and Events; not the user's own write."""
 
 CALLS_PER_NODE = 2
 """Of a node that is touched: its report, which is two requests where there was none.
