@@ -27,8 +27,8 @@ def remedy(step: LinkStep, code: int) -> str:
             return "; this kernel has no bonding: load it with `modprobe bonding`"
         case errno.EOPNOTSUPP, EnsureBridge():
             return (
-                "; this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel that "
-                "has CONFIG_BRIDGE_VLAN_FILTERING"
+                "; this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel "
+                "that has CONFIG_BRIDGE_VLAN_FILTERING"
             )
         case errno.EOPNOTSUPP, AddVlans() | RemoveVlans():
             return (
