@@ -1,0 +1,83 @@
+"""The project's examples: every file can be applied as it is, and does what its comment says."""
+
+import pytest
+
+from lanloom.vlan.rules.names import interface_name
+from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, all_have, look, looks
+from tests.lab.objects import EXAMPLES, example
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+ON_CLUSTER_1 = (
+    "vlan2012-dhcp.yaml",
+    "vlan2012-static.yaml",
+    "vlan2012-gateway.yaml",
+    "vlan2013-routes.yaml",
+    "trunk.yaml",
+)
+OTHERS = (
+    "cluster-1.yaml",
+    "cluster-2.yaml",
+    "vlan2013-static.yaml",
+    "mgmt-dhcp.yaml",
+    "rollout.yaml",
+    "jumbo-frames.yaml",
+)
+
+
+def ready(lab: Lab, network: str) -> None:
+    """Waits until a cluster network is ready."""
+    lab.kubectl("wait", "--for=condition=ready", f"clusternetwork/{network}", "--timeout=60s")
+
+
+def test_every_example_is_tried() -> None:
+    """The tests below know every file of the examples."""
+    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {*ON_CLUSTER_1, *OTHERS}
+
+
+def test_networks_of_cluster_1(cluster: Lab) -> None:
+    """The examples on cluster-1 give the nodes their addresses, with gateway, routes and DNS, and a trunk its VLANs."""
+    for name in ON_CLUSTER_1:
+        cluster.kubectl("apply", "-f", example(name))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) and all_have(cluster, "cluster-1", 2013))
+    assert "from 192.168.1.0/24" in cluster.on("node1", "ip rule")
+    link = interface_name("cluster-1", 2013)
+    assert "10.50.8.0/24 via 192.168.2.2" in cluster.on("node1", f"ip route show dev {link}")
+    assert {*range(100, 200), 300} <= look(cluster, "node1").ids["cluster-1-bo"]
+    assert 100 not in look(cluster, "node1").ids["cluster-1-br"]
+
+
+def test_mgmt_and_a_pair(clean: Lab) -> None:
+    """The example on mgmt reaches all nodes, the one on cluster-2 its two."""
+    clean.kubectl("apply", "-f", example("cluster-2.yaml"))
+    ready(clean, "mgmt")
+    ready(clean, "cluster-2")
+    clean.kubectl("apply", "-f", example("mgmt-dhcp.yaml"), "-f", example("vlan2013-static.yaml"))
+    eventually(lambda: all_have(clean, "mgmt", 2014))
+    pair = {"node1": "192.168.13.10/24", "node2": "192.168.13.11/24"}
+    eventually(lambda: all_have(clean, "cluster-2", 2013, NODES[:2]) == pair)
+
+
+def test_a_roll_out(clean: Lab) -> None:
+    """A cluster network with a roll-out policy reaches all nodes, the canary first."""
+    clean.kubectl("apply", "-f", example("rollout.yaml"))
+    order: list[str] = []
+
+    def reached() -> bool:
+        for node, seen in looks(clean, NODES).items():
+            if "careful-br" in seen.links and node not in order:
+                order.append(node)
+        return len(order) == len(NODES)
+
+    eventually(reached, timeout=60)
+    assert order[0] == "node1"
+    ready(clean, "careful")
+
+
+def test_jumbo_frames(clean: Lab) -> None:
+    """The cluster network with an MTU of 9000 has it on both NICs, bond and bridge."""
+    clean.kubectl("apply", "-f", example("jumbo-frames.yaml"))
+    ready(clean, "storage")
+    seen = look(clean, "node1")
+    assert {seen.links[name]["mtu"] for name in ("eth1", "eth2", "storage-bo", "storage-br")} == {9000}
