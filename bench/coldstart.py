@@ -23,7 +23,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3keys import decode
 from lanloom.api.multus import NADS
 from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.app.managermetrics import ManagerMetrics
+from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.kube.config import load
 from lanloom.kube.controller import Controller, Outcome
 from lanloom.kube.http import HttpClient

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lanloom.app.checks import check_agent, check_profiles, check_records, check_rights
-from lanloom.app.probes import pages
-from tests.app.probing import serving_pages
+from lanloom.app.metrics.probes import pages
+from tests.app.metrics.probing import serving_pages
 
 
 def test_rights() -> None:

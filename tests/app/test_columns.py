@@ -10,7 +10,7 @@ from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.apiserver.tables.custom import custom_layout
-from tests.app.vlanfixture import READY, STATIC, interface, report, static_network
+from tests.app.vlan.fixture import READY, STATIC, interface, report, static_network
 
 MISSING = Condition(type="L3Ready", status="False", reason="MissingAddress", message="add one")
 WELL = Condition(type="L3Ready", status="True", reason="AddressesReady")

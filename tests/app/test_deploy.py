@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.app.probes import pages, parse_address
+from lanloom.app.metrics.probes import pages, parse_address
 from lanloom.cli.__main__ import cli
 from tests.app.deployed import Raw, documents, pod
 

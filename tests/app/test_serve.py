@@ -15,7 +15,7 @@ from lanloom.app.serve import ServeSettings, serve
 from lanloom.kube.config import ClusterConfig, load
 from lanloom.kube.errors import Forbidden, Invalid, Unauthorized
 from lanloom.kube.http import HttpClient
-from tests.app.probing import Watched
+from tests.app.metrics.probing import Watched
 
 
 @asynccontextmanager

@@ -13,11 +13,11 @@ from msgspec import Struct
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
 from lanloom.api.multus import NADS
-from lanloom.app.vlanobjects import VlanObjects, read_objects
+from lanloom.app.vlan.objects import VlanObjects, read_objects
 from lanloom.kube.http import HttpClient
 from tests.app.test_serve import serving
-from tests.app.vlanfixture import NODES as NODE_NAMES
-from tests.app.vlanfixture import STATIC
+from tests.app.vlan.fixture import NODES as NODE_NAMES
+from tests.app.vlan.fixture import STATIC
 from tests.vlan.cluster import cluster_network, nad, node, vlan_config
 
 

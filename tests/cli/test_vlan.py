@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from lanloom.api.multus import NADS
-from tests.app.vlanfixture import NODES, STATIC, interface, report
+from tests.app.vlan.fixture import NODES, STATIC, interface, report
 from tests.cli.cluster import served
 from tests.vlan.cluster import nad, vlan_config
 

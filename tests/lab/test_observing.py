@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.app.probing import samples
+from tests.app.metrics.probing import samples
 from tests.lab.driver import Lab, eventually
 
 pytestmark = pytest.mark.lab

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
-from lanloom.app.agentmetrics import AgentMetrics
-from lanloom.app.observed import observed
+from lanloom.app.metrics.agent import AgentMetrics
+from lanloom.app.metrics.observed import observed
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host

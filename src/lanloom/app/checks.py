@@ -12,7 +12,7 @@ from msgspec import Struct
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.app.probes import parse_address
+from lanloom.app.metrics.probes import parse_address
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
 from lanloom.node.errors import NetworkManagerError

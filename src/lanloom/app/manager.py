@@ -24,7 +24,7 @@ from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.app.certificates import Bundle, due, expires, issue
-from lanloom.app.managermetrics import ManagerMetrics
+from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound

@@ -38,9 +38,9 @@ from lanloom.apiserver.tokens import TokenFile, user
 from lanloom.apiserver.webhooks import HttpsWebhooks
 from lanloom.app.identity import Identity, load_identity
 from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.app.probes import ProbeServer, pages
+from lanloom.app.metrics.probes import ProbeServer, pages
+from lanloom.app.metrics.serve import ServeMetrics
 from lanloom.app.rbac import agent_role
-from lanloom.app.servemetrics import ServeMetrics
 from lanloom.kube.memory import memory_file
 from lanloom.kube.webhookcall import HttpsPoster
 

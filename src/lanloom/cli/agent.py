@@ -87,10 +87,10 @@ async def _run(
     import time
 
     from lanloom.app.agent import run_agent
-    from lanloom.app.agentmetrics import AgentMetrics
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
-    from lanloom.app.probes import ProbeServer, pages
+    from lanloom.app.metrics.agent import AgentMetrics
+    from lanloom.app.metrics.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(), random.Random()
     async with (

@@ -86,8 +86,8 @@ async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: t
 
     from lanloom.app.connect import connect
     from lanloom.app.manager import Manager
-    from lanloom.app.managermetrics import ManagerMetrics
-    from lanloom.app.probes import ProbeServer, pages
+    from lanloom.app.metrics.manager import ManagerMetrics
+    from lanloom.app.metrics.probes import ProbeServer, pages
 
     metrics = ManagerMetrics()
     async with connect(kubeconfig, metrics.request) as client:

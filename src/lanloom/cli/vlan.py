@@ -12,7 +12,7 @@ from lanloom.cli.vlanplan import plan
 from lanloom.cli.vlanreading import print_json, read, read_now
 
 if TYPE_CHECKING:
-    from lanloom.app.vlanview import ClusterNetworkView, NetworkView
+    from lanloom.app.vlan.view import ClusterNetworkView, NetworkView
 
 COMPLETION_SECONDS = 2.0
 """How long a shell that completes a name may wait for the API server."""
@@ -44,7 +44,7 @@ def list_networks(kubeconfig: str | None, output: str) -> None:
       lanloom vlan list
       lanloom vlan list --output json | jq '.[] | select(.reason != "")'
     """
-    from lanloom.app.vlanview import network_views
+    from lanloom.app.vlan.view import network_views
     from lanloom.cli.vlantables import print_networks
 
     objects = read(kubeconfig)
@@ -58,7 +58,7 @@ def list_networks(kubeconfig: str | None, output: str) -> None:
 
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that `show` takes; none where the cluster does not answer at once."""
-    from lanloom.app.vlannames import completions
+    from lanloom.app.vlan.names import completions
     from lanloom.kube.errors import KubeError
 
     async def names() -> list[str]:
@@ -92,8 +92,8 @@ def show(name: str, namespace: str, kubeconfig: str | None, output: str) -> None
       lanloom vlan show storage/vlan2013
       lanloom vlan show cluster-1 --output json
     """
-    from lanloom.app.vlannames import UnknownNetwork, find
-    from lanloom.app.vlanview import NetworkView
+    from lanloom.app.vlan.names import UnknownNetwork, find
+    from lanloom.app.vlan.view import NetworkView
     from lanloom.cli.vlantables import print_cluster_network, print_network
 
     try:
@@ -110,7 +110,7 @@ def show(name: str, namespace: str, kubeconfig: str | None, output: str) -> None
 
 
 def _is_well(view: "NetworkView | ClusterNetworkView") -> bool:
-    from lanloom.app.vlanview import READY, NetworkView
+    from lanloom.app.vlan.view import READY, NetworkView
 
     if isinstance(view, NetworkView):
         return not view.reason

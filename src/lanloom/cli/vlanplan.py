@@ -12,9 +12,9 @@ from lanloom.cli.vlanreading import print_json, read
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lanloom.app.vlanapply import Applied
-    from lanloom.app.vlandiff import Change
-    from lanloom.app.vlanplan import NodeChanges, VlanPlan
+    from lanloom.app.vlan.apply import Applied
+    from lanloom.app.vlan.diff import Change
+    from lanloom.app.vlan.plan import NodeChanges, VlanPlan
 
 REFUSED, WOULD_CHANGE = 1, 3
 """Exit codes, besides 0 where no node would change, and 2 for wrong usage."""
@@ -61,8 +61,8 @@ def plan(files: tuple[str, ...], deleting: bool, namespace: str, kubeconfig: str
       lanloom vlan plan --delete -f vlan2012.yaml
       kustomize build . | lanloom vlan plan -f -
     """
-    from lanloom.app.manifests import ManifestError, read_files
-    from lanloom.app.vlanplan import plan as make_plan
+    from lanloom.app.vlan.manifests import ManifestError, read_files
+    from lanloom.app.vlan.plan import plan as make_plan
 
     try:
         documents = read_files(files, _standard_input(), namespace)

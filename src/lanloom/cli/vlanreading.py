@@ -8,7 +8,7 @@ import click
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from lanloom.app.vlanobjects import VlanObjects
+    from lanloom.app.vlan.objects import VlanObjects
 
 
 def read(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanObjects":
@@ -24,7 +24,7 @@ def read(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanObjects":
 async def read_now(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanObjects":
     """The cluster's objects. Raises KubeError."""
     from lanloom.app.connect import connect
-    from lanloom.app.vlanobjects import read_objects
+    from lanloom.app.vlan.objects import read_objects
 
     async with connect(kubeconfig) as client:
         return await read_objects(client, with_vms=with_vms)

@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lanloom.app.vlanview import READY
+from lanloom.app.vlan.view import READY
 
 if TYPE_CHECKING:
-    from lanloom.app.vlanobjects import VlanObjects
-    from lanloom.app.vlanview import ClusterNetworkView, NetworkView, NodeView
+    from lanloom.app.vlan.objects import VlanObjects
+    from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, NodeView
 
 
 def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> None:

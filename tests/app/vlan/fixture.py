@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.harvester import VlanInterface, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, ObjectMeta
-from lanloom.app.vlanobjects import VlanObjects
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.rules.names import interface_name, vlan_status_name
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 

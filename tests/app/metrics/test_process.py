@@ -6,11 +6,11 @@ import random
 import pytest
 
 from lanloom.api.core import NODES
-from lanloom.app.metrics import ProcessMetrics
+from lanloom.app.metrics.common import ProcessMetrics
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
-from tests.app.probing import Samples, samples
+from tests.app.metrics.probing import Samples, samples
 from tests.kube.server import always, serving, status_object
 
 

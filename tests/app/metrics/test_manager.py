@@ -28,13 +28,13 @@ from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.apiserver.webhooks import HttpsWebhooks
 from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.app.managermetrics import ManagerMetrics
-from lanloom.app.probes import pages
+from lanloom.app.metrics.manager import ManagerMetrics
+from lanloom.app.metrics.probes import pages
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.kube.webhookcall import HttpsPoster
-from tests.app.probing import Samples, Watched, samples, serving_pages
+from tests.app.metrics.probing import Samples, Watched, samples, serving_pages
 from tests.vlan.cluster import cluster_network, cluster_of, node, vlan_config
 
 

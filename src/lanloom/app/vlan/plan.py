@@ -7,11 +7,11 @@ from msgspec import Struct
 from lanloom.api import names
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.rollout import Percentage, parse_rollout
-from lanloom.app.manifests import Document
-from lanloom.app.vlanapply import Applied, apply, delete
-from lanloom.app.vlanderived import carried, derived
-from lanloom.app.vlandiff import Change, changes
-from lanloom.app.vlanobjects import VlanObjects
+from lanloom.app.vlan.apply import Applied, apply, delete
+from lanloom.app.vlan.derived import carried, derived
+from lanloom.app.vlan.diff import Change, changes
+from lanloom.app.vlan.manifests import Document
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.rules.cluster import is_live
 
 

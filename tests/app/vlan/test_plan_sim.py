@@ -4,9 +4,9 @@ from typing import Any
 
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.app.vlanobjects import read_objects
-from lanloom.app.vlanplan import VlanPlan, plan
-from tests.app.test_vlan_plan import documents
+from lanloom.app.vlan.objects import read_objects
+from lanloom.app.vlan.plan import VlanPlan, plan
+from tests.app.vlan.test_plan import documents
 from tests.vlan.cluster import nad, vlan_config
 from tests.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 

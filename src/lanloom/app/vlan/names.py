@@ -1,8 +1,8 @@
 """Which network a user means by a name, and which names there are."""
 
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.app.vlanobjects import VlanObjects
-from lanloom.app.vlanview import ClusterNetworkView, NetworkView, cluster_network_view, network_view
+from lanloom.app.vlan.objects import VlanObjects
+from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, cluster_network_view, network_view
 
 
 class UnknownNetwork(Exception):

@@ -10,13 +10,13 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES, VlanInterface, VlStatus
-from lanloom.app.agentmetrics import AgentMetrics
-from lanloom.app.metrics import ProcessMetrics
-from lanloom.app.servemetrics import ServeMetrics
+from lanloom.app.metrics.agent import AgentMetrics
+from lanloom.app.metrics.common import ProcessMetrics
+from lanloom.app.metrics.serve import ServeMetrics
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAME = re.compile(r"\blanloom_[a-z_]+\b")
 HISTOGRAM_PARTS = ("_bucket", "_count", "_sum")
 SUFFIXES = {"counter": "_total", "info": "_info"}

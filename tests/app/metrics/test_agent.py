@@ -18,11 +18,11 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.agent import run_agent
-from lanloom.app.agentmetrics import AgentMetrics
-from lanloom.app.probes import pages
+from lanloom.app.metrics.agent import AgentMetrics
+from lanloom.app.metrics.probes import pages
 from lanloom.kube.ports import Client
 from lanloom.node.fakes import FakeHost, FakeSwitch
-from tests.app.probing import Watched, ask, samples, serving_pages
+from tests.app.metrics.probing import Watched, ask, samples, serving_pages
 from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
 
 VLAN = 2012

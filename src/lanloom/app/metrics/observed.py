@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 
 from msgspec.structs import replace
 
-from lanloom.app.agentmetrics import AgentMetrics
+from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.node.errors import LinkError, NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles
 from lanloom.node.steps import LinkStep

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.meta import Condition
-from lanloom.app.vlannames import UnknownNetwork, completions, find
-from lanloom.app.vlanobjects import VlanObjects
-from lanloom.app.vlanview import ClusterNetworkView, NetworkView, network_views
-from tests.app.vlanfixture import NODES, STATIC, ground, interface, objects, report, static_network
+from lanloom.app.vlan.names import UnknownNetwork, completions, find
+from lanloom.app.vlan.objects import VlanObjects
+from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, network_views
+from tests.app.vlan.fixture import NODES, STATIC, ground, interface, objects, report, static_network
 from tests.vlan.cluster import cluster_network, nad, node
 
 

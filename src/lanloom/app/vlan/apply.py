@@ -18,8 +18,8 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.app.manifests import Document, Raw
-from lanloom.app.vlanobjects import VlanObjects
+from lanloom.app.vlan.manifests import Document, Raw
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.admission import judge
 from lanloom.vlan.rules.admit_networks import label_changes
 from lanloom.vlan.rules.reserved import reserved

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 
 from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.times import parse_rfc3339
-from lanloom.app.metrics import OnDemand, ProcessMetrics, gauge
+from lanloom.app.metrics.common import OnDemand, ProcessMetrics, gauge
 from lanloom.kube.controller import Outcome
 
 HOST_CONTROLLER = "vlan-agent"

@@ -10,7 +10,7 @@ from lanloom.api.l3 import AnnotationError, Routing
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
-from lanloom.app.vlanobjects import VlanObjects
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.node.vlanids import VlanIds, merge, render, subtract
 from lanloom.vlan.rules.cluster import is_live, l3_of
 

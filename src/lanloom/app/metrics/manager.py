@@ -14,7 +14,7 @@ from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.api.resource import Resource
-from lanloom.app.metrics import OnDemand, ProcessMetrics, gauge
+from lanloom.app.metrics.common import OnDemand, ProcessMetrics, gauge
 from lanloom.kube.informer import Informer
 from lanloom.vlan.admission import MUTATED, VALIDATED
 from lanloom.vlan.rules.rollout import EVERY_NODE, rollout_state

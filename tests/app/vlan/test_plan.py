@@ -9,11 +9,11 @@ import yaml
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.app.manifests import Document, ManifestError, read_files
-from lanloom.app.vlanapply import LAST_APPLIED, merge
-from lanloom.app.vlanobjects import VlanObjects
-from lanloom.app.vlanplan import VlanPlan, plan
-from tests.app.vlanfixture import NODES, STATIC, ground, objects, report, static_network
+from lanloom.app.vlan.apply import LAST_APPLIED, merge
+from lanloom.app.vlan.manifests import Document, ManifestError, read_files
+from lanloom.app.vlan.objects import VlanObjects
+from lanloom.app.vlan.plan import VlanPlan, plan
+from tests.app.vlan.fixture import NODES, STATIC, ground, objects, report, static_network
 from tests.vlan.cluster import cluster_network, nad, node, vlan_config
 
 REPORTS = [report(name) for name in NODES]

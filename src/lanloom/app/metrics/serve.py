@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from lanloom.app.managermetrics import ManagerMetrics
+from lanloom.app.metrics.manager import ManagerMetrics
 
 Message = Mapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

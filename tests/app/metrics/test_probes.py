@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 import pytest
 
-from lanloom.app.probes import CONNECTIONS, HEAD_BYTES, Answer, ProbeServer, pages, parse_address
-from tests.app.probing import ask, exchange, serving_pages
+from lanloom.app.metrics.probes import CONNECTIONS, HEAD_BYTES, Answer, ProbeServer, pages, parse_address
+from tests.app.metrics.probing import ask, exchange, serving_pages
 
 PAGES = pages(lambda: (), lambda: b"lanloom_up 1\n")
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.meta import Object
-from lanloom.app.vlanobjects import VlanObjects
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
 from lanloom.vlan.rules.desired import NodeNetwork, node_networks
 

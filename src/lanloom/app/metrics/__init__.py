@@ -1,0 +1,1 @@
+"""What manager, agent and server show of themselves: /metrics, /healthz and /readyz."""
