@@ -166,6 +166,7 @@ class SimCluster:
         self.faults.on = False
         self.faults.partitioned.clear()
         self.faults.away = False
+        self.faults.cut.clear()
         for host in self.hosts.values():
             host.directory.full = host.state.full = False
             if not host.daemon.running:

@@ -23,6 +23,9 @@ PATIENCE = 900.0
 QUIET = 95.0
 """Virtual seconds in which a cluster at rest changes nothing: three of the agents' periodic looks."""
 
+_AFTERMATHS = (15.0, 15.0, 15.0, 150.0)
+"""Seconds that misfortunes go on after a story, on average: changes take minutes to be undone, and made again."""
+
 Step = Callable[[SimCluster], Awaitable[object]]
 
 _SPACE = "default"
@@ -165,7 +168,7 @@ async def _live(sim: SimCluster, story: tuple[Step, ...], rng: Random) -> None:
     for number, step in enumerate(story):
         await asyncio.sleep(rng.expovariate(1 / 8.0))
         await _insist(sim, number, step)
-    await asyncio.sleep(rng.expovariate(1 / 15.0))
+    await asyncio.sleep(rng.expovariate(1 / rng.choice(_AFTERMATHS)))
     chaos.cancel()
     await asyncio.gather(chaos, return_exceptions=True)
     await sim.heal()

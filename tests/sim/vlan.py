@@ -4,7 +4,7 @@ import asyncio
 import copy
 from contextlib import suppress
 from functools import cache, partial
-from ipaddress import IPv4Network
+from ipaddress import IPv4Interface, IPv4Network
 from random import Random
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from tests.vlan.cluster import CLUSTER, node
 NODE_NAMES = ("node1", "node2", "node3")
 NICS = ("eth0", "eth1", "eth2")
 DHCP = IPv4Network("10.115.8.0/21")
+STATIC = IPv4Network("192.168.1.0/24")
 FOREIGN = ("mgmt0", "foreign-br", "foreign.7", "eth0")
 _OFFICE = "office.nmconnection"
 
@@ -106,6 +107,7 @@ class Meddlers:
         self._rng = rng
         sim.add_misfortune(self.meddle, 3)
         sim.add_misfortune(self._delete_report, 1)
+        sim.add_misfortune(self._hide_api_server, 2)
 
     async def meddle(self) -> None:
         """Does something to a link of Lanloom's, or to one above or below it."""
@@ -129,6 +131,21 @@ class Meddlers:
             case _:
                 host.kernel.change(link.name, up=False)
 
+    async def _hide_api_server(self) -> None:
+        """For some minutes a node can't reach the API server while it has an address of some network."""
+        name = self._rng.choice(sorted(self._sim.hosts))
+        prefix = self._rng.choice((DHCP, STATIC))
+        kernel = self._sim.hosts[name].kernel
+        self._sim.note(f"addresses of {prefix} hide the API server from {name}")
+        self._sim.faults.cut[name] = lambda: any(
+            IPv4Interface(address) in prefix
+            for link in kernel.links.values()
+            for address in link.addresses
+            if link.vlan_id
+        )
+        await asyncio.sleep(self._rng.expovariate(1 / 120.0))
+        self._sim.faults.cut.pop(name, None)
+
     async def _delete_report(self) -> None:
         reports = (await self._sim.admin.list(VLAN_STATUSES)).items
         if reports:
@@ -143,7 +160,8 @@ async def try_again(sim: SimCluster) -> None:
     for report in (await sim.admin.list(VLAN_STATUSES)).items:
         if any(item.reason == "RolledBack" for item in report.status.conditions):
             sim.note(f"users: try again what {report.metadata.name} undid")
-            await sim.admin.delete(VLAN_STATUSES, report.metadata.name)
+            with suppress(KubeError):  # the webhooks may not be back yet
+                await sim.admin.delete(VLAN_STATUSES, report.metadata.name)
 
 
 def _is_at_ours(link: Link, host: FakeHost) -> bool:
