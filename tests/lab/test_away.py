@@ -1,0 +1,123 @@
+"""Nodes without an API server, and changes that would cut them off from it."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lanloom.vlan.rules.names import interface_name
+from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, Look, all_have, all_lack, look, looks, reasons
+from tests.lab.objects import vm_network
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+AWAY = 120.0
+ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+
+TRAP = """
+mkdir -p /run/netns
+ip link add link eth2 name trap type vlan id 2099
+ip link set eth2 up
+ip netns add trap
+ip link set trap netns trap
+ip -n trap address add 172.31.255.126/25 dev trap
+ip -n trap link set trap up
+ip netns exec trap dnsmasq --conf-file=/dev/null --port=0 --user=root --no-ping --dhcp-authoritative \
+    --pid-file=/run/trap.pid --dhcp-leasefile=/run/trap.leases --interface=trap \
+    --dhcp-range=172.31.255.60,172.31.255.90,255.255.255.128,1h
+"""
+"""A DHCP server on VLAN 2099, whose network hides the API server's address."""
+
+FREE = "kill $(cat /run/trap.pid); ip -n trap link delete trap; ip netns delete trap; ip link set eth2 down"
+
+RIVAL = """
+mkdir -p /run/netns
+ip link add link eth2 name rival type vlan id 2012
+ip link set eth2 up
+ip netns add rival
+ip link set rival netns rival
+ip -n rival address add 192.168.1.10/24 dev rival
+ip -n rival link set rival up
+"""
+"""A host on VLAN 2012 that has node1's address."""
+
+PART = "ip -n rival link delete rival; ip netns delete rival; ip link set eth2 down"
+
+
+@pytest.fixture
+def carrying(cluster: Lab) -> Lab:
+    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which have proved themselves."""
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    eventually(lambda: all(confirmed(cluster, node) for node in NODES))
+    return cluster
+
+
+def confirmed(lab: Lab, node: str) -> bool:
+    """Whether a node has reached the API server since its last change: it would not undo that change any more."""
+    record = json.loads((lab.state / f"nodes/{node}/lanloom/vlan-networks").read_bytes())
+    return record["began"] == 0 and "vlan2012" in json.dumps(record)
+
+
+@pytest.fixture
+def trap(carrying: Lab) -> Iterator[Lab]:
+    """The lab with a DHCP server that leads nodes astray; afterwards without it."""
+    carrying.on("node3", TRAP)
+    try:
+        yield carrying
+    finally:
+        carrying.on("node3", FREE)
+
+
+def all_looks(lab: Lab) -> list[Look]:
+    """A look at each node."""
+    return [*looks(lab, NODES).values()]
+
+
+def test_nodes_keep_what_they_have(carrying: Lab) -> None:
+    """Two minutes without the API server take nothing from the nodes, which go on healing themselves."""
+    links = look(carrying, "node1").links
+    carrying.run("cut")
+    try:
+        end = time.monotonic() + AWAY
+        carrying.on("node2", "bridge vlan del vid 2012 dev cluster-1-bo")
+        eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+        while time.monotonic() < end:
+            assert all_have(carrying, "cluster-1", 2012) == ADDRESSES
+            time.sleep(2)
+    finally:
+        carrying.run("mend")
+    assert look(carrying, "node1").links["cluster-1-br"]["ifindex"] == links["cluster-1-br"]["ifindex"]
+    carrying.kubectl("delete", "net-attach-def", "vlan2012")
+    eventually(lambda: all_lack(carrying, "cluster-1", 2012), timeout=60)
+
+
+def test_a_change_that_cuts_nodes_off_is_undone(trap: Lab) -> None:
+    """A VLAN whose lease hides the API server is taken away again, and reported as RolledBack; the others stay."""
+    trap.apply(vm_network("trap", "cluster-1", 2099))
+    link = interface_name("cluster-1", 2099)
+    eventually(lambda: look(trap, "node1").address(link), timeout=45)
+    trap.on("node1", "ping -c 1 -W 1 172.31.255.1", status=1)
+    # The uplink keeps the id: the network is there for virtual machines all the same.
+    eventually(
+        lambda: not any(link in seen.links or len(seen.profiles) > 1 for seen in all_looks(trap)), timeout=90
+    )
+    trap.on("node1", "ping -c 1 -W 5 172.31.255.1")
+    eventually(lambda: "RolledBack" in reasons(trap, "cluster-1", "node1"), timeout=60)
+    assert "RolledBack" in trap.kubectl("get", "events", "-A", "-o", "jsonpath={.items[*].reason}")
+    assert all_have(trap, "cluster-1", 2012) == ADDRESSES
+
+
+def test_a_duplicate_address_is_told(cluster: Lab) -> None:
+    """A node whose address another host has does not use it, and says DuplicateAddress; the others have theirs."""
+    cluster.on("node3", RIVAL)
+    try:
+        cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+        eventually(lambda: "DuplicateAddress" in reasons(cluster, "cluster-1", "node1"))
+        eventually(lambda: all_have(cluster, "cluster-1", 2012, NODES[1:]))
+        assert not look(cluster, "node1").address(interface_name("cluster-1", 2012))
+    finally:
+        cluster.on("node3", PART)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES, timeout=90)
