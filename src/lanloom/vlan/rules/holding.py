@@ -75,11 +75,11 @@ def _choice(
         reason = "RolledBack"
     elif form.name not in released and form.name not in unknown:
         reason = "Held"
-    if not reason:
-        return Choice(present=form, carried=form)
     last = carried.get(form.name)
-    same = reason == "Held" and last is not None and last.digest == form.digest
-    return Choice(present=form, carried=last, reason="" if same else reason)
+    unchanged = reason == "Held" and last is not None and last.digest == form.digest
+    if not reason or unchanged:  # a change that is none on this node needs no turn in the roll-out
+        return Choice(present=form, carried=form)
+    return Choice(present=form, carried=last, reason=reason)
 
 
 def explanation(choice: Choice) -> str:

@@ -35,14 +35,16 @@ def revision(
 ) -> str:
     """What the nodes of one cluster network are to carry, as a short hash. All arguments are of that network alone.
 
-    `annotations` are those that the ClusterNetwork has or should have; only the L3 ones count. An object that is
-    being deleted counts as gone, and a NAD without the label of a cluster network does not count, because agents do
-    not see it. Without a policy the revision is empty: nobody asks for it, and as part of every node's report it would
-    make a change that concerns one node cost a write by each.
+    `annotations` are those that the ClusterNetwork has or should have; of them count those of L3 and the MTU that the
+    manager wrote, but not one that a user wrote on mgmt. An object that is being deleted counts as gone, and a NAD
+    without the label of a cluster network does not count, because agents do not see it. Without a policy the revision
+    is empty: nobody asks for it, and as part of every node's report it would make a change that concerns one node cost
+    a write by each.
     """
     if names.ROLLOUT not in annotations:
         return ""
     l3 = {key: value for key, value in annotations.items() if is_l3_key(key)}
+    mtu = annotations.get(names.UPLINK_MTU) if names.MTU_SOURCE in annotations else None
     specs = {
         item.metadata.name: msgspec.to_builtins(item.spec)
         for item in configs
@@ -53,7 +55,7 @@ def revision(
         for item in nads
         if item.metadata.deletion_timestamp is None and names.CLUSTER_NETWORK_LABEL in item.metadata.labels
     }
-    text = json.dumps([l3, specs, networks], sort_keys=True)
+    text = json.dumps([l3, mtu, specs, networks], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
