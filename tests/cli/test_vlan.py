@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from lanloom.api.multus import NADS
 from tests.app.vlan.fixture import NODES, STATIC, interface, report
 from tests.cli.cluster import served
 from tests.vlan.cluster import nad, vlan_config
+
+pytestmark = pytest.mark.slow
 
 FAILED = interface(
     "node3",

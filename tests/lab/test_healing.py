@@ -95,6 +95,8 @@ def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
 
 
 def test_a_deleted_sub_interface_comes_back(carrying: Lab) -> None:
-    """A sub-interface that somebody deletes is made again, with its address."""
+    """A sub-interface that somebody deletes is made again, with its address, and an Event tells of it."""
+    before = events(carrying, "node3")
     carrying.on("node3", f"ip link delete {LINK}")
     eventually(partial(whole, carrying, "node3"), timeout=SOON)
+    eventually(lambda: events(carrying, "node3") > before)

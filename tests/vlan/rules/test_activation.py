@@ -105,3 +105,14 @@ def test_a_lost_address_is_named() -> None:
         "address",
         "the address 192.168.1.10/24 of clust-4afb.2012 was gone",
     )
+
+
+def test_a_lost_sub_interface_is_named() -> None:
+    """A sub-interface that is gone although its profile was in force is drift; one that never was is none."""
+    said = {UUID: connection("inactive")}
+    (action,) = actions((STATIC,), said, LinkState({}), {UUID})
+    assert (action.verb, action.kind, action.text) == ("activate", "link", "clust-4afb.2012 was gone")
+    (action,) = actions((STATIC,), said, LinkState({}))
+    assert (action.verb, action.kind) == ("activate", "")
+    (action,) = actions((STATIC,), {UUID: connection("failed")}, LinkState({}), {UUID})
+    assert (action.verb, action.kind) == ("activate", "")

@@ -4,7 +4,7 @@ A reload does not apply an edited profile to a device that is up, and an invalid
 the state of every profile is looked at, by UUID, and corrected.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -32,22 +32,30 @@ def actions(
     interfaces: Iterable[Interface],
     connections: Mapping[str, Connection],
     observed: LinkState | None = None,
+    before: Container[str] = (),
 ) -> tuple[Action, ...]:
     """What to ask for each interface; nothing for one that is in force or on its way.
 
     With `observed` also what NetworkManager does not look at: whether the sub-interface is up, and its MTU. (On a
     bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
+    `before` are the UUIDs of the profiles that were in force: one of them that is not any more, and has not failed,
+    lost its sub-interface to somebody.
     """
     judged = (
-        _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed) for item in interfaces
+        _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed, item.uuid in before)
+        for item in interfaces
     )
     return tuple(action for action in judged if action is not None)
 
 
-def _action(item: Interface, connection: Connection, observed: LinkState | None) -> Action | None:
+def _action(
+    item: Interface, connection: Connection, observed: LinkState | None, before: bool
+) -> Action | None:
     if connection.phase == "absent":
         return Action("load", item)
     if connection.phase in ("inactive", "failed"):
+        if before and connection.phase == "inactive" and observed and item.name not in observed.links:
+            return Action("activate", item, "link", f"{item.name} was gone")
         return Action("activate", item)
     if not connection.applied:
         return Action("reapply" if connection.device == item.name else "activate", item)

@@ -9,7 +9,7 @@ from lanloom.api.l3keys import encode
 from lanloom.api.meta import Condition, Key
 from lanloom.kube.errors import NotFound
 from lanloom.node.vlanids import contains
-from lanloom.vlan.guesting import RECORD
+from lanloom.vlan.agent.guest import RECORD
 from lanloom.vlan.rules.management import recorded
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.vlan.cluster import cluster_network

@@ -19,24 +19,23 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host, LinkState
-from lanloom.vlan.activating import Activator
-from lanloom.vlan.announcing import repaired
-from lanloom.vlan.carrying import Carrier, Problems, merged
-from lanloom.vlan.contact import Reach
-from lanloom.vlan.deciding import Decision, Decisions
-from lanloom.vlan.describing import Description, Sight, describe
-from lanloom.vlan.guesting import Guest
-from lanloom.vlan.repairs import Repairs, counted
-from lanloom.vlan.reporting import Reporter
+from lanloom.vlan.agent.activating import Activator
+from lanloom.vlan.agent.announcing import repaired
+from lanloom.vlan.agent.carrying import Carrier, Problems, merged
+from lanloom.vlan.agent.contact import Reach
+from lanloom.vlan.agent.decisions import Decision, Decisions
+from lanloom.vlan.agent.describing import Description, Sight, describe
+from lanloom.vlan.agent.guest import Guest
+from lanloom.vlan.agent.repairs import Repairs, counted
+from lanloom.vlan.agent.reporting import Reporter
+from lanloom.vlan.agent.saving import Saving
+from lanloom.vlan.agent.telling import Telling
+from lanloom.vlan.agent.wanted import AgentInformers, Wanted
+from lanloom.vlan.agent.watching import follow
 from lanloom.vlan.rules.drift import Drift
 from lanloom.vlan.rules.holding import Form
 from lanloom.vlan.rules.plan import Plan, carried_networks, plan, settleable
 from lanloom.vlan.rules.status import RESYNC_SECONDS
-from lanloom.vlan.saving import Saving
-from lanloom.vlan.telling import Telling
-from lanloom.vlan.wanted import AgentInformers as AgentInformers
-from lanloom.vlan.wanted import Wanted
-from lanloom.vlan.watching import follow
 
 log = structlog.get_logger(__name__)
 

@@ -32,6 +32,7 @@ class Activator:
         self._failures: dict[str, str] = {}
         self._edits: dict[str, bytes] = {}
         self._asked: list[Action] = []
+        self._in_force: frozenset[str] = frozenset()
 
     def take_asked(self) -> tuple[Action, ...]:
         """What NetworkManager was asked for, and agreed to, since this was called last."""
@@ -48,7 +49,8 @@ class Activator:
         uuids = tuple(item.uuid for item in interfaces)
         try:
             connections = await self._manager.connections(uuids)
-            due = [action for action in actions(interfaces, connections, observed) if self._is_due(action)]
+            todo = actions(interfaces, connections, observed, self._in_force)
+            due = [action for action in todo if self._is_due(action)]
             for action in due:
                 await self._ask(action)
             if due:
@@ -83,6 +85,7 @@ class Activator:
                 case "reapply" | "restore":
                     await self._reapply(item)
             self._asked.append(action)
+            self._in_force -= {item.uuid}
         except NetworkManagerMissing:
             raise
         except NetworkManagerError as error:
@@ -105,6 +108,7 @@ class Activator:
         """NetworkManager tries again at once after a failure: the reason must outlive that, or nobody ever sees it."""
         active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
         in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
+        self._in_force = (self._in_force | in_force) & connections.keys()
         self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
         self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
         self._failures = {

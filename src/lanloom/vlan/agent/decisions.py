@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.node.errors import RecordError
-from lanloom.vlan.carrying import Problems, failure
-from lanloom.vlan.contact import Reach
+from lanloom.vlan.agent.carrying import Problems, failure
+from lanloom.vlan.agent.contact import Reach
+from lanloom.vlan.agent.saving import Saving
+from lanloom.vlan.agent.wanted import Present
 from lanloom.vlan.rules.holding import Choice, Form, by_name, choose
 from lanloom.vlan.rules.plan import Plan
 from lanloom.vlan.rules.trial import Memory, changed, judged, retried, reviewed
-from lanloom.vlan.saving import Saving
-from lanloom.vlan.wanted import Present
 
 log = structlog.get_logger(__name__)
 

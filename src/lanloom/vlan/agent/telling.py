@@ -11,8 +11,8 @@ from random import Random
 from lanloom.api.harvester import VlStatus
 from lanloom.kube.controller import Controller
 from lanloom.kube.events import Recorder
-from lanloom.vlan.announcing import Announcement, Networks, announcements
-from lanloom.vlan.reporting import Reporter
+from lanloom.vlan.agent.announcing import Announcement, Networks, announcements
+from lanloom.vlan.agent.reporting import Reporter
 
 KEPT = 100
 """So many Events wait while the API server is away; the oldest are dropped first."""

@@ -122,7 +122,10 @@ async def test_drift_is_told_and_counted(quiet: Quiet) -> None:
         host.flush(DEVICE)
         await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],))
         await asyncio.sleep(5)
-        assert agent.repairs == {"vlan-id": 1, "profile": 1, "address": 1}
+        host.delete_link(DEVICE)
+        await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],))
+        await asyncio.sleep(5)
+        assert agent.repairs == {"vlan-id": 1, "profile": 1, "address": 1, "link": 1}
     events = await _told(quiet)
     assert {(item.involved_object.kind, item.involved_object.name) for item in events} == {("Node", "node1")}
     assert {item.involved_object.uid for item in events} == {"node1"}
@@ -130,6 +133,7 @@ async def test_drift_is_told_and_counted(quiet: Quiet) -> None:
     assert "VLAN id 2012 was missing on cluster-1-br" in texts
     assert f"the profile {FILE} was removed" in texts
     assert f"the address {STATIC['node1']} of {DEVICE} was gone" in texts
+    assert f"{DEVICE} was gone" in texts
 
 
 @on_a_quiet_cluster
