@@ -18,7 +18,7 @@ from lanloom.api.multus import NADS
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
-from lanloom.vlan.rules.desired import Interface, NodeNetwork
+from lanloom.vlan.rules.network import Interface, NodeNetwork
 from lanloom.vlan.rules.plan import plan
 from lanloom.vlan.rules.staging import ROLLED_OUT
 from lanloom.vlan.rules.status import L3_READY, READY

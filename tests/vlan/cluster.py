@@ -17,7 +17,8 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
-from lanloom.vlan.rules.desired import NodeNetwork, node_networks
+from lanloom.vlan.rules.desired import node_networks
+from lanloom.vlan.rules.network import NodeNetwork
 
 T = TypeVar("T", bound=Object)
 

@@ -12,7 +12,6 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 NetworkType = Literal["L2VlanNetwork", "L2VlanTrunkNetwork", "UntaggedNetwork", "OverlayNetwork"]
 
 _CONFIG = "spec.config"
-_BRIDGE_SUFFIX = "-br"
 
 
 class VmNetwork(Struct, frozen=True, kw_only=True):
@@ -37,9 +36,9 @@ def parse_config(text: str) -> VmNetwork | None:
     if plugin == "kube-ovn":
         return VmNetwork(type="OverlayNetwork")
     bridge = config.get("bridge")
-    if plugin != "bridge" or not isinstance(bridge, str) or not bridge.endswith(_BRIDGE_SUFFIX):
+    if plugin != "bridge" or not isinstance(bridge, str) or not bridge.endswith(names.BRIDGE_SUFFIX):
         return None
-    cluster_network = bridge.removesuffix(_BRIDGE_SUFFIX)
+    cluster_network = bridge.removesuffix(names.BRIDGE_SUFFIX)
     if config.get("vlanTrunk"):
         return VmNetwork(
             type="L2VlanTrunkNetwork", cluster_network=cluster_network, trunk=_trunk(config["vlanTrunk"])

@@ -49,11 +49,19 @@ AGENTS_GROUP = "system:lanloom:agents"
 """The group of every agent on the embedded server."""
 
 
+BRIDGE_SUFFIX, BOND_SUFFIX = "-br", "-bo"
+"""What the names of a cluster network's links end in."""
+
+
 def bridge_name(cluster_network: str) -> str:
     """The bridge of a cluster network on a node."""
-    return f"{cluster_network}-br"
+    return cluster_network + BRIDGE_SUFFIX
 
 
 def bond_name(cluster_network: str) -> str:
     """The bond of a cluster network on a node."""
-    return f"{cluster_network}-bo"
+    return cluster_network + BOND_SUFFIX
+
+
+MGMT_BRIDGE, MGMT_BOND = bridge_name(MGMT), bond_name(MGMT)
+"""The links of `mgmt`, which the installer makes."""

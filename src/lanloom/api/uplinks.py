@@ -1,8 +1,23 @@
-"""Parsers of an uplink's attributes that reach the kernel: used by the webhook and again by the agents."""
+"""What an uplink may be like, and parsers of what of it reaches the kernel: for webhooks and again for the agents."""
 
 import re
 
 from lanloom.api.l3 import AnnotationError, quote
+
+BOND_MODES = (
+    "balance-rr",
+    "active-backup",
+    "balance-xor",
+    "broadcast",
+    "802.3ad",
+    "balance-tlb",
+    "balance-alb",
+)
+"""The modes of a bond; their order is the kernel's numbering."""
+
+DEFAULT_MTU = 1500
+MTU_MIN, MTU_MAX = 576, 9000
+"""Bytes: what every IPv4 host must take (RFC 791), and what switches commonly take."""
 
 TX_QUEUE_MAX = 1_000_000
 """Longest transmit queue in packets; the kernel takes any 32-bit number, which would be gigabytes of packets."""

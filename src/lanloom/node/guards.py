@@ -10,7 +10,8 @@ parent. The one foreign bridge that carries VLAN ids for Lanloom is that of the 
 import re
 from collections.abc import Mapping
 
-from lanloom.api.names import LINK_NAME_MAX, MGMT, bridge_name
+from lanloom.api.names import LINK_NAME_MAX, MGMT_BRIDGE
+from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.errors import LinkError, LinkMissing, NotOurs
 from lanloom.node.ports import Link
 from lanloom.node.steps import (
@@ -25,18 +26,6 @@ from lanloom.node.steps import (
     SetUp,
 )
 from lanloom.node.vlanids import contains, render
-
-MANAGEMENT_BRIDGE = bridge_name(MGMT)
-BOND_MODES = (
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-)
-"""The modes of a bond; their order is the kernel's numbering."""
 
 LONGEST_QUEUE = (1 << 31) - 1
 """Packets of a transmit queue, at most: the kernel's number is signed in places."""
@@ -101,7 +90,7 @@ def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
     """
     if link.kind != "vlan" or link.parent not in links:
         return False
-    return links[link.parent].ours or link.parent == MANAGEMENT_BRIDGE
+    return links[link.parent].ours or link.parent == MGMT_BRIDGE
 
 
 def _present(name: str, links: Mapping[str, Link], what: str) -> Link:
@@ -174,5 +163,5 @@ def _guard_vlans(step: AddVlans | RemoveVlans, links: Mapping[str, Link], what: 
         raise LinkError(f"{what}: it is not a bridge")
     if bridge not in links or links[bridge].kind != "bridge":
         raise LinkError(f"{what}: it is not a port of a bridge")
-    if bridge != MANAGEMENT_BRIDGE and not links[bridge].ours:
+    if bridge != MGMT_BRIDGE and not links[bridge].ours:
         raise NotOurs(f"{what}: Lanloom did not make the bridge {bridge}")

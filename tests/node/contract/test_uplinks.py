@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.errors import LinkError, NotOurs
-from lanloom.node.guards import BOND_MODES
 from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,

@@ -10,8 +10,8 @@ from msgspec import Struct
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import render
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.management import management
+from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.plan import Plan, plan
 from tests.vlan.cluster import Cluster, cluster_of
 

@@ -10,8 +10,9 @@ from lanloom.node.keyfile import parse
 from lanloom.node.ports import Link
 from lanloom.node.steps import LinkStep
 from lanloom.node.vlanids import subtract
-from lanloom.vlan.rules.desired import NodeNetwork
-from lanloom.vlan.rules.plan import Added, Plan, plan
+from lanloom.vlan.rules.management import Added
+from lanloom.vlan.rules.network import NodeNetwork
+from lanloom.vlan.rules.plan import Plan, plan
 from tests.vlan.rules.strategies import FOREIGN, NICS
 
 Action = Callable[[], None]

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from lanloom.api import names
 from lanloom.api.l3 import L3, Mode, Route, Routing
+from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.fakes import management
-from lanloom.node.guards import BOND_MODES
 from lanloom.node.ports import Link
-from lanloom.vlan.rules.desired import NodeNetwork
+from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.profile import Profile, profile_of
 from tests.vlan.cluster import CLUSTER, cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.test_names import NETWORKS, NODES, VIDS

@@ -4,7 +4,7 @@ import pytest
 
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.vlan.rules.activation import actions
-from lanloom.vlan.rules.desired import Interface
+from lanloom.vlan.rules.network import Interface
 
 UUID = "2c41a89b-f183-5aa8-9d7b-2212089be4fa"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.drift import drift
+from lanloom.vlan.rules.network import NodeNetwork
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.ground import Ground
 from tests.vlan.rules.strategies import NODE

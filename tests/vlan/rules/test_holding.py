@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.holding import Form, choose, difference, explanation
+from lanloom.vlan.rules.network import NodeNetwork
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 

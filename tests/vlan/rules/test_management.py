@@ -12,8 +12,8 @@ from lanloom.api.harvester import Management
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, RemoveVlans
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.management import Added, management, recorded, uplink_port
+from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.plan import carried_networks, plan
 from lanloom.vlan.rules.status import node_status
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node

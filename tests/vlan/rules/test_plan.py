@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from lanloom.node.ports import MARK, Link, LinkState
 from lanloom.node.steps import AddVlans, DeleteLink, RemoveVlans
 from lanloom.node.vlanids import contains, subtract
-from lanloom.vlan.rules.desired import NodeNetwork, Problem
-from lanloom.vlan.rules.plan import Added, plan
+from lanloom.vlan.rules.management import Added
+from lanloom.vlan.rules.network import NodeNetwork, Problem
+from lanloom.vlan.rules.plan import plan
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.ground import Ground
 from tests.vlan.rules.strategies import FOREIGN, NODE, wanted

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from lanloom.node.keyfile import owner
 from lanloom.node.vlanids import vlan_ids
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.names import interface_name, is_cluster_network, is_link, profile_file
+from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.profile import read, render
 from lanloom.vlan.rules.saved import restored
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config

@@ -7,8 +7,8 @@ from lanloom.api import names
 from lanloom.api.harvester import VlanInterface
 from lanloom.api.meta import Condition
 from lanloom.node.ports import Connection, Lease, Link, LinkState
-from lanloom.vlan.rules.desired import NodeNetwork, Problem
 from lanloom.vlan.rules.names import routing_table
+from lanloom.vlan.rules.network import NodeNetwork, Problem
 from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.vlan.rules.ground import Ground

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.api import names
-from lanloom.api.uplinks import TX_QUEUE_MAX
-from lanloom.node.guards import BOND_MODES
+from lanloom.api.uplinks import BOND_MODES, TX_QUEUE_MAX
 from lanloom.node.steps import EnsureBond
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.names import is_link
-from lanloom.vlan.rules.uplink import MIIMON_MAX, uplink_mtu
+from lanloom.vlan.rules.network import NodeNetwork
+from lanloom.vlan.rules.uplink import LONGEST_MIIMON, uplink_mtu
 from tests.vlan.cluster import annotated, cluster_network, cluster_of, node, vlan_config
 from tests.vlan.rules.ground import Ground
 from tests.vlan.rules.strategies import NODE
@@ -126,7 +125,7 @@ def test_an_address_that_is_no_nic_s_is_told_and_left_out(text: str) -> None:
     assert problem.message.startswith("VlanConfig one: spec.uplink.linkAttributes.hardwareAddr is ")
 
 
-@pytest.mark.parametrize("miimon", [-1, 0, MIIMON_MAX + 1])
+@pytest.mark.parametrize("miimon", [-1, 0, LONGEST_MIIMON + 1])
 def test_a_bond_always_looks_at_its_links(miimon: int) -> None:
     """A miimon that the kernel would not take, or that would never notice a dead link, is 100."""
     assert one(bondOptions={"miimon": miimon}).miimon == 100

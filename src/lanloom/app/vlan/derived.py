@@ -10,7 +10,8 @@ from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.meta import Object
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
-from lanloom.vlan.rules.desired import NodeNetwork, node_networks
+from lanloom.vlan.rules.desired import node_networks
+from lanloom.vlan.rules.network import NodeNetwork
 
 T = TypeVar("T", bound=Object)
 

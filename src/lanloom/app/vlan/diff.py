@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.node.vlanids import VlanIds, render, subtract
-from lanloom.vlan.rules.desired import Interface, NodeNetwork
+from lanloom.vlan.rules.network import Interface, NodeNetwork
 
 Verb = Literal["add", "change", "remove"]
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
+from lanloom.api.names import MGMT_BOND
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes import management
 from lanloom.node.fakes.daemon import Daemon
@@ -104,7 +105,7 @@ class FakeHost:
 
         `address` (a CIDR) and the default route are on `mgmt-br.VID`, or with `vid` 0 on mgmt-br itself.
         """
-        self.kernel.enslave_at_boot(nic, management.BOND)
+        self.kernel.enslave_at_boot(nic, MGMT_BOND)
         for link, default_route in management.links(address, vid, self.kernel.links[nic].mac):
             self.plant_link(link, default_route=default_route)
 

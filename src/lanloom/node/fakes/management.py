@@ -2,12 +2,9 @@
 
 from collections.abc import Iterator
 
-from lanloom.api.names import MGMT, bond_name, bridge_name
+from lanloom.api.names import MGMT_BOND, MGMT_BRIDGE
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import VlanIds, merge
-
-BOND = bond_name(MGMT)
-BRIDGE = bridge_name(MGMT)
 
 
 def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
@@ -17,12 +14,12 @@ def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
     untagged = () if vid else (address,)
     yield (
         Link(
-            name=BOND,
+            name=MGMT_BOND,
             index=0,
             kind="bond",
             mac=mac,
             up=True,
-            master=BRIDGE,
+            master=MGMT_BRIDGE,
             vlans=ids,
             bond_mode="active-backup",
             bond_miimon=100,
@@ -31,7 +28,7 @@ def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
     )
     yield (
         Link(
-            name=BRIDGE,
+            name=MGMT_BRIDGE,
             index=0,
             kind="bridge",
             mac=mac,
@@ -43,14 +40,14 @@ def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
         not vid,
     )
     if vid:
-        name = f"{BRIDGE}.{vid}"
+        name = f"{MGMT_BRIDGE}.{vid}"
         sub = Link(
             name=name,
             index=0,
             kind="vlan",
             mac=mac,
             up=True,
-            parent=BRIDGE,
+            parent=MGMT_BRIDGE,
             vlan_id=vid,
             addresses=(address,),
         )

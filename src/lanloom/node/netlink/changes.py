@@ -10,8 +10,9 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.errors import KernelUnsupported
-from lanloom.node.guards import BOND_MODES, describe, guard
+from lanloom.node.guards import describe, guard
 from lanloom.node.netlink.dump import read_links
 from lanloom.node.netlink.remedies import refusal
 from lanloom.node.netlink.vlans import add_vlans, remove_vlans

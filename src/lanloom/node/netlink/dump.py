@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.node.guards import BOND_MODES
+from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.netlink.messages import attribute, attributes, dump, number, text, walk
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.vlanids import Range, VlanIds, merge

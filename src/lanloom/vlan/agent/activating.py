@@ -12,7 +12,7 @@ import structlog
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, LinkState, NetworkManager
 from lanloom.vlan.rules.activation import Action, actions
-from lanloom.vlan.rules.desired import Interface
+from lanloom.vlan.rules.network import Interface
 
 log = structlog.get_logger(__name__)
 

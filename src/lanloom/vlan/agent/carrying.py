@@ -9,8 +9,8 @@ import structlog
 
 from lanloom.node.errors import KernelUnsupported, LinkError, NetworkManagerError, NodeError, ProfileError
 from lanloom.node.ports import Host
-from lanloom.vlan.rules.desired import Problem
-from lanloom.vlan.rules.names import parse_profile_file
+from lanloom.vlan.rules.names import network_of_profile
+from lanloom.vlan.rules.network import Problem
 from lanloom.vlan.rules.plan import Plan
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,7 @@ class Carrier:
             try:
                 await self._host.profiles.write(name, content)
             except ProfileError as error:
-                failures[_network_of(name)] = (failure("ProfileNotWritten", error),)
+                failures[network_of_profile(name)] = (failure("ProfileNotWritten", error),)
         return failures
 
     async def _remove(self, files: tuple[str, ...]) -> dict[str, tuple[Problem, ...]]:
@@ -78,7 +78,7 @@ class Carrier:
             try:
                 await self._host.profiles.remove(name)
             except ProfileError as error:
-                failures[_network_of(name)] = (failure("ProfileNotRemoved", error),)
+                failures[network_of_profile(name)] = (failure("ProfileNotRemoved", error),)
         return failures
 
     def _pending_loads(self) -> set[str]:
@@ -111,8 +111,3 @@ def merged(*problems: Problems) -> dict[str, tuple[Problem, ...]]:
 def failure(reason: str, error: NodeError) -> Problem:
     """A change that the host refused."""
     return Problem(vid=0, network="", reason=reason, message=str(error))
-
-
-def _network_of(file: str) -> str:
-    parsed = parse_profile_file(file)
-    return parsed[0] if parsed else ""

@@ -9,7 +9,7 @@ from lanloom.node.errors import RecordError
 from lanloom.node.ports import Records
 from lanloom.vlan.agent.carrying import Problems, failure
 from lanloom.vlan.rules.management import Added, recorded
-from lanloom.vlan.rules.names import parse_profile_file
+from lanloom.vlan.rules.names import network_of_profile
 from lanloom.vlan.rules.plan import Plan
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,5 @@ def _without_guest(step: Plan) -> Plan:
     return replace(
         step,
         steps=tuple(group for group in step.steps if group[0] != MGMT),
-        write_files=tuple(
-            file for file in step.write_files if (parse_profile_file(file[0]) or ("",))[0] != MGMT
-        ),
+        write_files=tuple(file for file in step.write_files if network_of_profile(file[0]) != MGMT),
     )

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from lanloom.node.ports import LinkState
 from lanloom.vlan.rules.activation import Action
-from lanloom.vlan.rules.desired import NodeNetwork
 from lanloom.vlan.rules.drift import Drift, drift
 from lanloom.vlan.rules.holding import Form
-from lanloom.vlan.rules.names import parse_profile_file
+from lanloom.vlan.rules.names import network_of_profile
+from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.plan import Plan
 
 FREE = 3
@@ -100,7 +100,7 @@ def counted(found: Iterable[Drift]) -> Mapping[str, int]:
 
 
 def _busy(todo: Plan) -> set[str]:
-    files = {_network_of(name) for name, _ in todo.write_files}
+    files = {network_of_profile(name) for name, _ in todo.write_files}
     return (files | {name for name, _ in todo.steps}) - {""}
 
 
@@ -108,10 +108,5 @@ def _without(todo: Plan, names: Container[str]) -> Plan:
     return replace(
         todo,
         steps=tuple(group for group in todo.steps if group[0] not in names),
-        write_files=tuple(file for file in todo.write_files if _network_of(file[0]) not in names),
+        write_files=tuple(file for file in todo.write_files if network_of_profile(file[0]) not in names),
     )
-
-
-def _network_of(file: str) -> str:
-    owner = parse_profile_file(file)
-    return owner[0] if owner else ""

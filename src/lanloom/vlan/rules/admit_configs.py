@@ -6,21 +6,13 @@ Every refusal names the object, the field and what is allowed there.
 from lanloom.api import names
 from lanloom.api.harvester import Uplink, VlanConfig
 from lanloom.api.l3 import AnnotationError, quote
-from lanloom.api.uplinks import parse_mac, parse_tx_queue_length
+from lanloom.api.uplinks import BOND_MODES, MTU_MAX, MTU_MIN, parse_mac, parse_tx_queue_length
 from lanloom.vlan.rules.admit_vms import check_nodes_lost
+from lanloom.vlan.rules.names import is_link
 from lanloom.vlan.rules.refusal import Malformed, Refused, World, listed
 
-BOND_MODES = (
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-)
-MTU_MIN, MTU_MAX = 576, 9000
 MIIMON_MAX = 60_000
+"""Milliseconds. A bond that looks at its links more seldom is of no use."""
 
 
 def check_vlan_config(new: VlanConfig, old: VlanConfig | None, world: World) -> tuple[str, ...]:
@@ -70,7 +62,7 @@ def _check_uplink(uplink: Uplink) -> None:
     if not uplink.nics:
         raise Refused("spec.uplink.nics is empty; name at least one NIC")
     for nic in uplink.nics:
-        if not _is_link_name(nic):
+        if not is_link(nic):
             raise Refused(f"spec.uplink.nics has {quote(nic)}, which is not the name of a NIC")
     if len(set(uplink.nics)) != len(uplink.nics):
         raise Refused("spec.uplink.nics names a NIC twice")
@@ -84,17 +76,6 @@ def _check_uplink(uplink: Uplink) -> None:
             f"spec.uplink.bondOptions.miimon is {miimon}; it must be from -1 to {MIIMON_MAX} milliseconds"
         )
     parse_tx_queue_length("spec.uplink.linkAttributes.txQLen", uplink.linkAttributes.txQLen)
-
-
-def _is_link_name(text: str) -> bool:
-    """What the kernel takes (dev_valid_name), as far as it can also be printed."""
-    return (
-        0 < len(text) <= names.LINK_NAME_MAX
-        and text.isascii()
-        and text.isprintable()
-        and text not in (".", "..")
-        and not any(char in "/: " for char in text)
-    )
 
 
 def _check_hardware_address(new: VlanConfig, nodes: tuple[str, ...]) -> None:

@@ -28,7 +28,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import RoutingFields, parse_routing
-from lanloom.vlan.rules.desired import DEFAULT_MTU
+from lanloom.api.uplinks import DEFAULT_MTU
 from lanloom.vlan.rules.names import node_label
 from lanloom.vlan.rules.status import READY
 

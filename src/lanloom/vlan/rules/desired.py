@@ -13,11 +13,8 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
 from lanloom.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
-from lanloom.vlan.rules.network import Interface as Interface
-from lanloom.vlan.rules.network import NodeNetwork as NodeNetwork
-from lanloom.vlan.rules.network import Problem as Problem
+from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem
 from lanloom.vlan.rules.profile import Profile, profile_of, render
-from lanloom.vlan.rules.uplink import DEFAULT_MTU as DEFAULT_MTU
 from lanloom.vlan.rules.uplink import parse_uplink
 
 
@@ -117,8 +114,8 @@ def _installed(contents: _Contents) -> NodeNetwork:
     return NodeNetwork(
         cluster_network=names.MGMT,
         vlan_config="",
-        bridge=names.bridge_name(names.MGMT),
-        bond=names.bond_name(names.MGMT),
+        bridge=names.MGMT_BRIDGE,
+        bond=names.MGMT_BOND,
         nics=(),
         mode="",
         miimon=0,

@@ -21,10 +21,10 @@ from lanloom.node.steps import (
     SetUp,
 )
 from lanloom.node.vlanids import VlanIds, render
-from lanloom.vlan.rules.names import parse_profile_file
+from lanloom.vlan.rules.names import network_of_profile
 from lanloom.vlan.rules.plan import Plan
 
-DriftKind = Literal["link", "vlan-id", "profile", "address"]
+DriftKind = Literal["link", "vlan-id", "profile", "address", "route"]
 
 
 class Drift(Struct, frozen=True):
@@ -55,14 +55,9 @@ def drift(
     found += [
         Drift(name, "profile", f"the profile {file} was {what}")
         for file, what in profiles
-        if (name := _network_of(file)) in names
+        if (name := network_of_profile(file)) in names
     ]
     return tuple(found)
-
-
-def _network_of(file: str) -> str:
-    owner = parse_profile_file(file)
-    return owner[0] if owner else ""
 
 
 def _told(step: LinkStep, observed: LinkState) -> Iterator[tuple[DriftKind, str]]:

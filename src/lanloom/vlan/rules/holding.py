@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.node.vlanids import render
-from lanloom.vlan.rules.desired import Interface, NodeNetwork
+from lanloom.vlan.rules.network import Interface, NodeNetwork
 
 Reason = Literal["", "Held", "RolledBack"]
 """Why a node does not carry the present form; empty where it does, or where that is the same."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from lanloom.api.names import MGMT_BRIDGE
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import DeleteLink, LinkStep
 from lanloom.node.vlanids import contains
-from lanloom.vlan.rules.management import BRIDGE, Added
-from lanloom.vlan.rules.names import cluster_network_of, interface_name, owner_of, profile_file
+from lanloom.vlan.rules.management import Added
+from lanloom.vlan.rules.names import interface_name, network_of_bridge, network_of_link, profile_file
 from lanloom.vlan.rules.network import NodeNetwork, Problem, kept_ids
 
 
@@ -21,9 +22,9 @@ def orphans(
         parent = observed.links.get(link.parent)
         if link.kind != "vlan" or name in keep or parent is None:
             continue
-        if not (parent.ours or (parent.name == BRIDGE and contains(added.interfaces, link.vlan_id))):
+        if not (parent.ours or (parent.name == MGMT_BRIDGE and contains(added.interfaces, link.vlan_id))):
             continue
-        cluster_network = cluster_network_of(parent.name)
+        cluster_network = network_of_bridge(parent.name)
         kept = frozen.get(cluster_network, frozenset())
         ours = name == interface_name(cluster_network, link.vlan_id)
         missing = profile_file(cluster_network, link.vlan_id) not in files
@@ -35,7 +36,7 @@ def orphans(
 def profile_of(sub_interface: Link, observed: LinkState) -> str:
     """The file of the profile that made a sub-interface."""
     parent = observed.links[sub_interface.parent]
-    return profile_file(cluster_network_of(parent.name), sub_interface.vlan_id)
+    return profile_file(network_of_bridge(parent.name), sub_interface.vlan_id)
 
 
 def leftovers(
@@ -48,12 +49,12 @@ def leftovers(
     steps: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
     for link in sorted(surplus, key=lambda link: link.kind != "bridge"):
-        name = owner_of(link.name)
+        name = network_of_link(link.name)
         ports = _ports(link, observed) - gone
         if ports:
             message = f"the bridge {link.name} is not wanted any more but has the port {min(ports)}; stop what uses it"
             problem = Problem(vid=0, network=link.name, reason="BridgeInUse", message=message, keep=True)
-            problems[cluster_network_of(link.name)] = (problem,)
+            problems[network_of_bridge(link.name)] = (problem,)
         else:
             steps[name] = (*steps.get(name, ()), DeleteLink(name=link.name))
     return steps, problems

@@ -9,17 +9,14 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from lanloom.api import names
 from lanloom.api.harvester import Management
+from lanloom.api.names import MGMT, MGMT_BOND, MGMT_BRIDGE
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, LinkStep, RemoveVlans
 from lanloom.node.vlanids import VlanIds, contains, merge, subtract, vlan_ids
 from lanloom.vlan.rules.desired import management_vlan
 from lanloom.vlan.rules.names import interface_name, parse_profile_file
 from lanloom.vlan.rules.network import NodeNetwork, Problem, kept_ids
-
-BRIDGE = names.bridge_name(names.MGMT)
-BOND = names.bond_name(names.MGMT)
 
 
 class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,7 +62,7 @@ def management(observed: LinkState, files: Iterable[str] = ()) -> Management | N
         (link for link in observed.links.values() if link.addresses and link.name not in ours),
         key=lambda link: link.index,
     )
-    on_bridge = [link for link in addressed if BRIDGE in (link.name, link.parent)]
+    on_bridge = [link for link in addressed if MGMT_BRIDGE in (link.name, link.parent)]
     routed = [link for link in addressed if link.name in observed.default_route_links]
     candidates = [link for link in on_bridge if link in routed] or on_bridge or routed
     if not candidates:
@@ -79,9 +76,9 @@ def uplink_port(observed: LinkState) -> Link | None:
 
     None where there is no such port or more than one. A NIC of a lab is a veth, as those of pods are.
     """
-    ports = [link for link in observed.links.values() if link.master == BRIDGE]
+    ports = [link for link in observed.links.values() if link.master == MGMT_BRIDGE]
     tiers = (
-        [link for link in ports if link.name == BOND],
+        [link for link in ports if link.name == MGMT_BOND],
         [link for link in ports if link.kind == "bond"],
         [link for link in ports if not link.kind],
         [link for link in ports if link.kind == "veth"],
@@ -94,14 +91,12 @@ def obstacles(
     network: NodeNetwork, observed: LinkState, files: Iterable[str], added: Added
 ) -> tuple[Problem, ...]:
     """What forbids to add VLANs to the installer's links (`keep`), or a single one of them (`vid`)."""
-    if BRIDGE not in observed.links:
-        message = (
-            f"this node has no bridge {BRIDGE}, which its installer makes; node addresses on mgmt need it"
-        )
-        return (Problem(vid=0, network=BRIDGE, reason="UplinkMissing", message=message, keep=True),)
+    if MGMT_BRIDGE not in observed.links:
+        message = f"this node has no bridge {MGMT_BRIDGE}, which its installer makes; node addresses on mgmt need it"
+        return (Problem(vid=0, network=MGMT_BRIDGE, reason="UplinkMissing", message=message, keep=True),)
     if uplink_port(observed) is None:
-        message = f"the uplink of {BRIDGE} can't be told: it has no port {BOND} and not just one bond or NIC"
-        return (Problem(vid=0, network=BRIDGE, reason="UplinkMissing", message=message, keep=True),)
+        message = f"the uplink of {MGMT_BRIDGE} can't be told: it has no port {MGMT_BOND} and not just one bond or NIC"
+        return (Problem(vid=0, network=MGMT_BRIDGE, reason="UplinkMissing", message=message, keep=True),)
     own = set(files)
     reserved = _management_ids(observed, own)
     problems: list[Problem] = []
@@ -125,7 +120,7 @@ def guest_steps(
 
     `network` is None where nothing is wanted of mgmt; `unusable` are VLAN ids that an obstacle forbids.
     """
-    bridge, port = observed.links.get(BRIDGE), uplink_port(observed)
+    bridge, port = observed.links.get(MGMT_BRIDGE), uplink_port(observed)
     if bridge is None:
         return (), NOTHING
     protected = vlan_ids((1, *_management_ids(observed, files)))
@@ -133,7 +128,7 @@ def guest_steps(
     kept = None if kept is None else kept | set(_management_ids(observed, files))
     wants = subtract(network.bridge_ids, (*protected, *vlan_ids(unusable))) if network is not None else ()
     mine = _intersect(added.bridge, bridge.self_vlans)
-    steps, on_bridge = _id_steps(BRIDGE, bridge.self_vlans, wants, mine, kept, self_=True)
+    steps, on_bridge = _id_steps(MGMT_BRIDGE, bridge.self_vlans, wants, mine, kept, self_=True)
     on_uplink: VlanIds = ()
     if port is not None:
         wants = subtract(network.uplink_ids, protected) if network is not None else ()
@@ -174,7 +169,7 @@ def _interfaces(
     there = {
         link.vlan_id
         for link in observed.links.values()
-        if link.parent == BRIDGE and link.name == interface_name(names.MGMT, link.vlan_id)
+        if link.parent == MGMT_BRIDGE and link.name == interface_name(MGMT, link.vlan_id)
     }
     return merge((*_intersect(added.interfaces, vlan_ids(there)), *vlan_ids(wanted)))
 

@@ -27,7 +27,7 @@ def is_cluster_network(name: str) -> bool:
 
 
 def is_link(name: str) -> bool:
-    """Whether a link can be called so: what the kernel takes, without what is not printable."""
+    """Whether a link can be called so: what the kernel takes (dev_valid_name), without what is not printable."""
     return _LINK.fullmatch(name) is not None and name not in (".", "..")
 
 
@@ -73,14 +73,21 @@ def profile_uuid(cluster: str, node: str, cluster_network: str, vid: int) -> str
     return str(uuid.uuid5(_NAMESPACE, "\0".join((cluster, node, cluster_network, str(vid)))))
 
 
-def cluster_network_of(bridge: str) -> str:
+def network_of_profile(file: str) -> str:
+    """The cluster network that a profile's file name tells; empty for a name of another form."""
+    owner = parse_profile_file(file)
+    return owner[0] if owner else ""
+
+
+def network_of_bridge(bridge: str) -> str:
     """The cluster network whose bridge has this name."""
-    return bridge.removesuffix("-br")
+    return bridge.removesuffix(names.BRIDGE_SUFFIX)
 
 
-def owner_of(link: str) -> str:
+def network_of_link(link: str) -> str:
     """The cluster network whose bridge or bond has this name; empty for a name of another form."""
-    return next((link.removesuffix(end) for end in ("-br", "-bo") if link.endswith(end)), "")
+    ends = (names.BRIDGE_SUFFIX, names.BOND_SUFFIX)
+    return next((link.removesuffix(end) for end in ends if link.endswith(end)), "")
 
 
 def vlan_status_name(cluster_network: str, node: str) -> str:

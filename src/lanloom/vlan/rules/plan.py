@@ -8,16 +8,14 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from lanloom.api.names import MGMT
+from lanloom.api.names import MGMT, MGMT_BRIDGE
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import DeleteLink, LinkStep
 from lanloom.vlan.rules import building, management
 from lanloom.vlan.rules.leftovers import leftovers, orphans, profile_of
-from lanloom.vlan.rules.management import NOTHING
-from lanloom.vlan.rules.management import Added as Added
-from lanloom.vlan.rules.names import cluster_network_of, parse_profile_file
-from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, kept_ids
-from lanloom.vlan.rules.network import blocked as blocked
+from lanloom.vlan.rules.management import NOTHING, Added
+from lanloom.vlan.rules.names import network_of_bridge, parse_profile_file
+from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, blocked, kept_ids
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -57,7 +55,7 @@ def plan(
     """
     problems = {}
     groups: dict[str, tuple[LinkStep, ...]] = {}
-    record = added if management.BRIDGE in observed.links else NOTHING
+    record = added if MGMT_BRIDGE in observed.links else NOTHING
     for network in wanted:
         name, found = network.cluster_network, _obstacles(network, observed, files, added)
         if found:
@@ -71,7 +69,7 @@ def plan(
     orphaned = orphans(wanted, observed, files, added)
     surplus, busy = leftovers(wanted, observed)
     for link in orphaned:
-        name = cluster_network_of(link.parent)
+        name = network_of_bridge(link.parent)
         groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name))
     for name, steps in surplus.items():
         groups[name] = (*groups.get(name, ()), *steps)
@@ -115,7 +113,7 @@ def carried_networks(
     bridges = (link for link in observed.links.values() if link.ours and link.kind == "bridge")
     owners = (parse_profile_file(name) for name in files)
     guest = bool(added.bridge or added.uplink) or any(owner and owner[0] == MGMT for owner in owners)
-    return frozenset((*(cluster_network_of(link.name) for link in bridges), *((MGMT,) if guest else ())))
+    return frozenset((*(network_of_bridge(link.name) for link in bridges), *((MGMT,) if guest else ())))
 
 
 def settleable(

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.l3 import AnnotationError
-from lanloom.api.uplinks import TX_QUEUE_MAX, parse_mac
-from lanloom.node.guards import BOND_MODES
+from lanloom.api.uplinks import BOND_MODES, MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
 from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 from lanloom.vlan.rules.desired import interface_of
 from lanloom.vlan.rules.names import is_cluster_network, is_link
 from lanloom.vlan.rules.network import Interface, NodeNetwork
 from lanloom.vlan.rules.profile import read
-from lanloom.vlan.rules.uplink import MIIMON_MAX, MTU_MAX, MTU_MIN
+from lanloom.vlan.rules.uplink import LONGEST_MIIMON
 
 
 def restored(network: NodeNetwork) -> NodeNetwork | None:
@@ -68,7 +67,7 @@ def _has_lawful_uplink(network: NodeNetwork) -> bool:
     return (
         all(is_link(nic) for nic in network.nics)
         and network.mode in ("", *BOND_MODES)
-        and 0 < network.miimon <= MIIMON_MAX
+        and 0 < network.miimon <= LONGEST_MIIMON
         and MTU_MIN <= network.mtu <= MTU_MAX
         and (network.tx_queue_length is None or 0 < network.tx_queue_length <= TX_QUEUE_MAX)
         and _is_mac(network.mac)

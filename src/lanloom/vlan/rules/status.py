@@ -11,8 +11,7 @@ from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 from lanloom.vlan.rules.judging import failed, judged, unbuilt
 from lanloom.vlan.rules.management import management, uplink_port
-from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem
-from lanloom.vlan.rules.plan import blocked
+from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, blocked
 
 READY = "ready"
 L3_READY = "L3Ready"

@@ -7,19 +7,14 @@ from msgspec import Struct
 from lanloom.api import names
 from lanloom.api.harvester import BondOptions, ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError, quote
-from lanloom.api.uplinks import parse_mac, parse_tx_queue_length
-from lanloom.node.guards import BOND_MODES
+from lanloom.api.uplinks import BOND_MODES, DEFAULT_MTU, MTU_MAX, MTU_MIN, parse_mac, parse_tx_queue_length
 from lanloom.vlan.rules.names import is_link
-
-DEFAULT_MTU = 1500
-MTU_MIN, MTU_MAX = 576, 9000
-"""Bytes: what every IPv4 host must take (RFC 791), and what switches commonly take."""
 
 DEFAULT_MIIMON = 100
 """Milliseconds between checks of a bond's links. The kernel's own default, 0, never notices a dead link."""
 
-MIIMON_MAX = 2**31 - 1
-"""The largest number that the kernel takes."""
+LONGEST_MIIMON = 2**31 - 1
+"""The largest number that the kernel takes: what was admitted once, by whomever, is carried."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 
@@ -93,4 +88,4 @@ def _mtu(value: int) -> int:
 
 
 def _miimon(options: BondOptions) -> int:
-    return options.miimon if 0 < options.miimon <= MIIMON_MAX else DEFAULT_MIIMON
+    return options.miimon if 0 < options.miimon <= LONGEST_MIIMON else DEFAULT_MIIMON
