@@ -1,5 +1,7 @@
 """What the webhooks answer about networks as such, word for word: these are the messages that users see."""
 
+from copy import deepcopy
+
 import pytest
 
 from lanloom.api import names
@@ -110,3 +112,30 @@ def test_what_is_being_deleted_is_let_go() -> None:
     broken["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert judge(request(NADS, broken, broken), world()).allowed
     assert judge(request(NADS, None, network()), world()).allowed
+
+
+OLD = {
+    "configuration": network(config="{"),
+    "annotation": annotated(network(), node_ip_map="nonsense"),
+    "label": with_label("vlan-id", "2013"),
+}
+"""Networks from before the webhooks, which would be refused today."""
+
+
+@pytest.mark.parametrize("old", OLD.values(), ids=list(OLD))
+def test_edits_beside_what_is_judged_pass(old: Raw) -> None:
+    """The manager's label, a finalizer or somebody else's annotation comes onto a network whatever stands in it."""
+    edited = deepcopy(old)
+    edited["metadata"].setdefault("labels", {})[names.READY_LABEL] = "false"
+    edited["metadata"].setdefault("annotations", {})[P + "route"] = "{}"
+    edited["metadata"]["finalizers"] = ["example.com/theirs"]
+    assert judge(request(NADS, edited, old), world()) == Verdict()
+    edited["metadata"]["annotations"][names.MODE] = "neither"
+    assert not judge(request(NADS, edited, old), world()).allowed
+
+
+def test_labels_that_are_filled_in_change_nothing() -> None:
+    """A broken network that had no labels gets them with the next edit, which is no reason to refuse that."""
+    labelled = annotated(nad("net", "cluster-1", 2012), node_ip_map="nonsense")
+    bare = {**labelled, "metadata": {**labelled["metadata"], "labels": {}}}
+    assert judge(request(NADS, labelled, bare), world()) == Verdict()

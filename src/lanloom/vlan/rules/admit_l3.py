@@ -22,7 +22,7 @@ def check_l3(
     What did not change is not held against a cluster that has changed since.
     """
     if value == before:
-        return _nodes_that_left(value, world)
+        return nodes_that_left(value, world)
     if not any(usable_nodes((report,)) for report in world.statuses_of(cluster_network)):
         raise Refused(
             f"its cluster network {quote(cluster_network)} is not ready: no node has a working uplink for it; "
@@ -37,7 +37,7 @@ def check_l3(
         return ()
     if before is None or before.routing.gateway != value.routing.gateway:
         _check_subnet(value, world)
-    return _nodes_that_left(value, world)
+    return nodes_that_left(value, world)
 
 
 def _remedy(cluster_network: str) -> str:
@@ -46,7 +46,8 @@ def _remedy(cluster_network: str) -> str:
     return "create a VlanConfig for it, or see its conditions"
 
 
-def _nodes_that_left(value: L3, world: World) -> tuple[str, ...]:
+def nodes_that_left(value: L3, world: World) -> tuple[str, ...]:
+    """The warning that addresses are of nodes which are no longer there, if so."""
     known = world.nodes()
     gone = sorted(node for node in value.addresses if node not in known)
     return (f"{names.NODE_IP_MAP} names nodes that have left: {listed(gone)}",) if gone else ()

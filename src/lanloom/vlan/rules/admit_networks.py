@@ -17,10 +17,12 @@ from lanloom.api.l3 import (
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
-from lanloom.vlan.rules.admit_l3 import check_l3
+from lanloom.vlan.rules.admit_l3 import check_l3, nodes_that_left
 from lanloom.vlan.rules.admit_vms import check_config_in_use, check_overlay
 from lanloom.vlan.rules.cluster import l3_of
 from lanloom.vlan.rules.refusal import Malformed, Refused, World
+
+_DERIVED_LABELS = (names.TYPE_LABEL, names.CLUSTER_NETWORK_LABEL, names.VLAN_ID_LABEL)
 
 
 def derived_labels(nad: NetworkAttachmentDefinition) -> dict[str, str]:
@@ -64,8 +66,12 @@ def check_nad(
     """Whether a NAD may be created or changed so; returns warnings.
 
     Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
-    node joined or left.
+    node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
+    also where the network was there before the webhooks and would be refused today.
     """
+    if old is not None and _judged(new) == _judged(old):
+        present = _previous(old)
+        return nodes_that_left(present, world) if present else ()
     verb = "create" if old is None else "update"
     title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
     try:
@@ -74,6 +80,15 @@ def check_nad(
         raise Malformed(f"{title} because {error}") from None
     except Refused as refusal:
         raise Refused(f"{title} because {refusal}") from None
+
+
+def _judged(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+    """What of a NAD may be refused. Labels count only where they say something else than the configuration."""
+    annotations, implied = nad.metadata.annotations, derived_labels(nad)
+    keys = (names.L3_CONNECTIVITY, names.MODE, *_PARSERS)
+    labels = {key: nad.metadata.labels.get(key) for key in _DERIVED_LABELS}
+    odd = {key: value for key, value in labels.items() if value not in (None, implied.get(key))}
+    return nad.spec, {key: annotations.get(key) for key in keys}, odd
 
 
 def _check_nad(
