@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+import pytest
+
 from lanloom.api.core import CRDS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from lanloom.api.crds import manifests
 from lanloom.api.meta import Object
@@ -16,7 +18,7 @@ from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
-from lanloom.app.certificates import due
+from lanloom.app.certificates import Bundle, due, is_whole, issue
 from lanloom.app.manager import SECRET_NAME, Manager, ManagerSettings
 from lanloom.kube.errors import ServerError
 
@@ -90,3 +92,34 @@ async def test_a_spoilt_certificate_is_replaced() -> None:
             assert not due(base64.b64decode(secret.data["tls.crt"]), time.time())
             (webhook,) = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
             assert webhook["clientConfig"]["caBundle"] == secret.data["ca.crt"]
+
+
+def _data(bundle: Bundle) -> dict[str, str]:
+    parts = {"ca.crt": bundle.ca, "tls.crt": bundle.certificate, "tls.key": bundle.key}
+    return {name: base64.b64encode(text).decode() for name, text in parts.items()}
+
+
+_FIRST, _SECOND = (issue(("127.0.0.1",), time.time()) for _ in range(2))
+_SPOILT = {
+    "no key": _data(Bundle(_FIRST.ca, _FIRST.certificate, b"")),
+    "no CA": _data(Bundle(b"", _FIRST.certificate, _FIRST.key)),
+    "another key": _data(Bundle(_FIRST.ca, _FIRST.certificate, _SECOND.key)),
+    "another CA": _data(Bundle(_SECOND.ca, _FIRST.certificate, _FIRST.key)),
+    "not even PEM": _data(Bundle(b"x", b"y", b"z")),
+}
+"""Data of a Secret that can't serve, though most of its certificates are far from their end."""
+
+
+@pytest.mark.parametrize("data", _SPOILT.values(), ids=list(_SPOILT))
+async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str, str]) -> None:
+    """No Secret that somebody spoilt keeps a manager from coming up; it is made anew."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": data}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            kept = (await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)).data
+            parts = (base64.b64decode(kept[name]) for name in ("ca.crt", "tls.crt", "tls.key"))
+            assert is_whole(Bundle(*parts))
+            (webhook,) = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert webhook["clientConfig"]["caBundle"] == kept["ca.crt"]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -69,6 +70,17 @@ def due(certificate: bytes, now: float) -> bool:
         return expires(certificate) - now < RENEWAL_DAYS * 86_400
     except ValueError:
         return True
+
+
+def is_whole(bundle: Bundle) -> bool:
+    """Whether the parts belong together: the key is the certificate's, and the first CA issued that."""
+    try:
+        certificate = x509.load_pem_x509_certificate(bundle.certificate)
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(bundle.ca))
+        key = serialization.load_pem_private_key(bundle.key, None)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return key.public_key() == certificate.public_key()
 
 
 def _name(common_name: str) -> x509.Name:

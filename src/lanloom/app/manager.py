@@ -23,7 +23,7 @@ from lanloom.api.core import (
 from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.app.certificates import Bundle, due, expires, issue
+from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
 from lanloom.kube.election import Elector
@@ -119,8 +119,8 @@ class Manager:
         return server
 
     def _present(self, server: TlsServer, secret: Secret | None) -> None:
-        if secret is not None:
-            bundle = _bundle_of(secret)
+        """Takes up a new certificate; the old one serves until the leader has mended a Secret that is broken."""
+        if secret is not None and is_whole(bundle := _bundle_of(secret)):
             server.use(bundle)
             self.metrics.certified(expires(bundle.certificate))
 
@@ -158,17 +158,19 @@ class Manager:
             await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
 
     async def _bundle(self) -> Bundle:
-        """The certificate that all replicas share; made, or renewed when it is due."""
+        """The certificate that all replicas share; made, or renewed when it is due or somebody spoilt it."""
         try:
             secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         except NotFound:
             return await self._first_bundle()
         bundle = _bundle_of(secret)
-        if not due(bundle.certificate, self._now()):
+        whole = is_whole(bundle)
+        if whole and not due(bundle.certificate, self._now()):
             return bundle
         renewed = issue(self._names(), self._now())
         # The old CA stays in the bundle, so that replicas that still present the old certificate are believed.
-        renewed = Bundle(renewed.ca + _first_certificate(bundle.ca), renewed.certificate, renewed.key)
+        old = _first_certificate(bundle.ca) if whole else b""
+        renewed = Bundle(renewed.ca + old, renewed.certificate, renewed.key)
         patch = {
             "metadata": {"resourceVersion": secret.metadata.resource_version},
             "data": _secret_data(renewed),
@@ -236,7 +238,7 @@ def _overlay(webhook: dict[str, Any], current: tuple[dict[str, Any], ...]) -> di
 
 
 def _bundle_of(secret: Secret) -> Bundle:
-    """The Secret's bundle; parts that somebody removed are empty, which is due for renewal."""
+    """The Secret's bundle; parts that somebody removed are empty, which is not whole."""
     ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
     return Bundle(ca, certificate, key)
 
