@@ -4,10 +4,10 @@ import asyncio
 import random
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import yaml
@@ -24,11 +24,11 @@ from lanloom.kube.http import HttpClient
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.app.deployed import pod
+from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
 
-T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 
 
@@ -106,17 +106,6 @@ async def cluster(server: RealServer) -> AsyncIterator[Cluster]:
         made.start(manager.run())
         await asyncio.wait_for(manager.ready.wait(), 40)
         yield made
-
-
-async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
-    """What `read` gives once it holds; NotFound and Forbidden count as not yet."""
-    async with asyncio.timeout(30):
-        while True:
-            with suppress(NotFound, Forbidden):
-                value = await read()
-                if holds(value):
-                    return value
-            await asyncio.sleep(0.1)
 
 
 def documents(name: str) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ Of its own, because the webhooks would reach every other test's objects.
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import yaml
@@ -27,11 +27,11 @@ from lanloom.kube.config import load
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.vlan.rules.names import vlan_status_name
+from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
 
 pytestmark = pytest.mark.realserver
 
-T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
@@ -86,19 +86,6 @@ async def example(client: HttpClient, name: str) -> None:
             await client.patch(resource, meta["name"], document, meta.get("namespace", ""))
         except NotFound:
             await client.create(resource, document, meta.get("namespace", ""))
-
-
-async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool]) -> T:
-    """What `read` gives once it holds; NotFound counts as not yet."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                value = await read()
-                if holds(value):
-                    return value
-            except NotFound:
-                pass
-            await asyncio.sleep(0.05)
 
 
 async def report_uplink(client: HttpClient, node: str) -> None:

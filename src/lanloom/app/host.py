@@ -13,14 +13,9 @@ from lanloom.node.records import RecordDirectory
 with parts_of("pyroute2", IPRoute="pyroute2.iproute"):  # all of it takes 5 MB more
     from lanloom.node.netlink import NetlinkLinks
 
-STATE = Path("/var/lib/lanloom")
-RUNTIME = Path("/run/lanloom")
-
 
 @asynccontextmanager
-async def open_host(
-    name: str, profiles: Path, state: Path = STATE, runtime: Path = RUNTIME
-) -> AsyncIterator[Host]:
+async def open_host(name: str, profiles: Path, state: Path, runtime: Path) -> AsyncIterator[Host]:
     """This machine as the host of node `name`. `profiles` is where this process sees the directory of profiles.
 
     `state` and `runtime` are directories of Lanloom's own; the second is gone after a reboot.

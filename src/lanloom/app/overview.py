@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from lanloom.api.harvester import ClusterNetwork, VlanInterface, VlanStatus
 from lanloom.api.meta import Condition
+from lanloom.kube.conditions import find
+from lanloom.vlan.rules.status import READY
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,7 +73,7 @@ def _row(report: VlanStatus, interface: VlanInterface | None) -> Row:
             node=status.node,
             bridge=status.bridge,
             vlan_ids=status.vlan_ids,
-            state="Ready" if _is_true(status.conditions, "ready") else "NotReady",
+            state="Ready" if _is_true(status.conditions, READY) else "NotReady",
         )
     return Row(
         cluster_network=status.cluster_network,
@@ -108,7 +110,7 @@ def _node_troubles(report: VlanStatus) -> list[Trouble]:
     status = report.status
     network = status.cluster_network
     what = f"{network} on {status.node}"
-    ready = next((item for item in status.conditions if item.type == "ready"), None)
+    ready = find(status.conditions, READY)
     troubles = []
     if ready is not None and ready.status != "True":
         troubles.append(Trouble(what=what, network=network, reason=ready.reason, message=ready.message))

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import click
 
-from lanloom.cli.options import kubeconfig_option, metrics_option
+from lanloom.cli.options import (
+    AGENT_ADDRESS,
+    kubeconfig_option,
+    metrics_option,
+    profiles_option,
+    records_options,
+)
 
 
 @click.command(name="agent")
@@ -12,34 +18,15 @@ from lanloom.cli.options import kubeconfig_option, metrics_option
 @click.option(
     "--node", required=True, envvar="NODE_NAME", metavar="NAME", help="The name of this machine's Node."
 )
-@click.option(
-    "--profiles",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("/etc/NetworkManager/system-connections"),
-    show_default=True,
-    help="Where this process sees the host's directory of NetworkManager profiles.",
-)
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("/var/lib/lanloom"),
-    show_default=True,
-    help="Where the agent keeps what it must know after a reboot.",
-)
-@click.option(
-    "--runtime",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("/run/lanloom"),
-    show_default=True,
-    help="Where the agent keeps what is void after a reboot.",
-)
+@profiles_option()
+@records_options()
 @click.option(
     "--cluster",
     default="lanloom",
     show_default=True,
     help="Tells this cluster's profiles from another's on one host.",
 )
-@metrics_option("127.0.0.1:9810")
+@metrics_option(AGENT_ADDRESS)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )

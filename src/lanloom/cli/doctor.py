@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import output_option
+from lanloom.cli.options import AGENT_ADDRESS, output_option, profiles_option, records_options
 
 if TYPE_CHECKING:
     from lanloom.app.checks import Check
@@ -17,31 +17,12 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 @click.command(name="doctor")
 @output_option
-@click.option(
-    "--profiles",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("/etc/NetworkManager/system-connections"),
-    show_default=True,
-    help="Where this process sees the host's directory of NetworkManager profiles.",
-)
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    default=Path("/var/lib/lanloom"),
-    show_default=True,
-    help="Where the agent keeps what it must know after a reboot.",
-)
-@click.option(
-    "--runtime",
-    type=click.Path(path_type=Path),
-    default=Path("/run/lanloom"),
-    show_default=True,
-    help="Where the agent keeps what is void after a reboot.",
-)
+@profiles_option()
+@records_options(file_okay=True)
 @click.option(
     "--agent-address",
     metavar="HOST:PORT",
-    default="127.0.0.1:9810",
+    default=AGENT_ADDRESS,
     show_default=True,
     help="Where an agent of this machine, if one runs, says how it fares.",
 )
@@ -67,6 +48,7 @@ def command(
     """
     from lanloom.app.checks import check_profiles, check_records, check_rights, failed
 
+    directories = profiles, state, runtime
     here = (
         check_rights(Path("/proc/self/status").read_text()),
         check_profiles(profiles),
@@ -74,7 +56,11 @@ def command(
         check_records("runtime directory", runtime),
     )
     try:
-        checks = (*_kernel_checks(), *here, *asyncio.run(_checks(profiles, agent_address, kubeconfig)))
+        checks = (
+            *_kernel_checks(),
+            *here,
+            *asyncio.run(_checks(directories, agent_address, kubeconfig)),
+        )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
     if output == "json":
@@ -86,13 +72,15 @@ def command(
     sys.exit(1 if failed(checks) else 0)
 
 
-async def _checks(profiles: Path, agent: str, kubeconfig: str | None) -> "tuple[Check, ...]":
+async def _checks(
+    directories: tuple[Path, Path, Path], agent: str, kubeconfig: str | None
+) -> "tuple[Check, ...]":
     from lanloom.app.checks import Check, check_agent, check_cluster, check_network_manager
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
     from lanloom.kube.errors import KubeError
 
-    async with open_host("", profiles) as host:
+    async with open_host("", *directories) as host:
         found = (await check_network_manager(host.network_manager), await check_agent(agent))
     if kubeconfig is None:
         return found

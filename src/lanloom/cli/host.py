@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import output_option
+from lanloom.cli.options import output_option, profiles_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,13 +101,7 @@ def status(root: Path, output: str) -> None:
 
 
 @command.command()
-@click.option(
-    "--profiles",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path("/etc/NetworkManager/system-connections"),
-    show_default=True,
-    help="NetworkManager's directory of profiles.",
-)
+@profiles_option(exists=True)
 @click.option(
     "--memory",
     type=click.Path(file_okay=False, path_type=Path),

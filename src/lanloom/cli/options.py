@@ -1,6 +1,7 @@
 """Options that several commands share, and how a command ends."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,6 +16,41 @@ def kubeconfig_option(function: F) -> F:
         metavar="FILE",
         help="Credentials of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
     )(function)
+
+
+AGENT_ADDRESS = "127.0.0.1:9810"
+"""Where an agent shows how it fares, unless it is told otherwise."""
+
+
+def profiles_option(*, exists: bool = False) -> Callable[[F], F]:
+    """`--profiles`: where the host's profiles are, which NetworkManager calls system connections."""
+    return click.option(
+        "--profiles",
+        type=click.Path(exists=exists, file_okay=False, path_type=Path),
+        default=Path("/etc/NetworkManager/system-connections"),
+        show_default=True,
+        help="Where this process sees the host's directory of NetworkManager profiles.",
+    )
+
+
+def records_options(*, file_okay: bool = False) -> Callable[[F], F]:
+    """`--state` and `--runtime`: the agent's own directories. `file_okay` leaves it to the command to look at them."""
+    type_ = click.Path(file_okay=file_okay, path_type=Path)
+    state = click.option(
+        "--state",
+        type=type_,
+        default=Path("/var/lib/lanloom"),
+        show_default=True,
+        help="Where the agent keeps what it must know after a reboot.",
+    )
+    runtime = click.option(
+        "--runtime",
+        type=type_,
+        default=Path("/run/lanloom"),
+        show_default=True,
+        help="Where the agent keeps what is void after a reboot.",
+    )
+    return lambda function: state(runtime(function))
 
 
 def metrics_option(*default: str) -> Callable[[F], F]:

@@ -20,8 +20,6 @@ from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import BURST
 
-DEFAULT_DIRECTORY = Path("/etc/NetworkManager/system-connections")
-
 SUFFIX = ".nmconnection"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*")
@@ -61,7 +59,7 @@ _END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UNMOUNT
 class ProfileDirectory:
     """Profiles in a directory. One agent at a time writes to it; others (operators, NetworkManager) may too."""
 
-    def __init__(self, directory: Path = DEFAULT_DIRECTORY) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = Lock()  # a sweep must not take the temporary file of a write of ours that is under way
 

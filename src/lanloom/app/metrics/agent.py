@@ -10,11 +10,10 @@ from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.times import parse_rfc3339
 from lanloom.app.metrics.common import OnDemand, ProcessMetrics, gauge
 from lanloom.kube.controller import Outcome
+from lanloom.vlan.rules.status import PASSING
 
 HOST_CONTROLLER = "vlan-agent"
 ROLLED_BACK = "RolledBack"
-WAITING = frozenset({"Activating", "Configuring", "Held"})
-"""Reasons that are no failures: something is on its way, or is to come later."""
 
 Failure = tuple[str, int, str]
 """What failed and why: cluster network, VLAN id (0: its uplink), reason."""
@@ -162,11 +161,11 @@ def _failures(statuses: Mapping[str, VlStatus]) -> Iterator[Failure]:
     """The uplinks that failed, and the addresses one by one."""
     for name, status in statuses.items():
         for condition in status.conditions:
-            failed = condition.status != "True" and condition.reason not in WAITING
+            failed = condition.status != "True" and condition.reason not in PASSING
             if condition.type == "ready" and failed:
                 yield name, 0, condition.reason
         for item in status.interfaces:
-            if item.state == "Failed" and item.reason not in WAITING:
+            if item.state == "Failed" and item.reason not in PASSING:
                 yield name, item.vlan_id, item.reason
 
 

@@ -11,11 +11,10 @@ from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.app.vlan.objects import VlanObjects
+from lanloom.kube.conditions import find
 from lanloom.node.vlanids import VlanIds, merge, render, subtract
 from lanloom.vlan.rules.cluster import is_live, l3_of
-
-_PASSING = ("Held", "Configuring", "Activating", "NoReport")
-"""Reasons that usually go away by themselves; any other is worse."""
+from lanloom.vlan.rules.status import PASSING
 
 READY = "Ready"
 
@@ -134,7 +133,7 @@ def _worst(nodes: Iterable[NodeView]) -> tuple[str, str]:
     bad = [view for view in nodes if view.state != READY]
     if not bad:
         return "", ""
-    worst = min(bad, key=lambda view: (view.state in _PASSING, view.node))
+    worst = min(bad, key=lambda view: (view.state in PASSING, view.node))
     return worst.state, f"{worst.node}: {worst.message}" if worst.message else worst.node
 
 
@@ -174,7 +173,7 @@ def _uplink_state(objects: VlanObjects, node: str, report: VlanStatus | None) ->
     if report is None:
         return "NoReport", "its agent has not reported yet; does it run?"
     for type in ("Current", "ready"):
-        found = next((item for item in report.status.conditions if item.type == type), None)
+        found = find(report.status.conditions, type)
         if found is not None and found.status != "True":
             return found.reason or "NotReady", found.message
     return READY, ""

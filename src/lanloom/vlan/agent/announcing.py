@@ -11,10 +11,11 @@ from msgspec import Struct
 from lanloom.api.core import ObjectReference
 from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.meta import Condition
+from lanloom.kube.conditions import find
 from lanloom.vlan.rules.drift import Drift
-from lanloom.vlan.rules.status import READY
+from lanloom.vlan.rules.status import PASSING, READY
 
-_PASSING = frozenset({"", "Activating", "Configuring", "Held"})
+_QUIET = PASSING | {""}
 """Reasons of a network that is not ready yet, or not to be."""
 
 
@@ -58,16 +59,16 @@ def _uplink(node: str, before: VlStatus | None, after: VlStatus) -> Iterator[Ann
     if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
         return
     name = after.cluster_network
-    failed = old is not None and old.status == "False" and old.reason not in _PASSING
+    failed = old is not None and old.status == "False" and old.reason not in _QUIET
     was_up = old is not None and old.status == "True"
     if new.status == "True" and failed:
         yield Announcement(node_reference(node), "Normal", "UplinkReady", f"{name} works again")
-    if new.status == "False" and new.reason not in _PASSING and (new.reason != "UplinkDown" or was_up):
+    if new.status == "False" and new.reason not in _QUIET and (new.reason != "UplinkDown" or was_up):
         yield Announcement(node_reference(node), "Warning", new.reason, f"{name}: {new.message}")
 
 
 def _ready(status: VlStatus | None) -> Condition | None:
-    return next((item for item in status.conditions if item.type == READY), None) if status else None
+    return find(status.conditions, READY) if status else None
 
 
 def _addresses(

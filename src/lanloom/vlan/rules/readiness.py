@@ -13,12 +13,9 @@ from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
 from lanloom.kube.conditions import find
-from lanloom.vlan.rules.status import L3_READY, READY, Finding, with_finding
+from lanloom.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_finding
 
 MISSING_ADDRESS = "MissingAddress"
-
-_PASSING = {"Activating", "Configuring", "NoReport", "Held"}
-"""Reasons that usually go away by themselves: others are named first."""
 
 _WITHHELD = {"Held", "RolledBack"}
 """Reasons of a node that knows the present configuration, and does not carry it."""
@@ -157,7 +154,7 @@ def summary(failing: Mapping[str, Obstacle], nodes: int) -> str:
 
 def _worst(failing: Mapping[str, Obstacle]) -> list[tuple[str, Obstacle]]:
     """By name, those first that do not become well by themselves."""
-    return sorted(failing.items(), key=lambda item: (item[1].reason in _PASSING, item[0]))
+    return sorted(failing.items(), key=lambda item: (item[1].reason in PASSING, item[0]))
 
 
 def awaited(node: str, wanted: Wanted, reports: Iterable[VlStatus]) -> tuple[str, ...]:

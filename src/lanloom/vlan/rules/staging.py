@@ -40,7 +40,7 @@ from lanloom.api.rollout import RolloutPolicy, parse_rollout
 from lanloom.vlan.rules.news import News
 from lanloom.vlan.rules.readiness import Obstacle
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, rollout_state
-from lanloom.vlan.rules.status import Finding
+from lanloom.vlan.rules.status import PASSING, Finding
 
 ROLLED_OUT = "RolledOut"
 """The type of the ClusterNetwork's condition."""
@@ -49,7 +49,7 @@ FINISHED, PROGRESSING, STOPPED, INVALID = "Finished", "Progressing", "Stopped", 
 """Its reasons."""
 
 NO_CARRIER, HELD, ROLLED_BACK, DUPLICATE = "UplinkDown", "Held", "RolledBack", "DuplicateAddress"
-_PASSING = {"Activating", "Configuring", "NoReport", NO_CARRIER, HELD}
+_PASSING = PASSING | {NO_CARRIER}
 """Reasons of a node that may yet become well by itself."""
 
 _NAMED = 5

@@ -16,6 +16,9 @@ from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, blocked
 READY = "ready"
 L3_READY = "L3Ready"
 
+PASSING = frozenset({"Activating", "Configuring", "NoReport", "Held"})
+"""Reasons that usually go away by themselves: others are named first."""
+
 RESYNC_SECONDS = 30.0
 """How often a host is looked at when nothing seems to happen."""
 
