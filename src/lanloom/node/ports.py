@@ -5,7 +5,7 @@
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -26,7 +26,8 @@ class Link(Struct, frozen=True, kw_only=True):
     `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `mtu` in bytes. `addresses` are CIDRs,
     IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
-    `tx_queue_length` in packets.
+    `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route goes out of
+    it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Link(Struct, frozen=True, kw_only=True):
     tx_queue_length: int = 0
     vlans: VlanIds = ()
     self_vlans: VlanIds = ()
+    tables: tuple[int, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -54,11 +56,24 @@ class Link(Struct, frozen=True, kw_only=True):
         return self.alias == MARK
 
 
+class Rule(NamedTuple):
+    """A routing rule: what is sent from `source` (a CIDR; empty for all) is looked up in `table`."""
+
+    priority: int
+    source: str
+    table: int
+
+
 class LinkState(Struct, frozen=True):
-    """Every link of the host, by name, and the names of those that a default route of the main table goes out of."""
+    """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
+
+    `default_route_links` are the names of those that a default route of the main table goes out of. `rules` are all
+    routing rules.
+    """
 
     links: Mapping[str, Link]
     default_route_links: frozenset[str] = frozenset()
+    rules: frozenset[Rule] = frozenset()
 
 
 class Links(Protocol):

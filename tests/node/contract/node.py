@@ -52,6 +52,12 @@ class Node(Protocol):
     def add_default_route(self, device: str) -> None:
         """Adds a default route out of a device by hand."""
 
+    def drop_rules(self, table: int) -> None:
+        """Deletes the routing rule that looks a table up by hand."""
+
+    def drop_table(self, table: int) -> None:
+        """Empties a routing table by hand."""
+
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         """Adds or removes a VLAN id of a bridge or port by hand."""
 
@@ -101,6 +107,12 @@ class FakeNode:
 
     def add_default_route(self, device: str) -> None:
         self._fake.add_default_route(device)
+
+    def drop_rules(self, table: int) -> None:
+        self._fake.drop_rules(table)
+
+    def drop_table(self, table: int) -> None:
+        self._fake.drop_table(table)
 
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         (self._fake.add_vlan if add else self._fake.drop_vlan)(link, vid, self_=self_)

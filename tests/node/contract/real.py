@@ -256,6 +256,12 @@ class RealNode:
     def add_default_route(self, device: str) -> None:
         ip(f"route add default dev {device}")
 
+    def drop_rules(self, table: int) -> None:
+        ip(f"rule delete table {table}")
+
+    def drop_table(self, table: int) -> None:
+        ip(f"route flush table {table}")
+
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         arguments = f"vlan {'add' if add else 'delete'} vid {vid} dev {link} {'self' if self_ else ''}"
         ip(arguments, program="bridge")

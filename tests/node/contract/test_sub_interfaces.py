@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.ports import Link
+from lanloom.node.ports import Link, Rule
 from lanloom.node.steps import EnsureBond, EnsureBridge, SetUp
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, connection, stays, until, until_phase, uplink
@@ -260,6 +260,34 @@ async def test_gateway_in_a_table_of_its_own(node: Node) -> None:
     await until(applied)
     await until_addresses(node, ADDRESS)
     assert (await node.host.links.dump()).default_route_links == frozenset()
+
+
+@on_node
+async def test_gateway_that_somebody_deletes(node: Node) -> None:
+    """A dump shows table and rules of a gateway; what somebody deletes of them stays away until a reapply."""
+    rules = {Rule(30100, "192.168.13.0/24", 254), Rule(30200, "192.168.13.0/24", 12345)}
+    await start(node, content(f"{GATEWAY}\n{RULES}"))
+
+    async def whole() -> bool:
+        state = await node.host.links.dump()
+        return state.links[DEVICE].tables == (12345,) and state.rules >= rules
+
+    await until(whole)
+    node.drop_rules(12345)
+    state = await node.host.links.dump()
+    assert state.rules & rules == {Rule(30100, "192.168.13.0/24", 254)}
+    await node.host.network_manager.reapply(uuid(1))
+    await until(whole)
+    node.drop_table(12345)
+    assert (await device(node)).tables == ()
+    await node.host.network_manager.reapply(uuid(1))
+    await until(whole)
+    node.delete_link(DEVICE)
+
+    async def gone() -> bool:
+        return not (await node.host.links.dump()).rules & rules
+
+    await until(gone)
 
 
 @on_node

@@ -4,7 +4,9 @@ import asyncio
 from collections import Counter
 from random import Random
 
+from lanloom.api import names
 from lanloom.api.core import Event
+from lanloom.api.multus import NADS
 from lanloom.app.agent import agent_informers
 from lanloom.node.fakes import FakeHost
 from lanloom.node.ports import Host, LinkState
@@ -134,6 +136,27 @@ async def test_drift_is_told_and_counted(quiet: Quiet) -> None:
     assert f"the profile {FILE} was removed" in texts
     assert f"the address {STATIC['node1']} of {DEVICE} was gone" in texts
     assert f"{DEVICE} was gone" in texts
+
+
+@on_a_quiet_cluster
+async def test_a_gateway_is_put_back(quiet: Quiet) -> None:
+    """A gateway whose rule or table somebody deletes is back soon, and an Event tells of it."""
+    await quiet.uplink()
+    await quiet.network("static", addresses=STATIC)
+    annotations = {"metadata": {"annotations": {names.GATEWAY: "192.168.1.1"}}}
+    await quiet.admin.patch(NADS, "vlan2012", annotations, "default")
+    await quiet.rest()
+    host = quiet.sim.hosts["node1"]
+    await quiet.until(lambda: host.kernel.links[DEVICE].tables != ())
+    await asyncio.sleep(60)
+    (table,) = host.kernel.links[DEVICE].tables
+    rules = host.kernel.state().rules
+    host.drop_rules(table)
+    await quiet.until(lambda: host.kernel.state().rules == rules)
+    host.drop_table(table)
+    await quiet.until(lambda: host.kernel.links[DEVICE].tables == (table,))
+    await asyncio.sleep(5)
+    assert "the gateway of clust-4afb.2012" in " ".join(item.message for item in await _told(quiet))
 
 
 @on_a_quiet_cluster

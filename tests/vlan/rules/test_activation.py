@@ -1,10 +1,13 @@
 """What NetworkManager is asked for, by what it says of a profile."""
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api.l3 import L3, Routing
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.vlan.rules.activation import actions
 from lanloom.vlan.rules.network import Interface
+from lanloom.vlan.rules.profile import profile_of, render, routing_rules
 
 UUID = "2c41a89b-f183-5aa8-9d7b-2212089be4fa"
 
@@ -116,3 +119,28 @@ def test_a_lost_sub_interface_is_named() -> None:
     assert (action.verb, action.kind) == ("activate", "")
     (action,) = actions((STATIC,), {UUID: connection("failed")}, LinkState({}), {UUID})
     assert (action.verb, action.kind) == ("activate", "")
+
+
+def test_a_lost_gateway_is_named() -> None:
+    """A gateway whose route or rule somebody deleted is restored; one that is whole is left alone."""
+    routing = Routing(gateway="192.168.1.1/24")
+    profile = profile_of(
+        "c",
+        "node1",
+        "cluster-1",
+        L3(vid=2012, mode="static", addresses={"node1": "192.168.1.10/24"}, routing=routing),
+    )
+    specific, own = routing_rules(profile)
+    item = replace(STATIC, content=render(profile), table=own.table)
+    said = {UUID: connection("active", "192.168.1.10/24")}
+    link = Link(name=STATIC.name, index=1, up=True, tables=(own.table,))
+    whole = LinkState({STATIC.name: link}, rules=frozenset({specific, own}))
+    assert actions((item,), said, whole) == ()
+    for damaged in (
+        LinkState(whole.links, rules=frozenset({own})),
+        LinkState(whole.links, rules=frozenset({specific})),
+        LinkState({STATIC.name: replace(link, tables=())}, rules=whole.rules),
+    ):
+        (action,) = actions((item,), said, damaged)
+        assert (action.verb, action.kind) == ("restore", "route")
+        assert action.text == f"the gateway of clust-4afb.2012 (table {own.table}) was gone"

@@ -48,6 +48,11 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
         return frozenset((table, route) for table, route in self.routes if table != MAIN_TABLE)
 
     @property
+    def tables(self) -> tuple[int, ...]:
+        """The tables other than the main one that get a default route."""
+        return tuple(sorted({table for table, route in self.own_routes if DEFAULT_ROUTE in route}))
+
+    @property
     def default_route(self) -> bool:
         """Whether the main table gets a default route: by an explicit one even where `never-default` says no."""
         explicit = any(table == MAIN_TABLE and DEFAULT_ROUTE in route for table, route in self.routes)

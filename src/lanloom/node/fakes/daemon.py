@@ -14,6 +14,7 @@ from lanloom.node.fakes.connection import VlanProfile, read_profile
 from lanloom.node.fakes.devices import Devices
 from lanloom.node.fakes.kernel import FakeKernel
 from lanloom.node.fakes.profiles import FakeDirectory
+from lanloom.node.fakes.routing import kernel_rule
 from lanloom.node.fakes.switch import FakeSwitch
 
 UNAVAILABLE = "ip-config-unavailable"
@@ -178,10 +179,9 @@ class Daemon:
             return
         self._give_up(active)
         with self._quiet():
+            self._devices.clear(active.profile.device)
             if active.created:
                 self._kernel.delete(active.profile.device)
-            else:
-                self._devices.clear(active.profile.device)
 
     def _give_up(self, active: Activation) -> None:
         self._addressing.cancel(active)
@@ -192,6 +192,7 @@ class Daemon:
         devices = {uuid: active.profile.device for uuid, active in self.activations.items()} | self._idle
         lost = [uuid for uuid, device in devices.items() if device not in self._kernel.links]
         for uuid in lost:
+            self._devices.clear(devices[uuid])
             self._idle.pop(uuid, None)
             if (active := self.activations.pop(uuid, None)) is not None:
                 self._give_up(active)
@@ -268,9 +269,11 @@ class Daemon:
         active.phase = "active"
         self.attempts.succeed(active.profile.uuid)
         with self._quiet():
-            self._kernel.change(active.profile.device, addresses=(address,))
-            if active.profile.default_route:
-                self._kernel.default_route_links |= {active.profile.device}
+            device, profile = active.profile.device, active.profile
+            self._kernel.change(device, addresses=(address,), tables=profile.tables)
+            self._kernel.set_rules(device, frozenset(map(kernel_rule, profile.rules)))
+            if profile.default_route:
+                self._kernel.default_route_links |= {device}
         self._notify()
 
     def _fail(self, active: Activation, reason: str = UNAVAILABLE) -> None:

@@ -34,10 +34,11 @@ class Devices:
         self._kernel.add(link)
 
     def clear(self, device: str) -> None:
-        """Takes addresses and routes off a device, if it is there."""
+        """Takes addresses, routes and rules off a device, if it is there."""
         if device in self._kernel.links:
-            self._kernel.change(device, addresses=())
+            self._kernel.change(device, addresses=(), tables=())
             self._kernel.default_route_links -= {device}
+        self._kernel.set_rules(device, frozenset())
 
     def follow(self, active: Activation, lost: Callable[[], None]) -> None:
         """Keeps a device in step with its parent's MTU; calls `lost` when it has had no carrier for too long.

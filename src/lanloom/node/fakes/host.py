@@ -137,6 +137,16 @@ class FakeHost:
         """`ip address add`: a CIDR beside what the device has."""
         self.kernel.change(device, addresses=(*self.kernel.links[device].addresses, address))
 
+    def drop_rules(self, table: int) -> None:
+        """`ip rule del table TABLE`."""
+        for device, rules in tuple(self.kernel.rules.items()):
+            self.kernel.set_rules(device, frozenset(rule for rule in rules if rule.table != table))
+
+    def drop_table(self, table: int) -> None:
+        """`ip route flush table TABLE`."""
+        for link in tuple(self.kernel.links.values()):
+            self.kernel.change(link.name, tables=tuple(item for item in link.tables if item != table))
+
     def add_default_route(self, device: str) -> None:
         """`ip route add default dev DEVICE`."""
         self.kernel.add_default_route(device)

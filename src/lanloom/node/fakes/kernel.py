@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes.switch import bare
 from lanloom.node.guards import describe, guard
-from lanloom.node.ports import MARK, Link, LinkState
+from lanloom.node.ports import MARK, Link, LinkState, Rule
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -36,12 +36,15 @@ def mac_address(host: str, link: str) -> str:
 
 
 class FakeKernel:
-    """The links of one host. `watchers` are called after every change that takes effect; `writes` counts them."""
+    """The links of one host, and its routing rules by the link that they are for.
+
+    `watchers` are called after every change that takes effect; `writes` counts them."""
 
     def __init__(self, host: str, nics: tuple[str, ...]) -> None:
         self.links: dict[str, Link] = {}
         self.plugged = set(nics)
         self.default_route_links: frozenset[str] = frozenset()
+        self.rules: dict[str, frozenset[Rule]] = {}
         self.watchers: list[Callable[[], None]] = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
@@ -61,6 +64,7 @@ class FakeKernel:
         """Forgets every link."""
         self.links = {}
         self.default_route_links = frozenset()
+        self.rules = {}
         self._own, self._set_macs, self._had_ports = {}, set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
@@ -82,6 +86,12 @@ class FakeKernel:
         self.default_route_links |= {link}
         self._changed()
 
+    def set_rules(self, device: str, rules: frozenset[Rule]) -> None:
+        """The routing rules that somebody has for a link, which the kernel itself does not know to belong to it."""
+        if self.rules.get(device, frozenset()) != rules:
+            self.rules[device] = rules
+            self._changed()
+
     def plug(self, nic: str, plugged: bool) -> None:
         """Puts a NIC's cable in or pulls it."""
         self.plugged = self.plugged | {nic} if plugged else self.plugged - {nic}
@@ -90,7 +100,7 @@ class FakeKernel:
     def state(self) -> LinkState:
         """What a dump shows, with operstate as it follows from cables, slaves and ports."""
         shown = {name: replace(link, operstate=self._operstate(link)) for name, link in self.links.items()}
-        return LinkState(shown, self.default_route_links)
+        return LinkState(shown, self.default_route_links, frozenset().union(*self.rules.values()))
 
     def add(self, link: Link) -> None:
         """Adds a link, with the next index and a MAC of its own unless it brings one."""

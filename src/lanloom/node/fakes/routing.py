@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface
 
+from lanloom.node.ports import Rule
+
 MAIN = 254
 _ROUTE_KEY = re.compile(r"route[0-9]+")
 _RULE_KEY = re.compile(r"routing-rule[0-9]+")
@@ -46,6 +48,15 @@ def read_rules(ipv4: Mapping[str, str]) -> Iterator[str]:
     for key, value in ipv4.items():
         if _RULE_KEY.fullmatch(key) and _is_rule(value):
             yield value
+
+
+def kernel_rule(value: str) -> Rule:
+    """What the kernel has of a rule that `read_rules` gave."""
+    words = value.split()
+    found = dict(zip(words[::2], words[1::2], strict=True))
+    table = found.get("table", found.get("lookup", "main"))
+    source = found.get("from", "all")
+    return Rule(int(found["priority"]), "" if source == "all" else source, int(_NAMES.get(table, table)))
 
 
 def _is_rule(value: str) -> bool:

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.netlink.messages import attribute, attributes, dump, number, text, walk
-from lanloom.node.ports import Link, LinkState
+from lanloom.node.ports import Link, LinkState, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
-RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE = 18, 22, 26
+RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
 AF_BRIDGE = 7
 
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
@@ -26,7 +26,8 @@ IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 IFLA_VLAN_ID, IFLA_BR_VLAN_FILTERING, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 7, 1, 3
 IFLA_BRIDGE_VLAN_INFO = 2
 IFA_ADDRESS, IFA_LOCAL = 1, 2
-RTA_OIF, RTA_MULTIPATH = 4, 9
+RTA_OIF, RTA_MULTIPATH, RTA_TABLE = 4, 9, 15
+FRA_SRC, FRA_PRIORITY, FRA_TABLE = 2, 6, 15
 
 SKIP_STATISTICS = 1 << 3
 VLANS_AS_RANGES = 1 << 2
@@ -42,6 +43,7 @@ OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DOR
 _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBI")
 _ROUTE = struct.Struct("=8BI")
+"""The heads of routes and of rules are alike: family, lengths of destination and source, tos, table, … flags."""
 _NEXT_HOP = struct.Struct("=HBBi")
 _VLAN = struct.Struct("=HH")
 _WORD = struct.Struct("=I")
@@ -66,7 +68,14 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, found in _addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=tuple(found))
-    return LinkState(links, frozenset(names[index] for index in _default_route_links(sock) if index in names))
+    main: set[str] = set()
+    for table, indexes in _default_routes(sock).items():
+        for name in {names[index] for index in indexes if index in names}:
+            if table in MAIN_TABLES:
+                main.add(name)
+            else:
+                links[name] = replace(links[name], tables=tuple(sorted((*links[name].tables, table))))
+    return LinkState(links, frozenset(main), frozenset(_rules(sock)))
 
 
 def read_links(sock: socket.socket) -> dict[str, Link]:
@@ -153,14 +162,24 @@ def _addresses(sock: socket.socket) -> dict[int, list[str]]:
     }
 
 
-def _default_route_links(sock: socket.socket) -> set[int]:
-    indexes: set[int] = set()
+def _default_routes(sock: socket.socket) -> dict[int, set[int]]:
+    """The links, by index, that the default routes of each table go out of."""
+    found: dict[int, set[int]] = {}
     for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
         _, length, _, _, table, *_ = _ROUTE.unpack_from(body)
-        if length == 0 and table in MAIN_TABLES:
+        if length == 0:
             values = attributes(body, _ROUTE.size)
-            indexes |= {number(values.get(RTA_OIF)), *_next_hops(values.get(RTA_MULTIPATH, b""))}
-    return indexes
+            indexes = {number(values.get(RTA_OIF)), *_next_hops(values.get(RTA_MULTIPATH, b""))}
+            found.setdefault(number(values.get(RTA_TABLE)) or table, set()).update(indexes)
+    return found
+
+
+def _rules(sock: socket.socket) -> Iterator[Rule]:
+    for body in dump(sock, RTM_GETRULE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
+        _, _, length, _, table, *_ = _ROUTE.unpack_from(body)
+        values = attributes(body, _ROUTE.size)
+        source = f"{IPv4Address(values[FRA_SRC])}/{length}" if FRA_SRC in values else ""
+        yield Rule(number(values.get(FRA_PRIORITY)), source, number(values.get(FRA_TABLE)) or table)
 
 
 def _next_hops(data: bytes) -> Iterator[int]:

@@ -34,7 +34,7 @@ class NetlinkLinks:
         self._in_thread = in_thread
 
     async def dump(self) -> LinkState:
-        """As the port says. Four dumps: links, the VLAN ids of bridges and ports, addresses, routes."""
+        """As the port says. Five dumps: links, VLAN ids, addresses, routes, rules."""
         return await self._in_thread(_dump)
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:

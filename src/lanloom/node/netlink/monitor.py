@@ -8,8 +8,8 @@ import socket
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import BURST
 
-GROUPS = 1 << 0 | 1 << 4 | 1 << 6
-"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV4_ROUTE, as a mask of their bits."""
+GROUPS = 1 << 0 | 1 << 4 | 1 << 6 | 1 << 7
+"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, as a mask of their bits."""
 
 _SIZE = 1 << 16
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.rules.network import Interface, is_down
+from lanloom.vlan.rules.profile import read, routing_rules
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because the address went away meanwhile."""
@@ -24,7 +25,7 @@ class Action(Struct, frozen=True):
 
     verb: Verb
     interface: Interface
-    kind: Literal["", "link", "address"] = ""
+    kind: Literal["", "link", "address", "route"] = ""
     text: str = ""
 
 
@@ -68,12 +69,22 @@ def _action(
         return Action("restore", item, "address", f"{lost} was gone")
     if observed is not None and (instead := _strange_mtu(item, observed)):
         return Action("restore", item, "link", f"{item.name} had the MTU {instead}")
+    if observed is not None and item.table and not _has_gateway(item, observed):
+        return Action("restore", item, "route", f"the gateway of {item.name} (table {item.table}) was gone")
     return None
 
 
 def has_address(interface: Interface, connection: Connection) -> bool:
     """Whether the device has the address that it should have; with DHCP, any."""
     return bool(connection.addresses) and interface.address in ("", *connection.addresses)
+
+
+def _has_gateway(interface: Interface, observed: LinkState) -> bool:
+    """Whether the table of its own has its default route, and the rules are there."""
+    link, profile = observed.links.get(interface.name), read(interface.content)
+    if link is None or profile is None:
+        return True  # nothing that asking for it once more would mend
+    return interface.table in link.tables and observed.rules.issuperset(routing_rules(profile))
 
 
 def _strange_mtu(interface: Interface, observed: LinkState) -> str:

@@ -15,6 +15,7 @@ from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing,
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
 from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import OWNER_KEY, OWNER_SECTION, Keyfile, parse
+from lanloom.node.ports import Rule
 from lanloom.vlan.rules.names import (
     interface_name,
     is_cluster_network,
@@ -117,12 +118,10 @@ def _routing(profile: Profile) -> dict[str, str]:
     routes = [(IPv4Network(route.to), IPv4Address(route.via), "") for route in routing.routes]
     keys: dict[str, str] = {}
     if routing.gateway:
-        gateway = IPv4Interface(routing.gateway)
-        table = routing_table(profile.cluster_network, profile.vid)
-        routes.insert(0, (_DEFAULT, gateway.ip, f"table={table}"))
-        specific = f"table {MAIN_TABLE} suppress_prefixlength 0"
-        keys["routing-rule1"] = f"priority {SPECIFIC_PRIORITY} from {gateway.network} {specific}"
-        keys["routing-rule2"] = f"priority {GATEWAY_PRIORITY} from {gateway.network} table {table}"
+        specific, own = routing_rules(profile)
+        routes.insert(0, (_DEFAULT, IPv4Interface(routing.gateway).ip, f"table={own.table}"))
+        keys["routing-rule1"] = f"{_rule(specific)} suppress_prefixlength 0"
+        keys["routing-rule2"] = _rule(own)
     for number, (to, via, options) in enumerate(routes, start=1):
         keys[f"route{number}"] = f"{to},{via}"
         keys |= {f"route{number}_options": options} if options else {}
@@ -130,6 +129,19 @@ def _routing(profile: Profile) -> dict[str, str]:
         servers = "".join(f"{IPv4Address(server)};" for server in routing.dns)
         keys |= {"dns": servers, "dns-priority": str(DNS_PRIORITY)}
     return keys
+
+
+def routing_rules(profile: Profile) -> tuple[Rule, ...]:
+    """The rules of a VLAN with a gateway: for the main table, without its default route, and for its own. Else none."""
+    if not profile.routing.gateway:
+        return ()
+    subnet = str(IPv4Interface(profile.routing.gateway).network)
+    table = routing_table(profile.cluster_network, profile.vid)
+    return Rule(SPECIFIC_PRIORITY, subnet, MAIN_TABLE), Rule(GATEWAY_PRIORITY, subnet, table)
+
+
+def _rule(rule: Rule) -> str:
+    return f"priority {rule.priority} from {rule.source} table {rule.table}"
 
 
 def _keyfile(sections: dict[str, dict[str, str]]) -> bytes:
