@@ -122,21 +122,33 @@ def _node_troubles(report: VlanStatus) -> list[Trouble]:
     return troubles
 
 
+_UNBROKEN = 10
+"""Columns that VLAN ids always get; more of them are broken between ids, not within a range such as 2012-2013."""
+
+
 def table(rows: Iterable[Row], title: str = "") -> "Table":
     """The rows as a table that fits a terminal of 80 columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
+    rows = tuple(rows)
     result = Table(
-        title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title=title or None,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for name in ("Node", "Bridge", "VLAN ids", "Interface", "Address", "Assigned"):
-        result.add_column(name, overflow="fold", no_wrap=name in ("Interface", "Address"))
+        result.add_column(name, overflow="fold", no_wrap=name not in ("VLAN ids", "Assigned"))
+    result.columns[2].min_width = min(_UNBROKEN, max((len(row.vlan_ids) for row in rows), default=0))
     for row in rows:
         assigned = (
             row.assigned if row.state == "Ready" else " ".join(filter(None, (row.assigned, f"({row.state})")))
         )
         style = "green" if row.state == "Ready" else "yellow"
-        result.add_row(row.node, row.bridge, row.vlan_ids, row.interface, row.address, Text(assigned, style))
+        vlan_ids = row.vlan_ids.replace(",", ", ") if len(row.vlan_ids) > _UNBROKEN else row.vlan_ids
+        result.add_row(row.node, row.bridge, vlan_ids, row.interface, row.address, Text(assigned, style))
     return result

@@ -110,21 +110,22 @@ def _kernel_checks() -> "tuple[Check, ...]":
 
 def _show(checks: "tuple[Check, ...]") -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from lanloom.cli import console as output
+
+    console = output.console()
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("Check", "Result", "Found"):
         table.add_column(name, overflow="fold")
     for check in checks:
         table.add_row(check.name, f"[{_COLOURS[check.result]}]{check.result}[/]", check.found)
-    console.print(table)
+    output.print_table(console, table)
     if any(check.remedy for check in checks):
         console.print("What to do:", style="bold")
     for check in checks:
         if check.remedy:
-            console.print(Padding(f"{check.name}: {check.remedy}", (0, 0, 0, 2)), markup=False)
+            console.print(Padding(f"{check.name}: {check.remedy}", (0, 0, 0, 2), expand=False), markup=False)
     if not any(check.result == "failed" for check in checks):
         console.print("An agent can run on this machine.")

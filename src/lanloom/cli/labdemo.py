@@ -82,9 +82,13 @@ class _Tables:
         from rich.console import Console
 
         from lanloom.app.overview import table
+        from lanloom.cli import console as output
 
         with self._progress.aside():
-            Console(file=sys.stdout, highlight=False).print("", table(rows, title), "")
+            console = output.console()
+            console.print()
+            output.print_table(console, table(rows, title))
+            console.print()
         if self._svg is None:
             return
         with Path("/dev/null").open("w") as nowhere:

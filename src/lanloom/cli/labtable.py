@@ -22,10 +22,11 @@ def print_status(report: LabStatus, *, as_json: bool) -> bool:
 
 
 def _print_table(report: LabStatus) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from lanloom.cli import console as output
+
+    console = output.console()
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_row("kernel", f"{KERNELS[report.kernel]} ({report.reason})")
     facts.add_row("API server", report.server)
@@ -44,7 +45,10 @@ def _print_table(report: LabStatus) -> None:
             *(_program(node, name) for name in ("NetworkManager", "agent")),
         )
     console.print()
-    console.print(table if report.nodes else "no nodes; add one with `lanloom lab node add NAME`")
+    if report.nodes:
+        output.print_table(console, table)
+    else:
+        console.print("no nodes; add one with `lanloom lab node add NAME`")
 
 
 def _program(node: NodeReport, name: str) -> str:

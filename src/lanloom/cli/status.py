@@ -54,24 +54,24 @@ async def _read(kubeconfig: str | None) -> "Overview":
 
 
 def _show(view: "Overview") -> None:
-    from rich.console import Console
     from rich.padding import Padding
 
     from lanloom.app.overview import table
+    from lanloom.cli import console as output
 
-    console = Console(highlight=False)
+    console = output.console()
     if not view.networks:
         console.print(
             "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
         )
         return
     if view.rows:
-        console.print(table(view.rows))
+        output.print_table(console, table(view.rows))
     if not view.troubles:
         console.print(f"Ready: {', '.join(view.networks)}.")
         return
     console.print("\nNot ready:", style="bold yellow")
     for trouble in view.troubles:
-        console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2)), markup=False)
-        console.print(Padding(trouble.message, (0, 0, 0, 4)), markup=False)
+        console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2), expand=False), markup=False)
+        console.print(Padding(trouble.message, (0, 0, 0, 4), expand=False), markup=False)
     console.print(f"\nMore of one network: `lanloom vlan show {view.troubles[0].network}`.")

@@ -81,9 +81,9 @@ def _standard_input() -> Iterator[str]:
 
 
 def _print(found: "VlanPlan") -> None:
-    from rich.console import Console
+    from lanloom.cli.console import console as make_console
 
-    console = Console(highlight=False)
+    console = make_console()
     for item in found.objects:
         _print_object(console, item)
     for network, nodes, changes in _alike(found.nodes):

@@ -4,21 +4,26 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from lanloom.app.vlan.view import READY
+from lanloom.cli import console as output
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lanloom.app.vlan.objects import VlanObjects
     from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, NodeView
+
+_UNFOLDED = ("Node", "Interface", "Uplink", "Address", "MTU", "Nodes")
+"""Columns whose values are short, and copied."""
 
 
 def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> None:
     """One row for each network."""
-    console = Console(highlight=False)
+    console = output.console()
     used = {view.cluster_network for view in views}
     bare = sorted(item.metadata.name for item in objects.networks if item.metadata.name not in used)
     if views:
@@ -28,7 +33,7 @@ def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> 
             style = _style(well=not view.reason)
             row = (view.network, view.cluster_network, view.vlan, view.mode)
             table.add_row(*row, Text(count, style), Text(view.reason, style))
-        console.print(table)
+        output.print_table(console, table)
     else:
         console.print("There is no VLAN network yet; examples/ has some.")
     if bare:
@@ -45,7 +50,7 @@ def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> 
 
 def print_network(view: "NetworkView") -> None:
     """One NAD on every node."""
-    console = Console(highlight=False)
+    console = output.console()
     mode = {"dhcp": "node addresses by DHCP", "static": "static node addresses"}.get(
         view.mode, "no node addresses"
     )
@@ -58,7 +63,7 @@ def print_network(view: "NetworkView") -> None:
         for node in view.nodes:
             state = Text(node.state, _style(well=node.state == READY))
             table.add_row(node.node, node.interface, node.address, state)
-        console.print(table)
+        output.print_table(console, table)
         _print_details(console, view.nodes)
     elif view.reason:
         console.print(f"{view.reason}: {view.message}", markup=False)
@@ -73,7 +78,7 @@ def _routing(view: "NetworkView") -> str:
 
 def print_cluster_network(view: "ClusterNetworkView") -> None:
     """A cluster network on every node, and the networks on it."""
-    console = Console(highlight=False)
+    console = output.console()
     source = f" (from VlanConfig {view.mtu_source})" if view.mtu_source else ""
     configs = f"VlanConfigs {', '.join(view.vlan_configs)}" if view.vlan_configs else "no VlanConfig"
     console.print(f"{view.cluster_network}: {configs}, MTU {view.mtu or '-'}{source}", style="bold")
@@ -87,13 +92,13 @@ def print_cluster_network(view: "ClusterNetworkView") -> None:
         for node in view.nodes:
             state = Text(node.state, _style(well=node.state == READY))
             table.add_row(node.node, node.uplink, node.vlan_ids, str(node.mtu or ""), state)
-        console.print(table)
+        output.print_table(console, table)
         _print_details(console, view.nodes)
     for network in view.networks:
         print_network(network)
 
 
-def _print_details(console: Console, nodes: Iterable["NodeView"]) -> None:
+def _print_details(console: "Console", nodes: Iterable["NodeView"]) -> None:
     """What does not fit the table: messages and leases."""
     for node in nodes:
         if node.state != READY and node.message:
@@ -112,5 +117,5 @@ def _style(*, well: bool) -> str:
 def _table(*columns: str) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name in _UNFOLDED)
     return table
