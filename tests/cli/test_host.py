@@ -32,7 +32,7 @@ def test_a_tree_from_the_beginning_to_the_end(tmp_path: Path) -> None:
     assert again.stdout == "The unit is installed already; nothing to do.\n"
     status = host("status", "--root", root)
     assert status.returncode == 0
-    assert "installed, enabled, not known" in status.stdout
+    assert "The unit is installed and enabled" in status.stdout
     assert host("uninstall", "--root", root).returncode == 0
     assert host("uninstall", "--root", root).stdout == "The unit is not installed; nothing to do.\n"
     assert host("status", "--root", root).returncode == 1

@@ -96,7 +96,7 @@ def status(root: Path, output: str) -> None:
 
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
-        _show(found)
+        _show(found, "" if root == Path("/") else f" --root {root}")
     sys.exit(0 if found.well else 1)
 
 
@@ -151,13 +151,13 @@ def _change(root: Path, change: "Callable[[Tree, Systemd], tuple[str, ...]]", no
         )
 
 
-def _show(found: "UnitStatus") -> None:
+def _show(found: "UnitStatus", option: str) -> None:
     for part in found.parts:
         click.echo(f"{part.state:<8} {part.path}")
-    active = {True: "active", False: "not active", None: "not known (another root than /)"}[found.active]
+    active = {True: ", active", False: ", not active", None: "; the host itself knows whether it is active"}
     click.echo(
-        f"The unit is {'installed' if found.installed else 'not installed as it should be'}, "
-        f"{'enabled' if found.enabled else 'not enabled'}, {active}."
+        f"The unit is {'installed' if found.installed else 'not installed as it should be'} and "
+        f"{'enabled' if found.enabled else 'not enabled'}{active[found.active]}."
     )
     if not found.well:
-        click.echo("Run `lanloom host install` as root to mend it.")
+        click.echo(f"Run `lanloom host install{option}` as root to mend it.")
