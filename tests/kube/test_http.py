@@ -239,11 +239,22 @@ async def test_token_file_that_is_missing(tmp_path: Path) -> None:
 
 
 async def test_nobody_listens() -> None:
-    """A refused connection is a TransportError that names the server."""
+    """A refused connection is a TransportError that names the server, and says why in words."""
     async with serving(always(RED)) as server:
         config = server.config()
     async with HttpClient(config) as client:
-        with pytest.raises(TransportError, match=r"GET https://127\.0\.0\.1"):
+        with pytest.raises(
+            TransportError,
+            match=r"GET https://127\.0\.0\.1:\d+/\S+: cannot connect to 127\.0\.0\.1:\d+: connection refused$",
+        ):
+            await client.get(NODES, "a")
+
+
+async def test_a_server_without_an_address() -> None:
+    """A server whose name can't be resolved is named with the resolver's words."""
+    config = ClusterConfig(server="https://nowhere.invalid:6443")
+    async with HttpClient(config) as client:
+        with pytest.raises(TransportError, match=r"cannot connect to nowhere\.invalid:6443: [a-z ]+$"):
             await client.get(NODES, "a")
 
 

@@ -17,7 +17,7 @@ from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ConfigError, TransportError, from_status
 from lanloom.kube.ports import Listing, WatchEvent
-from lanloom.kube.tls import client_context
+from lanloom.kube.tls import client_context, reason
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -246,7 +246,7 @@ class HttpClient:
         except TimeoutError:
             raise TransportError(f"{method} {url}: no answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {url}: {error}") from None
+            raise TransportError(f"{method} {url}: {reason(error)}") from None
 
     async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
         """Sends the request; returns when the head of the answer is there."""

@@ -1,6 +1,10 @@
-"""TLS towards the API server, as its configuration asks."""
+"""TLS towards the API server, as its configuration asks, and in words why a connection was not made."""
 
+import os
+import socket
 import ssl
+
+import aiohttp
 
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ConfigError
@@ -30,3 +34,15 @@ def _load_client_certificate(context: ssl.SSLContext, config: ClusterConfig) -> 
         raise ConfigError(
             f"client-certificate or client-key of {config.server} can't be used: {error}"
         ) from None
+
+
+def reason(error: Exception) -> str:
+    """Why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as why):
+            return f"the server's certificate is not trusted: {why.verify_message}"
+        case aiohttp.ClientConnectorError(os_error=socket.gaierror(strerror=str(why)), host=host, port=port):
+            return f"cannot connect to {host}:{port}: {why.lower()}"
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number)), host=host, port=port):
+            return f"cannot connect to {host}:{port}: {os.strerror(number).lower()}"
+    return str(error)

@@ -1,21 +1,11 @@
 """HTTPS POST as an API server sends it to an admission webhook: one bundle of CAs per call, connections reused."""
 
-import os
 import ssl
 
 import aiohttp
 
 from lanloom.kube.errors import TransportError
-
-
-def _reason(error: Exception) -> str:
-    """Why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as why):
-            return f"the server's certificate is not trusted: {why.verify_message}"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number)), host=host, port=port):
-            return f"cannot connect to {host}:{port}: {os.strerror(number).lower()}"
-    return str(error)
+from lanloom.kube.tls import reason
 
 
 class HttpsPoster:
@@ -56,7 +46,7 @@ class HttpsPoster:
         except TimeoutError:
             raise TransportError(f"no answer within {timeout:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise TransportError(_reason(error)) from None
+            raise TransportError(reason(error)) from None
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
