@@ -35,7 +35,7 @@ from lanloom.apiserver.local import LocalClient
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced
-from lanloom.vlan.agent.reporting import Reporter
+from lanloom.vlan.agent.reporter import Reporter
 from lanloom.vlan.manager import VlanInformers, VlanManager, vlan_informers
 from lanloom.vlan.rules.desired import matched_nodes
 from tests.virtual import run as run_virtually

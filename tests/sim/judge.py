@@ -20,7 +20,7 @@ from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.vlan.rules.network import Interface, NodeNetwork
 from lanloom.vlan.rules.plan import plan
-from lanloom.vlan.rules.staging import ROLLED_OUT
+from lanloom.vlan.rules.stages import ROLLED_OUT
 from lanloom.vlan.rules.status import L3_READY, READY
 from tests.sim.cluster import SimCluster
 from tests.sim.vlan import DHCP, FOREIGN, NICS

@@ -13,7 +13,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
 from lanloom.app.webhooks import CONFIGURATION_NAME
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, rollout_state
-from lanloom.vlan.rules.staging import ROLLED_OUT
+from lanloom.vlan.rules.stages import ROLLED_OUT
 from tests.vlan.cluster import nad
 from tests.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 from tests.vlan.test_manager import WEBHOOKS

@@ -8,7 +8,7 @@ import pytest
 
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.vlan.agent.saving import RECORD
+from lanloom.vlan.agent.memory import RECORD
 from tests.sim.vlan import NODE_NAMES
 from tests.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 

@@ -14,7 +14,7 @@ from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.rollout import Percentage, RolloutPolicy
 from lanloom.vlan.rules.readiness import Obstacle
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, may_carry, revision
-from lanloom.vlan.rules.staging import Member, Standing, roll_out, rollout_news, standing
+from lanloom.vlan.rules.stages import Member, Standing, roll_out, rollout_news, standing
 from tests.vlan.cluster import cluster_network, cluster_of, nad, vlan_config
 
 OLD, NEW = "old", "new"

@@ -17,7 +17,7 @@ from lanloom.vlan.rules.trial import (
     retried,
     reviewed,
 )
-from tests.vlan.rules.test_holding import NAME, NEW, OLD
+from tests.vlan.rules.test_forms import NAME, NEW, OLD
 
 NEVER = float("inf")
 BEFORE = Memory(carried=(OLD,))

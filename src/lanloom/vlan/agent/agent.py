@@ -19,21 +19,21 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host, LinkState
-from lanloom.vlan.agent.activating import Activator
-from lanloom.vlan.agent.announcing import repaired
-from lanloom.vlan.agent.carrying import Carrier, Problems, merged
+from lanloom.vlan.agent.activator import Activator
+from lanloom.vlan.agent.announcements import repaired
+from lanloom.vlan.agent.carrier import Carrier, Problems, merged
 from lanloom.vlan.agent.contact import Reach
 from lanloom.vlan.agent.decisions import Decision, Decisions
-from lanloom.vlan.agent.describing import Description, Sight, describe
+from lanloom.vlan.agent.description import Description, Sight, describe
 from lanloom.vlan.agent.guest import Guest
+from lanloom.vlan.agent.memory import MemoryRecord
+from lanloom.vlan.agent.outbox import Outbox
 from lanloom.vlan.agent.repairs import Repairs, counted
-from lanloom.vlan.agent.reporting import Reporter
-from lanloom.vlan.agent.saving import Saving
-from lanloom.vlan.agent.telling import Telling
+from lanloom.vlan.agent.reporter import Reporter
 from lanloom.vlan.agent.wanted import AgentInformers, Wanted
-from lanloom.vlan.agent.watching import follow
+from lanloom.vlan.agent.watches import follow
 from lanloom.vlan.rules.drift import Drift
-from lanloom.vlan.rules.holding import Form
+from lanloom.vlan.rules.forms import Form
 from lanloom.vlan.rules.plan import Plan, carried_networks, plan, settleable
 from lanloom.vlan.rules.status import RESYNC_SECONDS
 
@@ -98,10 +98,10 @@ class VlanAgent:
         self._guest = Guest(host.runtime)
         self._wanted = Wanted(host.name, cluster, informers)
         self._reach = Reach(client, host.name, self.wake)
-        self._decisions = Decisions(Saving(host, cluster, now), self._reach)
+        self._decisions = Decisions(MemoryRecord(host, cluster, now), self._reach)
         self._reporter = Reporter(client, host.name, informers.statuses)
         recorder = Recorder(client, "lanloom-agent", host.name, now=now, rng=rng)
-        self._telling = Telling(
+        self._outbox = Outbox(
             host.name, self._reporter, recorder, self._wanted.nad, heard=self._heard, rng=rng
         )
         self._failures: Problems = {}
@@ -118,7 +118,7 @@ class VlanAgent:
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
         """The queues and workers, to be looked at."""
-        return (self._controller, self._telling.controller)
+        return (self._controller, self._outbox.controller)
 
     def wake(self) -> None:
         """Asks for a look at the host soon; any number of calls is one look."""
@@ -220,7 +220,7 @@ class VlanAgent:
         found = tuple(drift)
         for kind, number in counted(found).items():
             self._on_repair(kind, number)
-        self._telling.announce(repaired(self._host.name, found))
+        self._outbox.announce(repaired(self._host.name, found))
 
     def _previous(self, cluster_network: str) -> tuple[Condition, ...]:
         """The last conditions of a network, as this agent or else its predecessor found them.
@@ -239,4 +239,4 @@ class VlanAgent:
         self._on_report(described.statuses)
         if self._synced:
             self._statuses = described.statuses
-            self._telling.report(described.statuses)
+            self._outbox.report(described.statuses)

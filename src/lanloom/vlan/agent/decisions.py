@@ -1,6 +1,6 @@
 """Decides what the node takes up, and remembers it before anything is done about it.
 
-Rules say what follows (`rules.holding`, `rules.trial`); here is when they are asked, and that no change begins which
+Rules say what follows (`rules.forms`, `rules.trial`); here is when they are asked, and that no change begins which
 could not be recorded: else nobody could undo it after the agent's death.
 """
 
@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.node.errors import RecordError
-from lanloom.vlan.agent.carrying import Problems, failure
+from lanloom.vlan.agent.carrier import Problems, failure
 from lanloom.vlan.agent.contact import Reach
-from lanloom.vlan.agent.saving import Saving
+from lanloom.vlan.agent.memory import MemoryRecord
 from lanloom.vlan.agent.wanted import Present
-from lanloom.vlan.rules.holding import Choice, Form, by_name, choose
+from lanloom.vlan.rules.forms import Choice, Form, by_name, choose
 from lanloom.vlan.rules.plan import Plan
 from lanloom.vlan.rules.trial import Memory, changed, judged, retried, reviewed
 
@@ -35,8 +35,8 @@ class Decision(Struct, frozen=True):
 class Decisions:
     """One node's memory, and what is decided with it. Times are the loop's."""
 
-    def __init__(self, saving: Saving, reach: Reach) -> None:
-        self._saving = saving
+    def __init__(self, record: MemoryRecord, reach: Reach) -> None:
+        self._record = record
         self._reach = reach
         self._memory: Memory | None = None
         self._retries: set[str] = set()
@@ -53,7 +53,7 @@ class Decisions:
 
     async def load(self) -> None:
         """Reads what was remembered last."""
-        self._memory = await self._saving.load()
+        self._memory = await self._record.load()
 
     def retry(self, cluster_network: str) -> None:
         """Somebody wants a change that was rolled back tried again, at the next review."""
@@ -73,7 +73,7 @@ class Decisions:
             memory = reviewed(memory, present.forms)
         self._memory = memory
         try:
-            await self._saving.keep(memory)
+            await self._record.keep(memory)
         except RecordError as error:  # undoing must not wait for room on a disk
             log.warning("memory-not-written", error=str(error))
 
@@ -99,7 +99,7 @@ class Decisions:
         step = planned(forms)
         memory = self._next(forms, effective=not step.empty)
         try:
-            await self._saving.keep(memory)
+            await self._record.keep(memory)
         except RecordError as error:
             if self._memory is not None and forms != self._memory.carried:
                 return _refused(self._memory, choices, planned, error)

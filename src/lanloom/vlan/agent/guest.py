@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from lanloom.api.names import MGMT
 from lanloom.node.errors import RecordError
 from lanloom.node.ports import Records
-from lanloom.vlan.agent.carrying import Problems, failure
+from lanloom.vlan.agent.carrier import Problems, failure
 from lanloom.vlan.rules.management import Added, recorded
 from lanloom.vlan.rules.names import network_of_profile
 from lanloom.vlan.rules.plan import Plan

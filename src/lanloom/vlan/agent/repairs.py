@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lanloom.node.ports import LinkState
 from lanloom.vlan.rules.activation import Action
 from lanloom.vlan.rules.drift import Drift, drift
-from lanloom.vlan.rules.holding import Form
+from lanloom.vlan.rules.forms import Form
 from lanloom.vlan.rules.names import network_of_profile
 from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.plan import Plan

@@ -13,7 +13,7 @@ from lanloom.kube.events import reference
 from lanloom.kube.informer import Informer
 from lanloom.node.ports import LinkState
 from lanloom.vlan.rules.desired import node_networks
-from lanloom.vlan.rules.holding import Form
+from lanloom.vlan.rules.forms import Form
 from lanloom.vlan.rules.management import Added, management
 from lanloom.vlan.rules.plan import carried_networks
 from lanloom.vlan.rules.rollout import may_carry, revision

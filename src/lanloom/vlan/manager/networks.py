@@ -27,7 +27,7 @@ from lanloom.vlan.rules.cluster import annotation_patch, matched_annotation
 from lanloom.vlan.rules.news import News, Told, network_news, soonest, weather
 from lanloom.vlan.rules.readiness import NodeState, Wanted, awaited, network_conditions
 from lanloom.vlan.rules.rollout import RolloutState, revision, rollout_state
-from lanloom.vlan.rules.staging import DUPLICATE, INVALID, ROLLED_OUT, Member, next_step, rollout_news
+from lanloom.vlan.rules.stages import DUPLICATE, INVALID, ROLLED_OUT, Member, next_step, rollout_news
 from lanloom.vlan.rules.status import READY, Finding, with_finding
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from lanloom.api.names import MGMT, MGMT_BRIDGE
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import DeleteLink, LinkStep
-from lanloom.vlan.rules import building, management
+from lanloom.vlan.rules import management, uplink_steps
 from lanloom.vlan.rules.leftovers import leftovers, orphans, profile_of
 from lanloom.vlan.rules.management import NOTHING, Added
 from lanloom.vlan.rules.names import network_of_bridge, parse_profile_file
@@ -61,7 +61,7 @@ def plan(
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
-            groups[name] = building.build_steps(network, observed, found)
+            groups[name] = uplink_steps.build_steps(network, observed, found)
     if not blocked(problems.get(MGMT, ())):
         guest = next((item for item in wanted if item.foreign), None)
         unusable = frozenset(item.vid for item in problems.get(MGMT, ()))
@@ -88,7 +88,7 @@ def _obstacles(
 ) -> tuple[Problem, ...]:
     if network.foreign:
         return management.obstacles(network, observed, files, added)
-    return building.obstacles(network, observed)
+    return uplink_steps.obstacles(network, observed)
 
 
 def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:

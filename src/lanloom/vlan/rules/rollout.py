@@ -2,7 +2,7 @@
 
 The user's policy and the manager's progress are annotations of the ClusterNetwork. Manager and agents compute the
 same `revision` of the configuration from the objects that they see; an agent that sees a mixture of old and new
-objects computes one that nobody released, and waits. Which nodes are released next is decided in `staging`.
+objects computes one that nobody released, and waits. Which nodes are released next is decided in `stages`.
 """
 
 import hashlib

@@ -9,7 +9,7 @@ from lanloom.api.meta import Condition
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
-from lanloom.vlan.rules.judging import failed, judged, unbuilt
+from lanloom.vlan.rules.interface_status import failed, judged, unbuilt
 from lanloom.vlan.rules.management import management, uplink_port
 from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, blocked
 

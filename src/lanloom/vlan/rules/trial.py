@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.vlan.rules.holding import Form, by_name
+from lanloom.vlan.rules.forms import Form, by_name
 
 PATIENCE = 30.0
 """Seconds without an answer of the API server after which a change is undone."""

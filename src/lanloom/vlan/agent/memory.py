@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lanloom.node.errors import RecordError
 from lanloom.node.ports import Host
-from lanloom.vlan.rules.holding import Form
+from lanloom.vlan.rules.forms import Form
 from lanloom.vlan.rules.saved import restored
 from lanloom.vlan.rules.trial import BOOT_PATIENCE, Memory
 
@@ -35,7 +35,7 @@ class _Saved(Struct, frozen=True, kw_only=True):
     began: float = 0.0
 
 
-class Saving:
+class MemoryRecord:
     """One host's record. `now` gives seconds since the epoch; times in a Memory are the loop's."""
 
     def __init__(self, host: Host, cluster: str, now: Callable[[], float]) -> None:

@@ -11,8 +11,8 @@ from random import Random
 from lanloom.api.harvester import VlStatus
 from lanloom.kube.controller import Controller
 from lanloom.kube.events import Recorder
-from lanloom.vlan.agent.announcing import Announcement, Networks, announcements
-from lanloom.vlan.agent.reporting import Reporter
+from lanloom.vlan.agent.announcements import Announcement, Networks, announcements
+from lanloom.vlan.agent.reporter import Reporter
 
 KEPT = 100
 """So many Events wait while the API server is away; the oldest are dropped first."""
@@ -23,7 +23,7 @@ EVENT_RETRY = 5.0
 _REPORTS = "reports"
 
 
-class Telling:
+class Outbox:
     """One node's reports and Events. `heard` is called when the server answered, with the time of the question."""
 
     def __init__(

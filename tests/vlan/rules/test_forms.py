@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.vlan.rules.holding import Form, choose, difference, explanation
+from lanloom.vlan.rules.forms import Form, choose, difference, explanation
 from lanloom.vlan.rules.network import NodeNetwork
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 

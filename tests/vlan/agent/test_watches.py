@@ -8,7 +8,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from lanloom.node.errors import LinkError
-from lanloom.vlan.agent.watching import follow
+from lanloom.vlan.agent.watches import follow
 from tests.virtual import run
 
 _MINUTE = 60.0

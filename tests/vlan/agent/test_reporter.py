@@ -7,7 +7,7 @@ from random import Random
 
 from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
 from lanloom.kube.informer import Informer
-from lanloom.vlan.agent.reporting import TRUST_SECONDS, Reporter
+from lanloom.vlan.agent.reporter import TRUST_SECONDS, Reporter
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.vlan.quiet import Quiet, on_a_quiet_cluster
 

@@ -8,10 +8,10 @@ import pytest
 
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import Connection, ConnectionPhase
-from lanloom.vlan.agent.activating import RETRY_SECONDS, Activator
+from lanloom.vlan.agent.activator import RETRY_SECONDS, Activator
 from lanloom.vlan.rules.network import Interface
 from tests.virtual import run
-from tests.vlan.rules.test_holding import NEW, OLD
+from tests.vlan.rules.test_forms import NEW, OLD
 
 MINUTES = 10
 

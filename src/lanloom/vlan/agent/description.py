@@ -7,8 +7,8 @@ from msgspec import Struct
 from lanloom.api.harvester import VlStatus
 from lanloom.api.meta import Condition
 from lanloom.node.ports import Connection, LinkState
-from lanloom.vlan.agent.carrying import Problems
-from lanloom.vlan.rules.holding import Choice, explanation
+from lanloom.vlan.agent.carrier import Problems
+from lanloom.vlan.rules.forms import Choice, explanation
 from lanloom.vlan.rules.network import Problem
 from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
 
