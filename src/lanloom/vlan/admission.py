@@ -23,6 +23,7 @@ from lanloom.vlan.rules.admit_uplinks import (
     check_cluster_network,
     check_cluster_network_deletion,
     check_vlan_status,
+    check_vlan_status_deletion,
 )
 from lanloom.vlan.rules.admit_vms import check_nad_deletion
 from lanloom.vlan.rules.refusal import Malformed, Refused, World
@@ -138,9 +139,11 @@ def _is_leaving(item: Object) -> bool:
 def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
     node = agent_node(request.user_info, node_of_pod)
     try:
-        for status in (_new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)):
+        new, old = _new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)
+        check = check_vlan_status_deletion if new is None else check_vlan_status
+        for status in (new, old):
             if status is not None and node is not None:
-                check_vlan_status(status, node)
+                check(status, node)
     except Refused as refusal:
         return Verdict(allowed=False, message=str(refusal))
     return Verdict()

@@ -17,7 +17,13 @@ REPORT_CASES: Cases = {
         world(),
         f'can\'t write VlanStatus {vlan_status_name("cluster-1", "node2")} because the agent of node "node1" may only '
         "write its own node's",
-    )
+    ),
+    "an agent deletes its own node's reports": Case(
+        request(VLAN_STATUSES, None, report("cluster-1", "node2"), user=f"{AGENT}node1"),
+        world(),
+        f'can\'t delete VlanStatus {vlan_status_name("cluster-1", "node2")} because the agent of node "node1" may only '
+        "delete its own node's",
+    ),
 }
 FOREIGN_REPORTS = {
     "another node's": report("cluster-1", "node2"),
@@ -45,17 +51,33 @@ def test_reports_that_are_refused(case: Case) -> None:
 
 @pytest.mark.parametrize("body", FOREIGN_REPORTS.values(), ids=FOREIGN_REPORTS)
 def test_an_agent_writes_its_own_reports_only(body: Raw) -> None:
-    """An agent can't create, change or delete a report that is not its own node's."""
+    """An agent can't create or change a report that is not wholly its own node's."""
     own = report("cluster-1", "node1")
     name = body["metadata"]["name"]
     for asked in (
         request(VLAN_STATUSES, body, user=f"{AGENT}node1"),
         request(VLAN_STATUSES, body, own, user=f"{AGENT}node1"),
-        request(VLAN_STATUSES, None, body, user=f"{AGENT}node1"),
+        request(VLAN_STATUSES, own, body, user=f"{AGENT}node1"),
     ):
         assert report_verdict(asked).message == (
             f"can't write VlanStatus {name} because the agent of node \"node1\" may only write its own node's"
         )
+
+
+@pytest.mark.parametrize(
+    ("title", "allowed"),
+    [
+        ("another node's", False),
+        ("another node's name", False),
+        ("no labels", False),
+        ("a made-up name", True),
+        ("another node in it", True),
+    ],
+)
+def test_an_agent_clears_up_on_its_own_node(title: str, allowed: bool) -> None:
+    """An agent can delete what is its own node's by its name, or by all that is in it, and nothing else."""
+    asked = request(VLAN_STATUSES, None, FOREIGN_REPORTS[title], user=f"{AGENT}node1")
+    assert report_verdict(asked).allowed == allowed
 
 
 @pytest.mark.parametrize(

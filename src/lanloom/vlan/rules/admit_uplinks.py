@@ -7,7 +7,7 @@ from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanStatus
 from lanloom.api.l3 import VID_MAX, AnnotationError, quote
 from lanloom.api.rollout import parse_rollout
-from lanloom.vlan.rules.names import interface_name, node_label, vlan_status_name
+from lanloom.vlan.rules.names import interface_name, is_vlan_status_of, node_label, vlan_status_name
 from lanloom.vlan.rules.refusal import Refused, World
 
 
@@ -62,7 +62,22 @@ def check_vlan_status(status: VlanStatus, node: str) -> None:
     name = vlan_status_name(labels.get(names.CLUSTER_NETWORK_LABEL, ""), node)
     own = labels.get(names.NODE_LABEL) == node_label(node) and status.metadata.name == name
     if not own or status.status.node not in ("", node):
-        raise Refused(
-            f"can't write VlanStatus {status.metadata.name} because the agent of node {quote(node)} may only write "
-            "its own node's"
-        )
+        raise _foreign("write", status, node)
+
+
+def check_vlan_status_deletion(status: VlanStatus, node: str) -> None:
+    """Whether the agent of `node` may delete a VlanStatus: one that is its own by its name, or by all that is in it.
+
+    More than it may write, because it has to make reports anew that somebody spoilt, and to clear up after others.
+    """
+    own = is_vlan_status_of(status.metadata.name, node)
+    told = status.metadata.labels.get(names.NODE_LABEL) == node_label(node)
+    if not (own or (told and status.status.node in ("", node))):
+        raise _foreign("delete", status, node)
+
+
+def _foreign(verb: str, status: VlanStatus, node: str) -> Refused:
+    return Refused(
+        f"can't {verb} VlanStatus {status.metadata.name} because the agent of node {quote(node)} may only {verb} "
+        "its own node's"
+    )

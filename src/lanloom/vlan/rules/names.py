@@ -95,6 +95,12 @@ def vlan_status_name(cluster_network: str, node: str) -> str:
     return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"
 
 
+def is_vlan_status_of(name: str, node: str) -> bool:
+    """Whether a VlanStatus of `node`, of whatever cluster network, is called so."""
+    tail = vlan_status_name("", node)
+    return vlan_status_name(name[: -len(tail)], node) == name
+
+
 def node_label(node: str) -> str:
     """A node's name as the value of a label: cut with a hash where it is longer than a label may be."""
     return node if len(node) <= _LABEL_MAX else f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{_hash(node, 8)}"
