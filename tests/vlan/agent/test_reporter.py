@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 
+from lanloom.api import names
 from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
 from lanloom.kube.informer import Informer
 from lanloom.vlan.agent.reporter import TRUST_SECONDS, Reporter
 from lanloom.vlan.rules.names import vlan_status_name
-from tests.vlan.quiet import Quiet, on_a_quiet_cluster
+from tests.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 STATUS = {"cluster-1": VlStatus(cluster_network="cluster-1", node="node9", bridge="cluster-1-br")}
 NAME = vlan_status_name("cluster-1", "node9")
@@ -63,3 +64,29 @@ async def test_a_report_that_was_there_before_is_taken_over(quiet: Quiet, report
     await quiet.admin.create(VLAN_STATUSES, {"metadata": {"name": NAME}})
     await reporter.publish(STATUS)
     assert (await quiet.admin.get(VLAN_STATUSES, NAME)).status == STATUS["cluster-1"]
+
+
+@on_a_quiet_cluster
+async def test_a_report_that_lost_its_labels_is_made_anew(quiet: Quiet) -> None:
+    """A report whose labels somebody took away or changed gets them again, and goes on telling what is so."""
+    await quiet.uplink()
+    name = vlan_status_name("cluster-1", "node1")
+    labels = (await quiet.admin.get(VLAN_STATUSES, name)).metadata.labels
+    for key in (names.NODE_LABEL, names.CLUSTER_NETWORK_LABEL):
+        for value in (None, "other"):
+            await quiet.admin.patch(VLAN_STATUSES, name, {"metadata": {"labels": {key: value}}})
+            await asyncio.sleep(60)
+            assert (await quiet.admin.get(VLAN_STATUSES, name)).metadata.labels == labels
+    await quiet.network("static", addresses=STATIC)
+    await quiet.rest()
+
+
+@on_a_quiet_cluster
+async def test_reports_of_others_about_the_node_go(quiet: Quiet) -> None:
+    """What an earlier controller reported of the node, under another name, is cleared up and holds up nothing."""
+    await quiet.uplink()
+    labels = {names.NODE_LABEL: "node1", names.CLUSTER_NETWORK_LABEL: "cluster-1"}
+    await quiet.admin.create(VLAN_STATUSES, {"metadata": {"name": "cluster-1-node1", "labels": labels}})
+    await asyncio.sleep(60)
+    kept = [item.metadata.name for item in (await quiet.admin.list(VLAN_STATUSES)).items]
+    assert kept == [vlan_status_name("cluster-1", f"node{number}") for number in (1, 2, 3)]

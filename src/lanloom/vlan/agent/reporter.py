@@ -59,7 +59,7 @@ class Reporter:
         busy = False
         for cluster_network, status in statuses.items():
             before = self._previous(self._name(cluster_network))
-            if before is not None and before.status == status:
+            if before is not None and before.status == status and self._is_labelled(before, cluster_network):
                 continue
             await self._write(cluster_network, before, status)
             written(before.status if before is not None else None, status)
@@ -89,7 +89,7 @@ class Reporter:
 
     async def _write(self, cluster_network: str, previous: VlanStatus | None, status: VlStatus) -> None:
         name = self._name(cluster_network)
-        if previous is None:
+        if previous is None or not self._is_labelled(previous, cluster_network):
             previous = await self._create(name, cluster_network)
         try:
             await self._patch(previous, status)
@@ -103,11 +103,23 @@ class Reporter:
         self._answers[name] = _Answer(report, asyncio.get_running_loop().time() + TRUST_SECONDS)
 
     async def _create(self, name: str, cluster_network: str) -> VlanStatus:
-        labels = {names.NODE_LABEL: node_label(self._node), names.CLUSTER_NETWORK_LABEL: cluster_network}
+        """A report of that name with its labels: they can't be put on one that is there, so that is made anew."""
+        body = {"metadata": {"name": name, "labels": self._labels(cluster_network)}}
         try:
-            return await self._client.create(VLAN_STATUSES, {"metadata": {"name": name, "labels": labels}})
+            return await self._client.create(VLAN_STATUSES, body)
         except AlreadyExists:
-            return await self._client.get(VLAN_STATUSES, name)
+            report = await self._client.get(VLAN_STATUSES, name)
+        if self._is_labelled(report, cluster_network):
+            return report
+        await self._client.delete(VLAN_STATUSES, name, uid=report.metadata.uid)
+        return await self._client.create(VLAN_STATUSES, body)
+
+    def _labels(self, cluster_network: str) -> dict[str, str]:
+        return {names.NODE_LABEL: node_label(self._node), names.CLUSTER_NETWORK_LABEL: cluster_network}
+
+    def _is_labelled(self, report: VlanStatus, cluster_network: str) -> bool:
+        """Whether the watch finds the report, and the webhook lets it be written."""
+        return self._labels(cluster_network).items() <= report.metadata.labels.items()
 
     async def _delete(self, report: VlanStatus) -> None:
         """Deletes a report once: the watch may be a while behind."""
