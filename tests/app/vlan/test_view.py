@@ -65,7 +65,7 @@ def test_a_node_that_is_down_is_not_ready() -> None:
 
 def test_a_held_node_says_why() -> None:
     """A node that a roll-out has not reached yet is not ready, whatever it carries."""
-    held = Condition(type="Current", status="False", reason="Held", message="the roll-out waits for node1")
+    held = Condition(type="L3Ready", status="False", reason="Held", message="the roll-out waits for node1")
     reports = [report(name, interface(name)) for name in NODES[:2]]
     status = replace(report("node3").status, conditions=(*report("node3").status.conditions, held))
     view = one(objects(ground(static_network()), [*reports, replace(report("node3"), status=status)]))

@@ -14,7 +14,9 @@ from lanloom.app.vlan.objects import VlanObjects
 from lanloom.kube.conditions import find
 from lanloom.node.vlanids import VlanIds, merge, render, subtract
 from lanloom.vlan.rules.cluster import is_live, l3_of
-from lanloom.vlan.rules.status import PASSING
+from lanloom.vlan.rules.readiness import WITHHELD
+from lanloom.vlan.rules.status import L3_READY, PASSING
+from lanloom.vlan.rules.status import READY as UPLINK_READY
 
 READY = "Ready"
 
@@ -172,10 +174,11 @@ def _uplink_state(objects: VlanObjects, node: str, report: VlanStatus | None) ->
         return "NodeDown", "the node is not Ready; what is shown is what its agent reported last"
     if report is None:
         return "NoReport", "its agent has not reported yet; does it run?"
-    for type in ("Current", "ready"):
-        found = find(report.status.conditions, type)
-        if found is not None and found.status != "True":
-            return found.reason or "NotReady", found.message
+    uplink, addresses = (find(report.status.conditions, type) for type in (UPLINK_READY, L3_READY))
+    if uplink is not None and uplink.status != "True":
+        return uplink.reason or "NotReady", uplink.message
+    if addresses is not None and addresses.reason in WITHHELD:
+        return addresses.reason, addresses.message
     return READY, ""
 
 

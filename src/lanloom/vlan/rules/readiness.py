@@ -17,7 +17,7 @@ from lanloom.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_fi
 
 MISSING_ADDRESS = "MissingAddress"
 
-_WITHHELD = {"Held", "RolledBack"}
+WITHHELD = {"Held", "RolledBack"}
 """Reasons of a node that knows the present configuration, and does not carry it."""
 
 _NAMED = 5
@@ -81,7 +81,7 @@ def node_state(status: VlStatus, wanted: Wanted) -> NodeState:
     unready = tuple(item for item in status.interfaces if item.state != "Ready")
     current = not _outdated(status, wanted)
     addresses = _failing(status, L3_READY)
-    if not current and (addresses is None or addresses.reason not in _WITHHELD):
+    if not current and (addresses is None or addresses.reason not in WITHHELD):
         addresses = _OUTDATED
     told = [_obstacle(item) for item in status.conditions if item.status != "True"]
     told += [Obstacle(item.reason, item.message) for item in unready]
