@@ -49,6 +49,7 @@ class Repairs:
     def paced(self, todo: Plan, forms: Iterable[Form], now: float) -> tuple[Plan, Mapping[str, float]]:
         """The plan without the networks whose turn is later, and in how many seconds each of those is due."""
         networks = {form.name: form.network for form in forms}
+        self._efforts = {name: effort for name, effort in self._efforts.items() if name in networks}
         waits = {}
         for name in sorted(_busy(todo) & networks.keys()):
             effort = self._efforts.get(name)
