@@ -8,7 +8,7 @@ from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.vlan.admission import judge
 from tests.vlan.admission.cases import Case, Cases, answer, each
 from tests.vlan.admission.requests import Raw, request, world
-from tests.vlan.cluster import vlan_config
+from tests.vlan.cluster import cluster_network, vlan_config
 
 TITLE = "can't create VlanConfig two because "
 NODE1, NODE2 = ({"kubernetes.io/hostname": name} for name in ("node1", "node2"))
@@ -158,3 +158,13 @@ def test_uplinks_narrow_and_go() -> None:
     old, narrow = vlan_config("one", "cluster-1"), vlan_config("one", "cluster-1", nodeSelector=NODE1)
     assert judge(request(VLAN_CONFIGS, narrow, old), world()) == Verdict()
     assert judge(request(VLAN_CONFIGS, None, old), world()) == Verdict()
+
+
+def test_a_cluster_network_that_is_going_gets_no_uplink() -> None:
+    """No VlanConfig is made for a ClusterNetwork whose deletion was asked for; what has one may still be edited."""
+    going = cluster_network("going")
+    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/theirs"]}
+    config = vlan_config("two", "going", uplink={"nics": ["eth7"]})
+    narrow = vlan_config("two", "going", nodeSelector=NODE1, uplink={"nics": ["eth7"]})
+    assert not judge(request(VLAN_CONFIGS, config), world(going)).allowed
+    assert judge(request(VLAN_CONFIGS, narrow, config), world(going)).allowed

@@ -54,7 +54,8 @@ def _check_target(new: VlanConfig, old: VlanConfig | None, world: World) -> None
         raise Refused(
             "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network"
         )
-    if world.cluster_network(name) is None:
+    network = world.cluster_network(name)
+    if network is None or (old is None and network.metadata.deletion_timestamp is not None):
         raise Refused(f"spec.clusterNetwork {quote(name)} does not exist; create the ClusterNetwork first")
 
 
