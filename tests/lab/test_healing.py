@@ -52,9 +52,10 @@ DAMAGE = {
 
 @pytest.fixture
 def carrying(cluster: Lab) -> Lab:
-    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes."""
+    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which all agents have seen whole."""
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.kubectl("wait", "--for=condition=L3Ready", "clusternetwork/cluster-1", "--timeout=60s")
     return cluster
 
 

@@ -32,7 +32,7 @@ def test_a_gateway_has_a_table_of_its_own(cluster: Lab) -> None:
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
     cluster.kubectl("annotate", "net-attach-def/vlan2012", "network.harvesterhci.io/gateway-")
     eventually(lambda: "192.168.1.0/24" not in cluster.on("node1", "ip rule"))
-    assert all_have(cluster, "cluster-1", 2012) == ADDRESSES
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
 
 
 def test_routes_and_dns(cluster: Lab) -> None:
