@@ -244,6 +244,29 @@ def test_the_default_route_is_never_taken() -> None:
     assert "cut the node off" in problem.message
 
 
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ({}, "the NIC eth1 carries the node's default route over eth1.7.8; "),
+        ({"addresses": ("10.0.0.1/24",)}, "the NIC eth1 has the address 10.0.0.1/24 over eth1.7.8; "),
+        ({"master": "br0"}, "the NIC eth1 belongs to br0 over eth1.7.8; "),
+    ],
+)
+def test_a_nic_below_somebody_s_vlan_is_never_taken(use: dict[str, Any], message: str) -> None:
+    """A NIC that a VLAN link needs, be it over another one, is left alone: in the bond both would go down first."""
+    links = [
+        Link(name="eth1", index=2),
+        Link(name="eth1.7", index=3, kind="vlan", parent="eth1", vlan_id=7),
+        Link(name="eth1.7.8", index=4, kind="vlan", parent="eth1.7", vlan_id=8, **use),
+    ]
+    routes = frozenset(() if use else {"eth1.7.8"})
+    found = plan(one(), LinkState({link.name: link for link in links}, routes), {})
+    (problem,) = found.problems["cluster-1"]
+    assert (problem.reason, problem.network) == ("UplinkInUse", "eth1")
+    assert problem.message.startswith(message)
+    assert "SetMaster(link='eth1'" not in repr(found.steps)
+
+
 def test_a_missing_nic_does_not_hold_up_the_others() -> None:
     """The uplink is built of the NICs that are there."""
     ground = Ground()

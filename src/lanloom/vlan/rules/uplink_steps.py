@@ -1,6 +1,6 @@
 """A cluster network's uplink on a node: bond, bridge and VLAN ids, and what stands in their way."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import (
@@ -49,17 +49,29 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
         return None
     if link.master:
         return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} already belongs to {link.master}")
-    if nic in observed.default_route_links:
-        return _uplink_problem(
-            nic,
-            "UplinkInUse",
-            f"the NIC {nic} carries the node's default route; taking it would cut the node off",
-        )
-    if link.addresses:
-        return _uplink_problem(
-            nic, "UplinkInUse", f"the NIC {nic} has the address {link.addresses[0]}; remove it first"
-        )
+    for user in (link, *_above(nic, observed)):
+        use = _use(user, link, observed)
+        if use:
+            return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} {use}")
     return None
+
+
+def _above(nic: str, observed: LinkState) -> Iterator[Link]:
+    """The links that stand on a NIC, such as its VLANs: they go down with it when it gets into the bond."""
+    for link in observed.links.values():
+        if link.parent == nic != link.name:
+            yield link
+            yield from _above(link.name, observed)
+
+
+def _use(user: Link, nic: Link, observed: LinkState) -> str:
+    """What a NIC is needed for by itself, or by a link above it; empty for nothing."""
+    over = "" if user is nic else f" over {user.name}"
+    if user.name in observed.default_route_links:
+        return f"carries the node's default route{over}; taking it would cut the node off"
+    if user.addresses:
+        return f"has the address {user.addresses[0]}{over}; remove it first"
+    return f"belongs to {user.master}{over}; release it there first" if user.master else ""
 
 
 def _uplink_problem(nic: str, reason: str, message: str) -> Problem:
