@@ -183,6 +183,14 @@ def faulty_host(host: Host, faults: Faults, life: Life) -> Host:
     )
 
 
+async def _watched(changes: AsyncGenerator[None, None], life: Life) -> AsyncGenerator[None, None]:
+    life.check()
+    async with aclosing(changes) as stream:
+        async for _ in stream:
+            life.check()
+            yield None
+
+
 class _FaultyLinks:
     def __init__(self, inner: Links, faults: Faults, life: Life) -> None:
         self._inner = inner
@@ -199,12 +207,8 @@ class _FaultyLinks:
                 raise LinkError(f"{type(step).__name__}: Device or resource busy")
             await _local(self._inner.apply((step,)), self._life)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
-        self._life.check()
-        async with aclosing(self._inner.changes()) as stream:
-            async for _ in stream:
-                self._life.check()
-                yield None
+    def changes(self) -> AsyncGenerator[None, None]:
+        return _watched(self._inner.changes(), self._life)
 
 
 class _FaultyProfiles:
@@ -226,12 +230,8 @@ class _FaultyProfiles:
         self._fail(name)
         await _local(self._inner.remove(name), self._life)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
-        self._life.check()
-        async with aclosing(self._inner.changes()) as stream:
-            async for _ in stream:
-                self._life.check()
-                yield None
+    def changes(self) -> AsyncGenerator[None, None]:
+        return _watched(self._inner.changes(), self._life)
 
     def _fail(self, name: str) -> None:
         if self._faults.strikes(0.05):
@@ -279,12 +279,8 @@ class _FaultyNetworkManager:
         self._fail()
         await _local(self._inner.reapply(uuid), self._life)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
-        self._life.check()
-        async with aclosing(self._inner.changes()) as stream:
-            async for _ in stream:
-                self._life.check()
-                yield None
+    def changes(self) -> AsyncGenerator[None, None]:
+        return _watched(self._inner.changes(), self._life)
 
     def _fail(self) -> None:
         self._life.check()

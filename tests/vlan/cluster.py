@@ -5,7 +5,6 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api import names
@@ -16,6 +15,7 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
+from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
 from lanloom.vlan.rules.desired import node_networks
 from lanloom.vlan.rules.network import NodeNetwork
@@ -35,15 +35,8 @@ _TYPES: dict[str, type[Object]] = {
 }
 
 
-class Cluster(Struct, frozen=True, kw_only=True):
-    """The objects that VLAN networks are made from."""
-
-    nodes: tuple[Node, ...] = ()
-    networks: tuple[ClusterNetwork, ...] = ()
-    configs: tuple[VlanConfig, ...] = ()
-    nads: tuple[NetworkAttachmentDefinition, ...] = ()
-    statuses: tuple[VlanStatus, ...] = ()
-    vms: tuple[VirtualMachineInstance, ...] = ()
+class Cluster(VlanObjects, frozen=True):
+    """The objects that VLAN networks are made from, with what a manager and agents make of them."""
 
     def managed(self) -> "Cluster":
         """The cluster after a manager has looked at it: matched nodes and L3 annotations are written."""

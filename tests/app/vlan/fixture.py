@@ -25,14 +25,7 @@ def ground(*more: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def objects(documents: Iterable[dict[str, Any]], reports: Iterable[VlanStatus] = ()) -> VlanObjects:
     """A cluster of manifests after a manager has looked at it, with reports."""
-    cluster = cluster_of(documents).managed()
-    return VlanObjects(
-        nodes=cluster.nodes,
-        networks=cluster.networks,
-        configs=cluster.configs,
-        nads=cluster.nads,
-        statuses=tuple(reports),
-    )
+    return replace(cluster_of(documents).managed(), statuses=tuple(reports))
 
 
 def report(

@@ -22,6 +22,13 @@ async def _about_to_be_cut_off(quiet: Quiet) -> None:
     quiet.cut_off_by(BAD)
 
 
+async def _cut_off(quiet: Quiet) -> None:
+    """The first node has the address that cuts it off."""
+    await _about_to_be_cut_off(quiet)
+    await quiet.remap(MOVED)
+    await quiet.until(lambda: quiet.addresses() == (BAD,))
+
+
 @on_a_quiet_cluster
 async def test_a_change_that_cuts_a_node_off_is_undone(quiet: Quiet) -> None:
     """The node returns to what it had, says what it undid, and tries the same change no more."""
@@ -69,9 +76,7 @@ async def test_a_deleted_report_has_the_change_tried_again(quiet: Quiet) -> None
 @on_a_quiet_cluster
 async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
     """Who is killed every few seconds while a change is on trial undoes it all the same."""
-    await _about_to_be_cut_off(quiet)
-    await quiet.remap(MOVED)
-    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await _cut_off(quiet)
     for _ in range(8):
         await asyncio.sleep(7)
         await quiet.restart()
@@ -82,9 +87,7 @@ async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
 @on_a_quiet_cluster
 async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
     """After a reboot the change gets more time, because the API server may be booting too, but not for ever."""
-    await _about_to_be_cut_off(quiet)
-    await quiet.remap(MOVED)
-    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await _cut_off(quiet)
     await quiet.sim.processes["node1"].kill()
     quiet.sim.hosts["node1"].reboot()
     quiet.sim.processes["node1"].start()
@@ -98,9 +101,7 @@ async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
 @on_a_quiet_cluster
 async def test_a_full_disk_does_not_stop_the_return(quiet: Quiet) -> None:
     """Undoing a change does not wait for room on the disk."""
-    await _about_to_be_cut_off(quiet)
-    await quiet.remap(MOVED)
-    await quiet.until(lambda: quiet.addresses() == (BAD,))
+    await _cut_off(quiet)
     quiet.sim.hosts["node1"].state.full = True
     await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],))
     quiet.sim.hosts["node1"].state.full = False

@@ -12,7 +12,8 @@ from lanloom.node.fakes.networkmanager import FakeNetworkManager
 from lanloom.node.fakes.profiles import FakeDirectory, FakeProfiles, ProfileFile
 from lanloom.node.fakes.records import FakeRecords
 from lanloom.node.fakes.switch import FakeSwitch
-from lanloom.node.ports import BURST, Host, Link, LinkState
+from lanloom.node.fakes.watches import bursts
+from lanloom.node.ports import Host, Link, LinkState
 from lanloom.node.steps import LinkStep
 from lanloom.node.vlanids import VlanIds, merge, subtract
 
@@ -38,18 +39,9 @@ class FakeLinks:
             self._kernel.apply(step)
         await asyncio.sleep(0)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
+    def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
-        changed = asyncio.Event()
-        self._kernel.watchers.append(changed.set)
-        try:
-            while True:
-                await changed.wait()
-                await asyncio.sleep(BURST)
-                changed.clear()
-                yield
-        finally:
-            self._kernel.watchers.remove(changed.set)
+        return bursts(self._kernel.watchers)
 
 
 class FakeHost:

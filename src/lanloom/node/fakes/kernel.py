@@ -1,12 +1,12 @@
 """The kernel's links of a fake host: what each step does to them, and what follows by itself."""
 
 import hashlib
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes.switch import bare
+from lanloom.node.fakes.watches import Watchers
 from lanloom.node.guards import describe, guard
 from lanloom.node.ports import MARK, Link, LinkState, Rule
 from lanloom.node.steps import (
@@ -38,14 +38,15 @@ def mac_address(host: str, link: str) -> str:
 class FakeKernel:
     """The links of one host, and its routing rules by the link that they are for.
 
-    `watchers` are called after every change that takes effect; `writes` counts them."""
+    `watchers` are called after every change that takes effect; `writes` counts them.
+    """
 
     def __init__(self, host: str, nics: tuple[str, ...]) -> None:
         self.links: dict[str, Link] = {}
         self.plugged = set(nics)
         self.default_route_links: frozenset[str] = frozenset()
         self.rules: dict[str, frozenset[Rule]] = {}
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: Watchers = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
         self._host = host

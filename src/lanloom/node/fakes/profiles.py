@@ -1,14 +1,14 @@
 """The profile directory of a fake host, and the port on it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from msgspec import Struct
 
 from lanloom.node.errors import ProfileError
+from lanloom.node.fakes.watches import Watchers, bursts
 from lanloom.node.files import temporary_prefix
 from lanloom.node.keyfile import owner
-from lanloom.node.ports import BURST
 from lanloom.node.profiles import check_name, foreign
 
 
@@ -26,7 +26,7 @@ class FakeDirectory:
         self.files: dict[str, ProfileFile] = {}
         self.full = False
         self.writes = 0
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: Watchers = []
 
     def put(self, name: str, file: ProfileFile) -> None:
         """Writes a file, whole at once."""
@@ -84,18 +84,9 @@ class FakeProfiles:
             self._directory.writes += 1
         await asyncio.sleep(0)
 
-    async def changes(self) -> AsyncGenerator[None, None]:
+    def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
-        changed = asyncio.Event()
-        self._directory.watchers.append(changed.set)
-        try:
-            while True:
-                await changed.wait()
-                await asyncio.sleep(BURST)
-                changed.clear()
-                yield
-        finally:
-            self._directory.watchers.remove(changed.set)
+        return bursts(self._directory.watchers)
 
     def _check(self, name: str) -> None:
         check_name(name)
