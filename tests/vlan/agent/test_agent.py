@@ -98,8 +98,8 @@ async def test_a_duplicate_address(quiet: Quiet) -> None:
 async def test_a_full_disk(quiet: Quiet) -> None:
     """A profile that can't be written is reported, the old one stays whole, and the rest goes on."""
     await quiet.uplink()
-    await quiet.network()
-    await quiet.rest()
+    await quiet.network("dhcp")
+    await quiet.reported("Assigned")
     host = quiet.sim.hosts["node1"]
     before = host.directory.files[FILE]
     host.directory.full = True
@@ -108,10 +108,8 @@ async def test_a_full_disk(quiet: Quiet) -> None:
     }
     await quiet.admin.patch(NADS, "vlan2012", patch, "default")
 
-    async def told() -> bool:
-        return any(item.reason == "ProfileNotWritten" for item in (await quiet.report()).conditions)
-
-    await quiet.sim.until(told)
+    await quiet.reported("ProfileNotWritten")
+    assert ("ready", "True") in [(item.type, item.status) for item in (await quiet.report()).conditions]
     assert host.directory.files[FILE] == before
     host.directory.full = False
     await quiet.rest()
@@ -155,12 +153,9 @@ async def test_a_stranger_s_profile(quiet: Quiet) -> None:
     host.plant_file(FILE, b"[connection]\nid=mine\n")
     await quiet.network()
 
-    async def told() -> bool:
-        return any(
-            "does not carry Lanloom's mark" in item.message for item in (await quiet.report()).conditions
-        )
-
-    await quiet.sim.until(told)
+    interface = await quiet.reported("ProfileNotWritten")
+    assert "does not carry Lanloom's mark" in interface.message
+    assert "does not carry Lanloom's mark" in (await quiet.report()).conditions[-1].message
     assert host.directory.files[FILE].content == b"[connection]\nid=mine\n"
 
 

@@ -9,8 +9,8 @@ import structlog
 
 from lanloom.node.errors import KernelUnsupported, LinkError, NetworkManagerError, NodeError, ProfileError
 from lanloom.node.ports import Host
-from lanloom.vlan.rules.names import network_of_profile
-from lanloom.vlan.rules.network import Problem
+from lanloom.vlan.rules.names import network_of_profile, parse_profile_file
+from lanloom.vlan.rules.network import NOT_WRITTEN, Problem
 from lanloom.vlan.rules.plan import Plan
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,9 @@ class Carrier:
             try:
                 await self._host.profiles.write(name, content)
             except ProfileError as error:
-                failures[network_of_profile(name)] = (failure("ProfileNotWritten", error),)
+                cluster_network, vid = parse_profile_file(name) or ("", 0)
+                problem = failure(NOT_WRITTEN, error, vid)
+                failures[cluster_network] = (*failures.get(cluster_network, ()), problem)
         return failures
 
     async def _remove(self, files: tuple[str, ...]) -> dict[str, tuple[Problem, ...]]:
@@ -108,6 +110,6 @@ def merged(*problems: Problems) -> dict[str, tuple[Problem, ...]]:
     return result
 
 
-def failure(reason: str, error: NodeError) -> Problem:
-    """A change that the host refused."""
-    return Problem(vid=0, network="", reason=reason, message=str(error))
+def failure(reason: str, error: NodeError, vid: int = 0) -> Problem:
+    """A change that the host refused; of the whole cluster network if `vid` is 0."""
+    return Problem(vid=vid, network="", reason=reason, message=str(error))

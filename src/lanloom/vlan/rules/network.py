@@ -27,6 +27,10 @@ class Interface(Struct, frozen=True, kw_only=True):
     table: int = 0
 
 
+NOT_WRITTEN = "ProfileNotWritten"
+"""The reason of a VLAN whose profile could not be written: what it had before goes on working."""
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """Why a network can't be carried as asked. `vid` is 0 where the VLAN id itself can't be read.
 

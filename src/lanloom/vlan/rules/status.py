@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from ipaddress import IPv4Interface
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from lanloom.api.harvester import LocalArea, VlanInterface, VlStatus
 from lanloom.api.meta import Condition
 from lanloom.kube.conditions import ConditionStatus, set_condition
@@ -11,7 +13,7 @@ from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 from lanloom.vlan.rules.interface_status import failed, judged, unbuilt
 from lanloom.vlan.rules.management import management, uplink_port
-from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem, blocked
+from lanloom.vlan.rules.network import NOT_WRITTEN, Interface, NodeNetwork, Problem, blocked
 
 READY = "ready"
 L3_READY = "L3Ready"
@@ -98,7 +100,14 @@ def _judged(
     if blocked(obstacles):
         return unbuilt(item, obstacles[0])
     own = next((problem for problem in obstacles if problem.vid == item.vid), None)
-    return unbuilt(item, own) if own is not None else judged(item, connections, observed, now)
+    if own is not None and own.reason != NOT_WRITTEN:
+        return unbuilt(item, own)
+    found = judged(item, connections, observed, now)
+    if own is None:
+        return found
+    return replace(
+        found, state="Failed", reason=own.reason, message=own.message
+    )  # it may have its former address
 
 
 def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
