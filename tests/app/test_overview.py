@@ -4,6 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
+from lanloom.api.core import Node, NodeStatus
 from lanloom.api.harvester import ClusterNetwork, ClusterNetworkStatus, VlanInterface, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.app.overview import Row, Trouble, overview, table
@@ -101,3 +102,21 @@ def test_the_table_fits_eighty_columns() -> None:
         "192.168.100.189/24",
         "DHCP",
     ]
+
+
+def test_a_node_that_is_down() -> None:
+    """What a node had that is down is marked so, and told once in place of its own troubles."""
+    off = Node(
+        metadata=ObjectMeta(name="a"),
+        status=NodeStatus(conditions=(Condition(type="Ready", status="False"),)),
+    )
+    on = Node(metadata=ObjectMeta(name="b"))
+    view = overview([network(READY)], [report("a", WELL, ILL), report("b", WELL)], [off, on])
+    assert [(row.node, row.state) for row in view.rows] == [
+        ("a", "NodeDown"),
+        ("a", "NodeDown"),
+        ("b", "Ready"),
+    ]
+    (trouble,) = view.troubles
+    assert (trouble.what, trouble.reason) == ("node a", "NodeDown")
+    assert "reported last" in trouble.message

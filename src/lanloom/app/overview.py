@@ -4,14 +4,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, VlanInterface, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.kube.conditions import find
+from lanloom.vlan.rules.cluster import is_live
 from lanloom.vlan.rules.status import READY
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+NODE_DOWN = "NodeDown"
+NODE_DOWN_MESSAGE = "the node is not Ready; what is shown is what its agent reported last"
+"""The state of what a node has that is down, and what it means."""
 
 _ASSIGNED = {"static": "static", "dhcp": "DHCP"}
 
@@ -46,17 +53,37 @@ class Overview(Struct, frozen=True, kw_only=True):
     troubles: tuple[Trouble, ...]
 
 
-def overview(networks: Iterable[ClusterNetwork], statuses: Iterable[VlanStatus]) -> Overview:
-    """Sums up the objects, ordered by cluster network and node."""
+def overview(
+    networks: Iterable[ClusterNetwork], statuses: Iterable[VlanStatus], nodes: Iterable[Node] = ()
+) -> Overview:
+    """Sums up the objects, ordered by cluster network and node. What a node that is down had is told as such."""
+    down = frozenset(node.metadata.name for node in nodes if not is_live(node))
     ordered_networks = sorted(networks, key=lambda item: item.metadata.name)
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
     troubles = [trouble for network in ordered_networks for trouble in _network_troubles(network, ordered)]
-    troubles += [trouble for status in ordered for trouble in _node_troubles(status)]
+    troubles += [
+        trouble for status in ordered if status.status.node not in down for trouble in _node_troubles(status)
+    ]
+    troubles += _down(ordered, down)
     return Overview(
         networks=tuple(item.metadata.name for item in ordered_networks),
-        rows=tuple(row for status in ordered for row in _rows(status)),
+        rows=tuple(
+            replace(row, state=NODE_DOWN) if row.node in down else row
+            for status in ordered
+            for row in _rows(status)
+        ),
         troubles=tuple(troubles),
     )
+
+
+def _down(statuses: Iterable[VlanStatus], down: frozenset[str]) -> list[Trouble]:
+    """One trouble for each node that is down and has reported something."""
+    reported = {item.status.node: item.status.cluster_network for item in statuses}
+    return [
+        Trouble(what=f"node {node}", network=network, reason=NODE_DOWN, message=NODE_DOWN_MESSAGE)
+        for node, network in sorted(reported.items())
+        if node in down
+    ]
 
 
 def _rows(report: VlanStatus) -> tuple[Row, ...]:

@@ -43,6 +43,7 @@ def command(kubeconfig: str | None, output: str) -> None:
 
 
 async def _read(kubeconfig: str | None) -> "Overview":
+    from lanloom.api.core import NODES
     from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES
     from lanloom.app.connect import connect
     from lanloom.app.overview import overview
@@ -50,7 +51,8 @@ async def _read(kubeconfig: str | None) -> "Overview":
     async with connect(kubeconfig) as client:
         networks = await client.list(CLUSTER_NETWORKS)
         statuses = await client.list(VLAN_STATUSES)
-    return overview(networks.items, statuses.items)
+        nodes = await client.list(NODES)
+    return overview(networks.items, statuses.items, nodes.items)
 
 
 def _show(view: "Overview") -> None:

@@ -10,6 +10,7 @@ from lanloom.api.l3 import AnnotationError, Routing
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
+from lanloom.app.overview import NODE_DOWN, NODE_DOWN_MESSAGE
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.kube.conditions import find
 from lanloom.node.vlanids import VlanIds, merge, render, subtract
@@ -171,7 +172,7 @@ def _uplink_view(objects: VlanObjects, node: str, report: VlanStatus | None) -> 
 def _uplink_state(objects: VlanObjects, node: str, report: VlanStatus | None) -> tuple[str, str]:
     known = next((item for item in objects.nodes if item.metadata.name == node), None)
     if known is not None and not is_live(known):
-        return "NodeDown", "the node is not Ready; what is shown is what its agent reported last"
+        return NODE_DOWN, NODE_DOWN_MESSAGE
     if report is None:
         return "NoReport", "its agent has not reported yet; does it run?"
     uplink, addresses = (find(report.status.conditions, type) for type in (UPLINK_READY, L3_READY))
