@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.core import Node
@@ -15,12 +14,10 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
+from lanloom.app.vlan.derived import derived
 from lanloom.app.vlan.objects import VlanObjects
-from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, matched_annotation, matching
 from lanloom.vlan.rules.desired import node_networks
 from lanloom.vlan.rules.network import NodeNetwork
-
-T = TypeVar("T", bound=Object)
 
 CLUSTER = "0b2f6d4e-4c0e-4b8e-9e57-7d1f1c1e3a55"
 """The cluster's identity, which is part of the UUIDs of profiles."""
@@ -40,10 +37,7 @@ class Cluster(VlanObjects, frozen=True):
 
     def managed(self) -> "Cluster":
         """The cluster after a manager has looked at it: matched nodes and L3 annotations are written."""
-        configs = tuple(self._matched(config) for config in self.configs)
-        return replace(
-            self, configs=configs, networks=tuple(self._annotated(item, configs) for item in self.networks)
-        )
+        return derived(self)
 
     def on_node(
         self, name: str, carried: Container[str] = (), management: Management | None = None
@@ -52,26 +46,6 @@ class Cluster(VlanObjects, frozen=True):
         return node_networks(
             name, CLUSTER, self.networks, self.configs, self.nads, carried, management=management
         )
-
-    def _matched(self, config: VlanConfig) -> VlanConfig:
-        value = matched_annotation(matching(config.spec.node_selector, self.nodes))
-        return annotated(config, {names.MATCHED_NODES: value})
-
-    def _annotated(self, network: ClusterNetwork, configs: Iterable[VlanConfig]) -> ClusterNetwork:
-        name = network.metadata.name
-        mine = [item for item in configs if item.spec.cluster_network == name]
-        nads = [item for item in self.nads if item.metadata.labels.get(names.CLUSTER_NETWORK_LABEL) == name]
-        derived = derive_annotations(network, nads, mine)
-        patched = annotated(network, annotation_patch(network, derived.annotations))
-        everyone = {names.MATCHED_NODES: matched_annotation(matching({}, self.nodes))}
-        return annotated(patched, everyone) if name == names.MGMT else patched
-
-
-def annotated(item: T, patch: Mapping[str, str | None]) -> T:
-    """An object with a merge patch applied to its annotations."""
-    merged = {**item.metadata.annotations, **patch}
-    annotations = {key: value for key, value in merged.items() if value is not None}
-    return replace(item, metadata=replace(item.metadata, annotations=annotations))
 
 
 def cluster_of(documents: Iterable[dict[str, Any]]) -> Cluster:

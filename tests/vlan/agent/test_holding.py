@@ -9,9 +9,10 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
 from lanloom.api.l3keys import encode
 from lanloom.api.meta import Key
+from lanloom.app.vlan.derived import annotated
 from lanloom.vlan.rules.rollout import RolloutState, revision
 from tests.sim.judge import objects
-from tests.vlan.cluster import annotated, cluster_network, vlan_config
+from tests.vlan.cluster import cluster_network, vlan_config
 from tests.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 MOVED = {name: address.replace("192.168.1.", "192.168.2.") for name, address in STATIC.items()}

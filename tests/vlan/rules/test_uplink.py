@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from lanloom.api import names
 from lanloom.api.uplinks import BOND_MODES, TX_QUEUE_MAX
+from lanloom.app.vlan.derived import annotated
 from lanloom.node.steps import EnsureBond
 from lanloom.vlan.rules.names import is_link
 from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.uplink import LONGEST_MIIMON, uplink_mtu
-from tests.vlan.cluster import annotated, cluster_network, cluster_of, node, vlan_config
+from tests.vlan.cluster import cluster_network, cluster_of, node, vlan_config
 from tests.vlan.rules.ground import Ground
 from tests.vlan.rules.strategies import NODE
 

@@ -14,12 +14,13 @@ from lanloom.vlan.rules.desired import node_networks
 from lanloom.vlan.rules.network import NodeNetwork
 
 T = TypeVar("T", bound=Object)
+V = TypeVar("V", bound=VlanObjects)
 
 CLUSTER = "lanloom"
 """What tells this cluster's profiles from another's: the agent's default."""
 
 
-def derived(objects: VlanObjects) -> VlanObjects:
+def derived(objects: V) -> V:
     """The objects with everything that a manager derives from them: matched nodes and L3 annotations."""
     configs = tuple(_matched(config, objects) for config in objects.configs)
     known = replace(objects, configs=configs)
@@ -46,7 +47,7 @@ def carried(objects: VlanObjects) -> dict[str, dict[str, NodeNetwork]]:
 
 def _matched(config: VlanConfig, objects: VlanObjects) -> VlanConfig:
     nodes = matching(config.spec.node_selector, objects.nodes)
-    return _with_annotations(config, {names.MATCHED_NODES: matched_annotation(nodes)})
+    return annotated(config, {names.MATCHED_NODES: matched_annotation(nodes)})
 
 
 def _annotated(network: ClusterNetwork, objects: VlanObjects) -> ClusterNetwork:
@@ -55,10 +56,11 @@ def _annotated(network: ClusterNetwork, objects: VlanObjects) -> ClusterNetwork:
     patch = annotation_patch(network, found.annotations)
     if name == names.MGMT:
         patch[names.MATCHED_NODES] = matched_annotation(matching({}, objects.nodes))
-    return _with_annotations(network, patch)
+    return annotated(network, patch)
 
 
-def _with_annotations(item: T, patch: Mapping[str, str | None]) -> T:
+def annotated(item: T, patch: Mapping[str, str | None]) -> T:
+    """An object with a merge patch applied to its annotations."""
     merged = {**item.metadata.annotations, **patch}
     annotations = {key: value for key, value in merged.items() if value is not None}
     return replace(item, metadata=replace(item.metadata, annotations=annotations))
