@@ -26,15 +26,16 @@ T = TypeVar("T", bound=Object)
 
 
 class Unsteady(LocalClient):
-    """A client whose first requests about webhook configurations are answered with 503."""
+    """A client whose first requests to create objects of a resource are answered with 503."""
 
-    def __init__(self, engine: Engine, failures: int) -> None:
+    def __init__(self, engine: Engine, resource: Resource[Any], failures: int) -> None:
         super().__init__(engine)
+        self.failing = resource
         self.failures = failures
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """As the port says."""
-        if resource is MUTATING_WEBHOOKS and self.failures:
+        if resource is self.failing and self.failures:
             self.failures -= 1
             raise ServerError(503, "ServiceUnavailable", "try again")
         return await super().create(resource, body, namespace)
@@ -70,10 +71,11 @@ async def managed(client: LocalClient) -> AsyncIterator[None]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_registration_is_tried_until_it_works() -> None:
-    """A server that can't take the webhooks' registration right now does not end the manager."""
+@pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, SECRETS], ids=lambda item: item.plural)
+async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> None:
+    """A server that can't take the webhooks' certificate or registration right now does not end the manager."""
     async with server() as engine:
-        client = Unsteady(engine, failures=1)
+        client = Unsteady(engine, resource, failures=1)
         async with managed(client):
             assert client.failures == 0
             for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):

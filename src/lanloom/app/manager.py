@@ -109,7 +109,7 @@ class Manager:
         world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
         admission = VlanAdmission(self._client, world, self._node_of_pod)
         app = webhook_app([admission], self._synced.is_set, self.metrics.review)
-        bundle = await self._bundle()
+        bundle = await self._bundle_at_last()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self.metrics.certified(expires(bundle.certificate))
         self._secrets.on_change(lambda _old, new: self._present(server, new))
@@ -156,6 +156,15 @@ class Manager:
                 continue
             self.ready.set()
             await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
+
+    async def _bundle_at_last(self) -> Bundle:
+        """The certificate, asked for until the server gives it."""
+        while True:
+            try:
+                return await self._bundle()
+            except KubeError as error:
+                log.warning("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
+                await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
 
     async def _bundle(self) -> Bundle:
         """The certificate that all replicas share; made, or renewed when it is due or somebody spoilt it."""
