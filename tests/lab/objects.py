@@ -11,6 +11,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Object = dict[str, Any]
 
+STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+"""A static address for each node."""
+
 _HARVESTER = "network.harvesterhci.io/v1beta1"
 
 

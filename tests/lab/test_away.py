@@ -9,12 +9,11 @@ import pytest
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, Look, all_have, all_lack, look, looks, reasons
-from tests.lab.objects import vm_network
+from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 AWAY = 120.0
-ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 
 TRAP = """
 mkdir -p /run/netns
@@ -49,8 +48,8 @@ PART = "ip -n rival link delete rival; ip netns delete rival; ip link set eth2 d
 @pytest.fixture
 def carrying(cluster: Lab) -> Lab:
     """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which have proved themselves."""
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     eventually(lambda: all(confirmed(cluster, node) for node in NODES))
     return cluster
 
@@ -83,9 +82,9 @@ def test_nodes_keep_what_they_have(carrying: Lab) -> None:
     try:
         end = time.monotonic() + AWAY
         carrying.on("node2", "bridge vlan del vid 2012 dev cluster-1-bo")
-        eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+        eventually(lambda: all_have(carrying, "cluster-1", 2012) == STATIC)
         while time.monotonic() < end:
-            assert all_have(carrying, "cluster-1", 2012) == ADDRESSES
+            assert all_have(carrying, "cluster-1", 2012) == STATIC
             time.sleep(2)
     finally:
         carrying.run("mend")
@@ -107,17 +106,17 @@ def test_a_change_that_cuts_nodes_off_is_undone(trap: Lab) -> None:
     trap.on("node1", "ping -c 1 -W 5 172.31.255.1")
     eventually(lambda: "RolledBack" in reasons(trap, "cluster-1", "node1"), timeout=60)
     assert "RolledBack" in trap.kubectl("get", "events", "-A", "-o", "jsonpath={.items[*].reason}")
-    assert all_have(trap, "cluster-1", 2012) == ADDRESSES
+    assert all_have(trap, "cluster-1", 2012) == STATIC
 
 
 def test_a_duplicate_address_is_told(cluster: Lab) -> None:
     """A node whose address another host has does not use it, and says DuplicateAddress; the others have theirs."""
     cluster.on("node3", RIVAL)
     try:
-        cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+        cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
         eventually(lambda: "DuplicateAddress" in reasons(cluster, "cluster-1", "node1"))
         eventually(lambda: all_have(cluster, "cluster-1", 2012, NODES[1:]))
         assert not look(cluster, "node1").address(interface_name("cluster-1", 2012))
     finally:
         cluster.on("node3", PART)
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES, timeout=90)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC, timeout=90)

@@ -8,13 +8,12 @@ import pytest
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
-from tests.lab.objects import vm_network
+from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
-ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 SOON = 15.0
 """Seconds within which a repair is expected, with NetworkManager's own two for detecting a duplicate address."""
 
@@ -53,8 +52,8 @@ DAMAGE = {
 @pytest.fixture
 def carrying(cluster: Lab) -> Lab:
     """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which all agents have seen whole."""
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     cluster.kubectl("wait", "--for=condition=L3Ready", "clusternetwork/cluster-1", "--timeout=60s")
     return cluster
 
@@ -65,10 +64,10 @@ def whole(lab: Lab, node: str) -> bool:
     names = ("eth1", "cluster-1-bo", "cluster-1-br", LINK)
     return (
         seen.has_vlan("cluster-1", 2012)
-        and seen.address(LINK) == ADDRESSES[node]
+        and seen.address(LINK) == STATIC[node]
         and all("UP" in seen.links[name]["flags"] for name in names)
         and [seen.links[name].get("master") for name in names[:2]] == ["cluster-1-bo", "cluster-1-br"]
-        and ADDRESSES[node] in lab.on(node, f"cat {PROFILE}")
+        and STATIC[node] in lab.on(node, f"cat {PROFILE}")
     )
 
 

@@ -12,7 +12,7 @@ from tests.lab import mortal
 from tests.lab.agents import replace_agent, restore_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, looks
-from tests.lab.objects import Object, cluster_network, vlan_config, vm_network
+from tests.lab.objects import STATIC, Object, cluster_network, vlan_config, vm_network
 from tests.lab.watchman import PLANT, UPROOT, ProfileWatch, foreign_state
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -27,7 +27,6 @@ FOREIGN = {
     "foreign.nmconnection": "[connection]\nid=foreign\ntype=dummy\ninterface-name=dum0\nautoconnect=false\n",
     "cluster-1-vlan77.nmconnection": "[connection]\nid=like-ours\ntype=dummy\ninterface-name=dum1\nautoconnect=false\n",
 }
-STATIC = {node: f"192.168.1.{10 + number}/24" for number, node in enumerate(NODES)}
 SECOND = {node: f"192.168.2.{10 + number}/24" for number, node in enumerate(NODES)}
 PAIR = {node: f"192.168.13.{10 + number}/24" for number, node in enumerate(NODES[:2])}
 

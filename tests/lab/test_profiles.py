@@ -11,13 +11,12 @@ from lanloom.vlan.rules.profile import Profile, profile_of, render
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have
-from tests.lab.objects import vm_network
+from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 DIRECTORY = "/etc/NetworkManager/system-connections"
 LINK = interface_name("cluster-1", 2012)
-ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 
 ROUTINGS = (
     Routing(),
@@ -123,8 +122,8 @@ def test_network_manager_loads_every_profile(agentless: Lab) -> None:
 
 def test_profiles_of_an_older_version_are_taken_over(cluster: Lab) -> None:
     """An agent that finds a predecessor's profile and no records brings it up to date, and the address stays."""
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     file = f"{DIRECTORY}/{profile_file('cluster-1', 2012)}"
     present = cluster.on("node1", f"cat {file}")
     uuid = next(line for line in present.splitlines() if line.startswith("uuid=")).removeprefix("uuid=")
@@ -139,6 +138,6 @@ def test_profiles_of_an_older_version_are_taken_over(cluster: Lab) -> None:
     eventually(lambda: cluster.on("node1", f"cat {file}") == present)
     settings = f"nmcli -g ipv4.ignore-auto-routes connection show {uuid}"
     eventually(lambda: cluster.on("node1", settings).strip() == "yes")
-    assert all_have(cluster, "cluster-1", 2012) == ADDRESSES
+    assert all_have(cluster, "cluster-1", 2012) == STATIC
     assert LINK not in cluster.on("node1", "grep Deleted /run/seen || true")
     cluster.on("node1", "kill $(pgrep -x ip)")

@@ -5,12 +5,11 @@ import pytest
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have, looks
-from tests.lab.objects import vm_network
+from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
-ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 BEHIND = "192.168.2.1"
 """An address that only the router of VLAN 2012 has; the nodes' default route does not lead there."""
 
@@ -23,16 +22,16 @@ def main_table(lab: Lab) -> str:
 def test_a_gateway_has_a_table_of_its_own(cluster: Lab) -> None:
     """What is sent from the VLAN's subnet goes over the VLAN's gateway; everything else goes where it went before."""
     before = main_table(cluster)
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES, gateway="192.168.1.1"))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC, gateway="192.168.1.1"))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     eventually(lambda: "from 192.168.1.0/24" in cluster.on("node1", "ip rule"))
     cluster.on("node1", f"ping -c 1 -W 5 -I 192.168.1.10 {BEHIND}")
     cluster.on("node1", f"ping -c 1 -W 1 {BEHIND}", status=1)
     assert main_table(cluster) == before
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
     cluster.kubectl("annotate", "net-attach-def/vlan2012", "network.harvesterhci.io/gateway-")
     eventually(lambda: "192.168.1.0/24" not in cluster.on("node1", "ip rule"))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
 
 
 def test_routes_and_dns(cluster: Lab) -> None:

@@ -5,13 +5,12 @@ import pytest
 from lanloom.vlan.rules.names import interface_name, profile_file
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, report
-from tests.lab.objects import cluster_network, example, vlan_config, vm_network
+from tests.lab.objects import STATIC, cluster_network, example, vlan_config, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = f"/etc/NetworkManager/system-connections/{profile_file('cluster-1', 2012)}"
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 CLUSTER_2 = (
     cluster_network("cluster-2"),
     vlan_config("two-node1", "cluster-2", nics=["eth2"], node="node1"),

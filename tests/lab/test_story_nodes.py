@@ -8,12 +8,11 @@ import pytest
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, reasons
-from tests.lab.objects import example, vm_network
+from tests.lab.objects import STATIC, example, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 ALL = (*NODES, "node4")
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 SECOND = {"node1": "192.168.2.10/24", "node2": "192.168.2.11/24", "node3": "192.168.2.12/24"}
 
 

@@ -7,20 +7,19 @@ import pytest
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, Look, all_have, look, looks
-from tests.lab.objects import vlan_config, vm_network
+from tests.lab.objects import STATIC, vlan_config, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 CONFIG = "vlanconfig-1"
 LINK = interface_name("cluster-1", 2012)
-ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 
 
 @pytest.fixture
 def carrying(cluster: Lab) -> Lab:
     """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes."""
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", ADDRESSES))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == ADDRESSES)
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     return cluster
 
 
@@ -48,7 +47,7 @@ def test_the_mtu_is_changed_in_place(carrying: Lab) -> None:
         carrying.apply(vlan_config(CONFIG, "cluster-1", mtu=mtu))
         eventually(partial(has, mtu))
         assert indexes(look(carrying, "node1")) == before
-        assert all_have(carrying, "cluster-1", 2012) == ADDRESSES
+        assert all_have(carrying, "cluster-1", 2012) == STATIC
 
 
 def test_the_bond_mode_is_changed(carrying: Lab) -> None:
@@ -56,7 +55,7 @@ def test_the_bond_mode_is_changed(carrying: Lab) -> None:
     before = look(carrying, "node1").links["cluster-1-br"]["ifindex"]
     carrying.apply(vlan_config(CONFIG, "cluster-1", mode="balance-xor"))
     eventually(lambda: all(mode(carrying, node) == "balance-xor" for node in NODES))
-    eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+    eventually(lambda: all_have(carrying, "cluster-1", 2012) == STATIC)
     assert look(carrying, "node1").links["cluster-1-br"]["ifindex"] == before
     carrying.on("node1", "ping -c 1 -W 5 192.168.1.12")
 
@@ -75,7 +74,7 @@ def test_several_uplinks(carrying: Lab) -> None:
     eventually(lambda: carrying.on("node1", "ping -c 1 -W 1 192.168.1.12 || true").count("1 received"))
     carrying.apply(vlan_config(CONFIG, "cluster-1"))
     eventually(lambda: bonded("eth1") and not bonded("eth2"))
-    eventually(lambda: all_have(carrying, "cluster-1", 2012) == ADDRESSES)
+    eventually(lambda: all_have(carrying, "cluster-1", 2012) == STATIC)
 
 
 def test_a_missing_nic_is_told(cluster: Lab) -> None:

@@ -3,16 +3,22 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from lanloom.api import names
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
 from lanloom.api.resource import Resource
+from lanloom.app.vlan.apply import world_of
 from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.rules.names import vlan_status_name
 from lanloom.vlan.rules.reserved import reserved
-from lanloom.vlan.worlds import FreshWorld, by_nad
+from lanloom.vlan.worlds import FreshWorld
 from tests.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 
 Raw = dict[str, Any]
+
+STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
+"""Addresses for the nodes that carry cluster-1."""
 
 MGMT_VLAN = 2021
 """The management VLAN that the manager's setting names."""
@@ -46,15 +52,8 @@ def world(*more: Raw) -> FreshWorld:
         *more,
     ]
     cluster = cluster_of(objects)
-    return FreshWorld(
-        networks=cluster.networks,
-        configs=cluster.configs,
-        nads=cluster.nads,
-        statuses=cluster.statuses,
-        vms=by_nad(cluster.vms),
-        known_nodes={item.metadata.name: item for item in cluster.nodes},
-        known_reserved=reserved(cluster.nodes, cluster.statuses, MGMT_VLAN),
-    )
+    known = reserved(cluster.nodes, cluster.statuses, MGMT_VLAN)
+    return replace(world_of(cluster), known_reserved=known)
 
 
 def vm(

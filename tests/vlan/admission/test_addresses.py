@@ -7,6 +7,7 @@ from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from tests.vlan.admission.cases import Case, Cases, answer, each
 from tests.vlan.admission.requests import (
+    STATIC,
     Raw,
     annotated,
     network,
@@ -22,7 +23,6 @@ CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 P = names.PREFIX
 MAP = names.NODE_IP_MAP
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 NEED = "it must be an IPv4 address with a prefix length, such as 192.168.1.10/24"
 EXAMPLE = '{"node1": "192.168.1.10/24"}'
 

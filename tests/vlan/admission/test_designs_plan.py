@@ -7,10 +7,9 @@ from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from lanloom.vlan.worlds import FreshWorld
-from tests.vlan.admission.requests import Raw, annotated, network, report, request, static, vm, world
+from tests.vlan.admission.requests import STATIC, Raw, annotated, network, report, request, static, vm, world
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 NODE2 = {"kubernetes.io/hostname": "node2"}
 OVERLAY = (nad("overlay", "cluster-1", config='{"type": "kube-ovn"}'), vm("web", "overlay"))
 """An overlay network on cluster-1, and a VM of it on node1."""

@@ -17,6 +17,7 @@ from lanloom.api.resource import Resource
 from lanloom.vlan.admission import judge
 from lanloom.vlan.rules.cluster import l3_of
 from tests.vlan.admission.requests import (
+    STATIC,
     Raw,
     admission,
     annotated,
@@ -30,7 +31,6 @@ from tests.vlan.admission.requests import (
 )
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 ROUTES = json.dumps([{"to": "10.20.0.0/16", "via": "192.168.1.1"}])
 SEEN = world(nad("overlay", "cluster-1", config='{"type": "kube-ovn"}'), vm("web", "overlay", "net"))
 BODIES: dict[str, tuple[Resource[Any], list[Raw]]] = {

@@ -10,6 +10,7 @@ from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from tests.vlan.admission.cases import Case, Cases, answer, each
 from tests.vlan.admission.requests import (
+    STATIC,
     Raw,
     annotated,
     network,
@@ -83,9 +84,6 @@ NETWORK_CASES: Cases = {
 def test_networks_that_are_refused(case: Case) -> None:
     """A network that no node could carry is refused with the object, the field, what is allowed, and what to do."""
     assert answer(case) == case.message
-
-
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 
 
 @pytest.mark.parametrize(

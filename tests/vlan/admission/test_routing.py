@@ -6,11 +6,10 @@ from lanloom.api import names
 from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from tests.vlan.admission.cases import Case, Cases, answer, each
-from tests.vlan.admission.requests import Raw, annotated, network, request, static, world
+from tests.vlan.admission.requests import STATIC, Raw, annotated, network, request, static, world
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 P = names.PREFIX
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 
 
 def routed(why: str, *, dhcp: bool = False, **annotations: str) -> Case:

@@ -7,13 +7,12 @@ from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from lanloom.vlan.worlds import FreshWorld
 from tests.vlan.admission.cases import Case, Cases, answer, each
-from tests.vlan.admission.requests import Raw, network, request, vm, world
+from tests.vlan.admission.requests import STATIC, Raw, network, request, vm, world
 from tests.vlan.cluster import nad, node, vlan_config
 
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 DELETE = "can't delete NetworkAttachmentDefinition default/net because "
 MAP = "network.harvesterhci.io/node-ip-map"
-STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 OVERLAY = nad("overlay", "cluster-1", config='{"type": "kube-ovn"}')
 TRUNK = {"vlanTrunk": [{"minID": 10, "maxID": 20}]}
 NODE1, NODE2 = ({"kubernetes.io/hostname": name} for name in ("node1", "node2"))
