@@ -78,7 +78,9 @@ def overview(
 
 def _down(statuses: Iterable[VlanStatus], down: frozenset[str]) -> list[Trouble]:
     """One trouble for each node that is down and has reported something."""
-    reported = {item.status.node: item.status.cluster_network for item in statuses}
+    reported: dict[str, str] = {}
+    for item in statuses:
+        reported.setdefault(item.status.node, item.status.cluster_network)
     return [
         Trouble(what=f"node {node}", network=network, reason=NODE_DOWN, message=NODE_DOWN_MESSAGE)
         for node, network in sorted(reported.items())

@@ -74,7 +74,7 @@ def command(ctx: click.Context, state: Path | None) -> None:
     "--dhcp",
     multiple=True,
     metavar="VID=CIDR",
-    help="A VLAN with a DHCP server, instead of the two default ones.",
+    help="A VLAN with a DHCP server, instead of 2012 and 2013. May be given many times.",
 )
 @click.pass_obj
 def up(layout: "Layout", nodes: int, kernel: Any, dhcp: tuple[str, ...]) -> None:

@@ -88,7 +88,6 @@ class _Tables:
             console = output.console()
             console.print()
             output.print_table(console, table(rows, title))
-            console.print()
         if self._svg is None:
             return
         with Path("/dev/null").open("w") as nowhere:

@@ -72,7 +72,7 @@ def _show(view: "Overview") -> None:
     if not view.troubles:
         console.print(f"Ready: {', '.join(view.networks)}.")
         return
-    console.print("\nNot ready:", style="bold yellow")
+    console.print("Not ready:", style="bold yellow")
     for trouble in view.troubles:
         console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2), expand=False), markup=False)
         console.print(Padding(trouble.message, (0, 0, 0, 4), expand=False), markup=False)

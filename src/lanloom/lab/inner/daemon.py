@@ -77,7 +77,7 @@ class Daemon:
     def _node(self, name: str) -> nodes.Node:
         if node := self._nodes.get(name):
             return node
-        raise Refused(f"the node {name!r} does not run", "Start it with `lanloom lab node start NAME`.")
+        raise Refused(f"the node {name} does not run", f"Start it with `lanloom lab node start {name}`.")
 
     def _survey(self) -> protocol.Programs:
         return protocol.Programs(
