@@ -267,6 +267,18 @@ def test_a_nic_below_somebody_s_vlan_is_never_taken(use: dict[str, Any], message
     assert "SetMaster(link='eth1'" not in repr(found.steps)
 
 
+@pytest.mark.parametrize("nic", ["cluster-1-br", "cluster-1-bo", "cluster-2-br"])
+def test_a_link_of_lanloom_s_is_no_nic(nic: str) -> None:
+    """A bridge or bond of a cluster network is never put into a bond: it would be set down and up again for ever."""
+    ground = Ground()
+    ground.reach(one())
+    ground.kernel.add(Link(name="cluster-2-br", index=0, kind="bridge", alias=MARK, up=True))
+    found = ground.plan(one(nics=("eth1", nic)))
+    (problem,) = found.problems["cluster-1"]
+    assert (problem.reason, problem.network) == ("UplinkInUse", nic)
+    assert f"SetMaster(link='{nic}'" not in repr(found.steps)
+
+
 def test_a_missing_nic_does_not_hold_up_the_others() -> None:
     """The uplink is built of the NICs that are there."""
     ground = Ground()

@@ -47,6 +47,10 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
         )
     if link.master == network.bond:
         return None
+    if link.ours:
+        return _uplink_problem(
+            nic, "UplinkInUse", f"{nic} is a link that Lanloom made; name a NIC of the node's own instead"
+        )
     if link.master:
         return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} already belongs to {link.master}")
     for user in (link, *_above(nic, observed)):
