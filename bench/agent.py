@@ -14,18 +14,16 @@ from typing import Any
 from bench.report import Row
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifests
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
-from lanloom.api.multus import NADS
+from lanloom.api.harvester import VLAN_STATUSES
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.agent import agent_informers
-from lanloom.kube.ports import Client
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Host
 from lanloom.vlan.agent import VlanAgent
 from tests.virtual import run
-from tests.vlan.cluster import CLUSTER, Cluster, cluster_network, cluster_of, nad, node, vlan_config
+from tests.vlan.cluster import CLUSTER, Cluster, cluster_network, cluster_of, create, nad, node, vlan_config
 
 NODES = ("node1", "node2", "node3")
 NETWORKS = 2
@@ -83,16 +81,6 @@ def quiet_cluster() -> Cluster:
             addresses = {item: f"10.{number}.{vid}.{index}/24" for index, item in enumerate(NODES, 1)}
             documents.append(nad(f"{name}-vlan{vid}", name, vid, mode="static", addresses=addresses))
     return cluster_of(documents).managed()
-
-
-async def create(client: Client, cluster: Cluster) -> None:
-    """Creates the cluster's objects."""
-    for network in cluster.networks:
-        await client.create(CLUSTER_NETWORKS, network)
-    for config in cluster.configs:
-        await client.create(VLAN_CONFIGS, config)
-    for item in cluster.nads:
-        await client.create(NADS, item, item.metadata.namespace)
 
 
 async def _quiet_reconciles() -> tuple[Counter[str], float]:

@@ -17,10 +17,11 @@ from pathlib import Path
 import msgspec
 from pyroute2 import IPRoute
 
-from bench.agent import NETWORKS, VLANS, create, quiet_cluster
+from bench.agent import NETWORKS, VLANS, quiet_cluster
 from bench.report import Row
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from tests.vlan.cluster import create
 
 LIMIT_MB = 60
 STEADY_SECONDS = 3.0

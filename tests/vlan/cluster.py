@@ -8,14 +8,22 @@ import msgspec
 
 from lanloom.api import names
 from lanloom.api.core import Node
-from lanloom.api.harvester import ClusterNetwork, Management, VlanConfig, VlanStatus
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    ClusterNetwork,
+    Management,
+    VlanConfig,
+    VlanStatus,
+)
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.app.vlan.derived import derived
 from lanloom.app.vlan.objects import VlanObjects
+from lanloom.kube.ports import Client
 from lanloom.vlan.rules.desired import node_networks
 from lanloom.vlan.rules.network import NodeNetwork
 
@@ -63,6 +71,16 @@ def cluster_of(documents: Iterable[dict[str, Any]]) -> Cluster:
         statuses=of(VlanStatus),
         vms=of(VirtualMachineInstance),
     )
+
+
+async def create(client: Client, cluster: Cluster) -> None:
+    """Creates the cluster's objects, the NADs last."""
+    for network in cluster.networks:
+        await client.create(CLUSTER_NETWORKS, network)
+    for config in cluster.configs:
+        await client.create(VLAN_CONFIGS, config)
+    for item in cluster.nads:
+        await client.create(NADS, item, item.metadata.namespace)
 
 
 def node(name: str, *, address: str = "", ready: bool | None = None, **labels: str) -> dict[str, Any]:

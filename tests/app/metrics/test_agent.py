@@ -11,7 +11,7 @@ import pytest
 
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifests
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanInterface, VlStatus
+from lanloom.api.harvester import CLUSTER_NETWORKS, VlanInterface, VlStatus
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
 from lanloom.apiserver.engine.engine import Engine
@@ -23,7 +23,7 @@ from lanloom.app.metrics.probes import pages
 from lanloom.kube.ports import Client
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from tests.app.metrics.probing import Watched, ask, samples, serving_pages
-from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
+from tests.vlan.cluster import Cluster, cluster_network, cluster_of, create, nad, node, vlan_config
 
 VLAN = 2012
 
@@ -63,16 +63,6 @@ def cluster(**network: Any) -> Cluster:
             nad("storage", "cluster-1", VLAN, **network),
         ]
     ).managed()
-
-
-async def create(client: Client, objects: Cluster) -> None:
-    """Creates the objects, the NADs last."""
-    for network in objects.networks:
-        await client.create(CLUSTER_NETWORKS, network)
-    for config in objects.configs:
-        await client.create(VLAN_CONFIGS, config)
-    for item in objects.nads:
-        await client.create(NADS, item, item.metadata.namespace)
 
 
 @asynccontextmanager

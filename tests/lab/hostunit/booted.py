@@ -7,22 +7,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tests.lab.hostunit.host import BRIDGE, LANLOOM, PROFILES
 from tests.node.contract.real import CONFIGURATION
-
-CGROUP = "/tmp/cgroup/lanloom-booted"
-
-# systemd takes its control group for the root of all. It gets one of its own, as the kernel may be somebody's.
-ENTER = f"""\
-mkdir -p /tmp/cgroup
-mountpoint -q /tmp/cgroup || mount -t cgroup2 cgroup2 /tmp/cgroup
-mkdir {CGROUP}
-echo $$ >{CGROUP}/cgroup.procs
-exec unshare --cgroup --pid --fork --mount --net --uts --ipc --kill-child=KILL /bin/sh -euc "$BOOT"
-"""
 
 BOOT = """\
 mount --make-rprivate /
@@ -60,14 +48,6 @@ class BootedHost:
         """Ends everything on the host."""
         self._process.kill()
         self._process.wait()
-        deadline = time.monotonic() + 30
-        while Path(CGROUP).exists():
-            left = [*Path(CGROUP).rglob("cgroup.procs"), Path(CGROUP, "cgroup.procs")]
-            for file in sorted(left, key=lambda item: -len(item.parts)):
-                with suppress(OSError):
-                    file.parent.rmdir()
-            assert time.monotonic() < deadline, f"still there: {[item.parent for item in left]}"
-            time.sleep(0.1)
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Runs a command on the host."""

@@ -10,8 +10,6 @@ SCRIPT = PurePosixPath("/usr/local/lib/lanloom/nm-reload")
 """Root-owned, and kept over reboots and upgrades also where most of /usr is read-only."""
 
 UNITS = PurePosixPath("/etc/systemd/system")
-MEMORY = PurePosixPath("/run/lanloom-nm-reload")
-"""What the script remembers until the next boot."""
 
 _WANTED_BY = {
     f"{NAME}.path": "multi-user.target",

@@ -6,7 +6,8 @@ container. So every path is followed here, component by component, and never lea
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from lanloom.app.hostunit.errors import HostError
@@ -36,7 +37,7 @@ class Tree:
     def has(self, file: HostFile) -> bool:
         """Whether the file is there with the same content and mode."""
         place = self.place(file.path)
-        with _telling("read", file.path):
+        with _in_words("read", file.path):
             if place.is_symlink() or not place.is_file():
                 return False
             return place.stat().st_mode & 0o7777 == file.mode and place.read_bytes() == file.content
@@ -53,7 +54,7 @@ class Tree:
     def write(self, file: HostFile) -> None:
         """Puts the file there: all of it, or nothing."""
         place = self.place(file.path)
-        with _telling("write", file.path):
+        with _in_words("write", file.path):
             place.parent.mkdir(parents=True, exist_ok=True)
             temporary = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
             try:
@@ -66,7 +67,7 @@ class Tree:
     def write_link(self, link: HostLink) -> None:
         """Puts the link there, in place of another one of its name."""
         place = self.place(link.path)
-        with _telling("write", link.path):
+        with _in_words("write", link.path):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
             place.symlink_to(link.target)
@@ -74,7 +75,7 @@ class Tree:
     def remove(self, path: PurePosixPath) -> bool:
         """Removes a file or link; whether there was one."""
         place = self.place(path)
-        with _telling("remove", path):
+        with _in_words("remove", path):
             if not os.path.lexists(place):
                 return False
             place.unlink()
@@ -107,22 +108,16 @@ class Tree:
         return place
 
 
-class _telling:
+@contextmanager
+def _in_words(verb: str, path: PurePosixPath) -> Iterator[None]:
     """Turns an OSError into words about a path of the host."""
-
-    def __init__(self, verb: str, path: PurePosixPath) -> None:
-        self._what = f"can't {verb} {path}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    try:
+        yield
+    except OSError as error:
+        what = f"can't {verb} {path}: {error.strerror}"
         if isinstance(error, PermissionError):
-            raise HostError(f"{self._what}: {error.strerror}", "Run this as root.") from error
-        if isinstance(error, OSError):
-            raise HostError(
-                f"{self._what}: {error.strerror}", "See that the file system can be written and has space."
-            ) from error
+            raise HostError(what, "Run this as root.") from error
+        raise HostError(what, "See that the file system can be written and has space.") from error
 
 
 def _write_synced(place: Path, file: HostFile) -> None:
