@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, Management, VlanConfig
-from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3 import L3, VID_MIN, AnnotationError
 from lanloom.api.l3keys import decode, network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
@@ -230,6 +230,6 @@ def _vm_ids(nads: list[NetworkAttachmentDefinition]) -> tuple[VlanIds, tuple[Pro
             )
             continue
         if network is not None:
-            ranges += [(network.vid, network.vid)] if network.vid > 1 else []
-            ranges += [(max(first, 2), last) for first, last in network.trunk if last > 1]
+            ranges += [(network.vid, network.vid)] if network.vid >= VID_MIN else []
+            ranges += [(max(first, VID_MIN), last) for first, last in network.trunk if last >= VID_MIN]
     return merge(ranges), tuple(problems)

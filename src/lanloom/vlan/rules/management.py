@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api.harvester import Management
+from lanloom.api.l3 import VID_MAX, VID_MIN
 from lanloom.api.names import MGMT, MGMT_BOND, MGMT_BRIDGE
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, LinkStep, RemoveVlans
@@ -49,7 +50,7 @@ def recorded(raw: bytes | None) -> Added:
 
 
 def _lawful(ids: VlanIds) -> VlanIds:
-    return merge((first, last) for first, last in ids if 2 <= first <= last <= 4094)
+    return merge((first, last) for first, last in ids if VID_MIN <= first <= last <= VID_MAX)
 
 
 def management(observed: LinkState, files: Iterable[str] = ()) -> Management | None:

@@ -7,7 +7,7 @@ older version's profiles come out as this version writes them.
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.api.l3 import AnnotationError
+from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.api.uplinks import BOND_MODES, MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
 from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 from lanloom.vlan.rules.desired import interface_of
@@ -50,12 +50,12 @@ def _has_lawful_ids(network: NodeNetwork) -> bool:
         and _are_ids(network.uplink_ids)
         and not subtract(network.bridge_ids, network.uplink_ids)
         and vids == sorted(set(vids))
-        and all(0 <= problem.vid <= 4094 for problem in network.problems)
+        and all(0 <= problem.vid <= VID_MAX for problem in network.problems)
     )
 
 
 def _are_ids(ids: VlanIds) -> bool:
-    return all(2 <= first <= last <= 4094 for first, last in ids) and merge(ids) == ids
+    return all(VID_MIN <= first <= last <= VID_MAX for first, last in ids) and merge(ids) == ids
 
 
 def _is_guest(network: NodeNetwork) -> bool:
