@@ -39,13 +39,13 @@ class Carrier:
 
     async def carry_out(self, step: Plan) -> dict[str, tuple[Problem, ...]]:
         """Applies a plan; what failed."""
-        failures = await self._remove(step.remove_files)
+        removal = await self._remove(step.remove_files)
         self._pending_loads().update(step.forget)
         await self._load()
-        failures |= await self._change_links(step)
-        failures |= await self._write(step.write_files)
+        change = await self._change_links(step)
+        writing = await self._write(step.write_files)
         await self._load()
-        return failures
+        return merged(removal, change, writing)
 
     async def _change_links(self, step: Plan) -> dict[str, tuple[Problem, ...]]:
         failures: dict[str, tuple[Problem, ...]] = {}
@@ -80,7 +80,9 @@ class Carrier:
             try:
                 await self._host.profiles.remove(name)
             except ProfileError as error:
-                failures[network_of_profile(name)] = (failure("ProfileNotRemoved", error),)
+                cluster_network = network_of_profile(name)
+                problem = failure("ProfileNotRemoved", error)
+                failures[cluster_network] = (*failures.get(cluster_network, ()), problem)
         return failures
 
     def _pending_loads(self) -> set[str]:
