@@ -285,7 +285,7 @@ def test_a_missing_nic_does_not_hold_up_the_others() -> None:
     ground.reach(one(DHCP, nics=("eth9", "eth1")))
     assert ground.kernel.links["eth1"].master == "cluster-1-bo"
     (problem,) = ground.plan(one(DHCP, nics=("eth9", "eth1"))).problems["cluster-1"]
-    assert problem.message == "the NIC eth9 of VlanConfig one does not exist"
+    assert problem.message == "the NIC eth9 of VlanConfig one does not exist here; correct spec.uplink.nics"
 
 
 def test_a_bridge_in_use_stays() -> None:

@@ -43,7 +43,9 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
     link = observed.links.get(nic)
     if link is None:
         return _uplink_problem(
-            nic, "UplinkMissing", f"the NIC {nic} of VlanConfig {network.vlan_config} does not exist"
+            nic,
+            "UplinkMissing",
+            f"the NIC {nic} of VlanConfig {network.vlan_config} does not exist here; correct spec.uplink.nics",
         )
     if link.master == network.bond:
         return None
