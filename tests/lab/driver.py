@@ -22,10 +22,13 @@ class Lab:
     def __init__(self, state: Path) -> None:
         self.state = state
 
-    def run(self, *words: str, given: str | None = None, status: int | None = 0) -> Completed:
-        """Runs `lanloom lab …` and checks its exit status, unless `status` is None."""
+    def run(
+        self, *words: str, given: str | None = None, status: int | None = 0, columns: int | None = None
+    ) -> Completed:
+        """Runs `lanloom lab …`, as on a terminal of so many columns; checks its exit status, unless that is None."""
         done = subprocess.run(
             self._command(*words),
+            env=os.environ | ({"COLUMNS": str(columns)} if columns else {}),
             input=given,
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,

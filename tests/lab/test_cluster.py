@@ -32,8 +32,8 @@ def test_the_nodes_run(lab: Lab) -> None:
 
 
 def test_the_status_fits_a_terminal(lab: Lab) -> None:
-    """The table of the status has no line of more than 80 characters."""
-    assert max(map(len, lab.run("status").stdout.splitlines())) <= 80
+    """On a terminal of 80 columns, the table of the status has no line of more."""
+    assert max(map(len, lab.run("status", columns=80).stdout.splitlines())) <= 80
 
 
 def test_a_second_start_is_refused(lab: Lab) -> None:
