@@ -111,7 +111,7 @@ def test_story_9_a_node_joins_with_static_addresses(growing: Lab) -> None:
     more = STATIC | {"node4": "192.168.1.13/24"}
     growing.apply(vm_network("vlan2012", "cluster-1", 2012, "static", more))
     eventually(lambda: all_have(growing, "cluster-1", 2012, ALL) == more)
-    assert not reasons(growing, "cluster-1", "node4")
+    eventually(lambda: not reasons(growing, "cluster-1", "node4"))
 
 
 def test_story_10_all_nodes_reboot(cluster: Lab) -> None:

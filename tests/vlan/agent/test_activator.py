@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import Connection, ConnectionPhase
@@ -95,3 +96,19 @@ def test_another_edit_is_applied_at_once() -> None:
 
     run(main())
     assert manager.calls["reapply"] == 2
+
+
+def test_a_lease_that_was_asked_for_too_early_is_asked_for_anew() -> None:
+    """What is still activating some seconds after its uplink was built is activated once more, and then left alone."""
+    manager = Stubborn("activating", applied=True, device=_ITEM.name)
+    lease = replace(_ITEM, mode="dhcp", address="")
+
+    async def main() -> None:
+        activator = Activator(manager)
+        activator.uplink_built((lease, _EDITED))
+        for _ in range(MINUTES * 600):
+            await activator.settle((lease,))
+            await asyncio.sleep(0.1)
+
+    run(main())
+    assert manager.calls == {"activate": 1}

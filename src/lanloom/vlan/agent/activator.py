@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.ports import Connection, LinkState, NetworkManager
+from lanloom.node.ports import Connection, ConnectionPhase, LinkState, NetworkManager
 from lanloom.vlan.rules.activation import Action, actions
 from lanloom.vlan.rules.network import Interface
 
@@ -23,6 +23,14 @@ RETRY_SECONDS = 30.0
 """How long to wait between two requests to activate a profile."""
 
 
+BUILT_SECONDS = 5.0
+"""How long a lease may take after the uplink was built; more means that it was asked for too early.
+
+NetworkManager asks as soon as the bridge is there, which gets its MAC address from the bond a moment later; and nobody
+answers a MAC address that is gone, so it would wait for all of its time-out.
+"""
+
+
 class Activator:
     """One host's profiles."""
 
@@ -33,11 +41,18 @@ class Activator:
         self._edits: dict[str, bytes] = {}
         self._asked: list[Action] = []
         self._in_force: frozenset[str] = frozenset()
+        self._built: dict[str, float] = {}
 
     def take_asked(self) -> tuple[Action, ...]:
         """What NetworkManager was asked for, and agreed to, since this was called last."""
         asked, self._asked = tuple(self._asked), []
         return asked
+
+    def uplink_built(self, interfaces: Iterable[Interface]) -> None:
+        """The uplink of these interfaces was built a moment ago."""
+        self._built |= dict.fromkeys(
+            (item.uuid for item in interfaces if item.mode == "dhcp"), asyncio.get_running_loop().time()
+        )
 
     async def settle(
         self, interfaces: tuple[Interface, ...], observed: LinkState | None = None
@@ -51,6 +66,11 @@ class Activator:
             connections = await self._manager.connections(uuids)
             todo = actions(interfaces, connections, observed, self._in_force)
             due = [action for action in todo if self._is_due(action)]
+            due += [
+                Action("activate", item)
+                for item in interfaces
+                if item.uuid in self._built and self._is_stuck(connections[item.uuid].phase, item.uuid)
+            ]
             for action in due:
                 await self._ask(action)
             if due:
@@ -72,6 +92,14 @@ class Activator:
             return False
         self._due[item.uuid] = now + RETRY_SECONDS
         return True
+
+    def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
+        """Whether a lease was asked for too early. It is asked for anew once."""
+        late = asyncio.get_running_loop().time() - self._built[uuid] >= BUILT_SECONDS
+        if phase in ("absent", "inactive") or (phase == "activating" and not late):
+            return False
+        del self._built[uuid]
+        return phase == "activating"
 
     async def _ask(self, action: Action) -> None:
         item = action.interface
@@ -109,6 +137,7 @@ class Activator:
         active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
         in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
         self._in_force = (self._in_force | in_force) & connections.keys()
+        self._built = {uuid: time for uuid, time in self._built.items() if uuid in connections}
         self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
         self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
         self._failures = {

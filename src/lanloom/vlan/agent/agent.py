@@ -34,7 +34,7 @@ from lanloom.vlan.agent.wanted import AgentInformers, Wanted
 from lanloom.vlan.agent.watches import follow
 from lanloom.vlan.rules.drift import Drift
 from lanloom.vlan.rules.forms import Form
-from lanloom.vlan.rules.plan import Plan, carried_networks, plan, settleable
+from lanloom.vlan.rules.plan import Plan, built, carried_networks, plan, settleable
 from lanloom.vlan.rules.status import RESYNC_SECONDS
 
 log = structlog.get_logger(__name__)
@@ -197,6 +197,7 @@ class VlanAgent:
             observed = await self._host.links.dump()
         problems = merged(decision.problems, decision.plan.problems, failures)
         networks = tuple(form.network for form in decision.forms)
+        self._activator.uplink_built(built(networks, step))
         connections = await self._activator.settle(settleable(networks, problems), observed)
         drift += self._repairs.asked(decision.forms, self._activator.take_asked())
         self._tell_repairs(item for item in drift if item.cluster_network not in failures)

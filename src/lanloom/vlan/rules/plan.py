@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from lanloom.api.names import MGMT, MGMT_BRIDGE
 from lanloom.node.ports import LinkState
-from lanloom.node.steps import DeleteLink, LinkStep
+from lanloom.node.steps import DeleteLink, LinkStep, SetMaster
 from lanloom.vlan.rules import management, uplink_steps
 from lanloom.vlan.rules.leftovers import leftovers, orphans, profile_of
 from lanloom.vlan.rules.management import NOTHING, Added
@@ -127,6 +127,17 @@ def settleable(
         for item in network.interfaces
         if not any(problem.vid == item.vid for problem in obstacles)
     )
+
+
+def built(networks: Iterable[NodeNetwork], todo: Plan) -> tuple[Interface, ...]:
+    """The interfaces on bridges that get their uplink by the plan, and with it another MAC address."""
+    joined = {
+        step.master
+        for _, steps in todo.steps
+        for step in steps
+        if isinstance(step, SetMaster) and step.master
+    }
+    return tuple(item for network in networks if network.bridge in joined for item in network.interfaces)
 
 
 def _files_to_write(

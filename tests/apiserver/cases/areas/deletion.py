@@ -189,6 +189,15 @@ def _owned(api: Api, dependants: int = 1, **reference: Any) -> Answer:
     return parent
 
 
+def _collector_is_up_to_date(api: Api) -> None:
+    """Waits until the collector has seen what was made so far: a dependant that it does not know is not orphaned."""
+    other = api.post("widgets", widget("other"))
+    reference = owner("example.com/v1", "Widget", "other", other.uid)
+    api.post("configmaps", config_map("last", ownerReferences=[reference]))
+    api.delete("widgets/other")
+    api.gone("configmaps/last")
+
+
 @case
 def in_the_background(api: Api) -> None:
     """A deletion in the background takes the owner at once and its dependants after it."""
@@ -224,6 +233,7 @@ def in_the_foreground(api: Api) -> None:
 def orphaning(api: Api) -> None:
     """A deletion that orphans leaves the dependants, without the owner reference."""
     _owned(api)
+    _collector_is_up_to_date(api)
     api.delete("widgets/parent", options(propagationPolicy="Orphan"))
     api.gone("widgets/parent")
     api.until("configmaps/child-0", lambda answer: "ownerReferences" not in answer.metadata)
