@@ -34,7 +34,7 @@ async def follow(
                 async for _ in stream:
                     failures = 0
                     wake()
-        except NodeError as error:
+        except (NodeError, OSError) as error:
             if not failures:
                 log.warning("watch-failed", watch=name, error=str(error))
         wake()
