@@ -129,7 +129,7 @@ async def check_network_manager(manager: NetworkManager) -> Check:
     try:
         version = await manager.version()
     except NetworkManagerError as error:
-        remedy = "Start NetworkManager; in a container, mount /run/dbus/system_bus_socket."
+        remedy = "Start NetworkManager; in a container, mount /run/dbus."
         return Check(name=name, result="failed", found=str(error), remedy=remedy)
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST_NETWORK_MANAGER:
