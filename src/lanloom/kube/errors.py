@@ -48,6 +48,9 @@ class BadRequest(ApiError):
 class Unauthorized(ApiError):
     """401: no credentials, or wrong ones."""
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}: check the token or the client certificate of the kubeconfig"
+
 
 class Forbidden(ApiError):
     """403: the user may not do this, or an admission webhook refused it."""

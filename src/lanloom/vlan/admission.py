@@ -115,9 +115,9 @@ def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 
 def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
-    if new is not None and not _is_leaving(new):
-        check_cluster_network(new, old, world)
-    elif new is None and old is not None:
+    if new is not None:
+        return () if _is_leaving(new) else check_cluster_network(new, old, world)
+    if old is not None:
         check_cluster_network_deletion(old, world)
     return ()
 

@@ -217,6 +217,18 @@ def test_edits_are_judged_by_what_they_change() -> None:
     assert verdict.warnings == (f"{MAP} names nodes that have left: node9",)
 
 
+def test_annotations_without_effect_are_told() -> None:
+    """A mode without L3 connectivity, which may be misspelt, is allowed with a warning; where that is off, without."""
+    misspelt = annotated(network(mode=""), mode="dhcp", l3_conectivity="true")
+    verdict = judge(request(NADS, misspelt), world())
+    assert verdict.allowed
+    assert verdict.warnings == (
+        'network.harvesterhci.io/mode has no effect without network.harvesterhci.io/l3-connectivity: "true"',
+    )
+    off = annotated(network(mode=""), mode="dhcp", l3_connectivity="false")
+    assert judge(request(NADS, off), world()).warnings == ()
+
+
 def test_a_node_that_joins_blocks_no_edit() -> None:
     """While a new node has no static address yet, edits that don't touch the map pass; the map can then get it."""
     joined = world(node("node3"))

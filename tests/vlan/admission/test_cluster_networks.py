@@ -107,6 +107,14 @@ def test_policies_come_and_go() -> None:
     assert judge(request(CLUSTER_NETWORKS, plain, staged), world()) == Verdict()
 
 
+def test_a_canary_that_is_no_node_is_told() -> None:
+    """A canary that is no node is allowed, because it may join, and warned about."""
+    staged = annotated(cluster_network("cluster-1"), rollout='{"canary": ["node1", "node9"]}')
+    verdict = judge(request(CLUSTER_NETWORKS, staged, cluster_network("cluster-1")), world())
+    assert verdict.allowed
+    assert verdict.warnings == ("network.harvesterhci.io/rollout names canaries that are no nodes: node9",)
+
+
 def test_what_is_being_deleted_is_let_go() -> None:
     """A cluster network whose deletion was asked for passes whatever stands on it, so that finalizers can go."""
     leaving = annotated(cluster_network("cluster-1"), rollout="{")

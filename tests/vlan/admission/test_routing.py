@@ -159,8 +159,9 @@ def test_routing_that_is_allowed() -> None:
 
 def test_routing_can_wait() -> None:
     """Before node addresses are switched on, a gateway may have a prefix length or not."""
+    off = annotated(network(mode=""), l3_connectivity="false")
     for gateway in ("192.168.1.1", "192.168.1.1/24"):
-        assert allowed(annotated(network(mode=""), gateway=gateway, routes=route(), dns="9.9.9.9"))
+        assert allowed(annotated(off, gateway=gateway, routes=route(), dns="9.9.9.9"))
 
 
 def test_routes_that_were_there_stay() -> None:

@@ -61,7 +61,8 @@ class Reporter:
             before = self._previous(self._name(cluster_network))
             if before is not None and before.status == status and self._is_labelled(before, cluster_network):
                 continue
-            await self._write(cluster_network, before, status)
+            if not await self._write(cluster_network, before, status):
+                continue
             written(before.status if before is not None else None, status)
             busy = True
         current = {self._name(cluster_network) for cluster_network in statuses}
@@ -87,14 +88,21 @@ class Reporter:
             return stored
         return answer.report if stored is None or _version(answer.report) > _version(stored) else stored
 
-    async def _write(self, cluster_network: str, previous: VlanStatus | None, status: VlStatus) -> None:
+    async def _write(self, cluster_network: str, previous: VlanStatus | None, status: VlStatus) -> bool:
+        """Whether it is written: a manager that thinks that the node has left deletes it each time."""
         name = self._name(cluster_network)
         if previous is None or not self._is_labelled(previous, cluster_network):
             previous = await self._create(name, cluster_network)
         try:
             await self._patch(previous, status)
+            return True
         except NotFound:  # deleted, and the watch has not brought that yet
-            await self._patch(await self._create(name, cluster_network), status)
+            previous = await self._create(name, cluster_network)
+        try:
+            await self._patch(previous, status)
+        except NotFound:
+            return False
+        return True
 
     async def _patch(self, previous: VlanStatus, status: VlStatus) -> None:
         name = previous.metadata.name

@@ -106,7 +106,17 @@ def _check_nad(
         return ()
     if old is None or (value is not None and value != before):
         _check_cluster_network(network.cluster_network, world)
-    return check_l3(new, value, before, network.cluster_network, world) if value else ()
+    return check_l3(new, value, before, network.cluster_network, world) if value else _idle(new)
+
+
+def _idle(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
+    """A warning of annotations that do nothing because another is missing, perhaps misspelt."""
+    annotations = nad.metadata.annotations
+    idle = [key for key in (names.MODE, *_PARSERS) if key in annotations]
+    if names.L3_CONNECTIVITY in annotations or not idle:
+        return ()
+    verb = "has" if len(idle) == 1 else "have"
+    return (f'{", ".join(idle)} {verb} no effect without {names.L3_CONNECTIVITY}: "true"',)
 
 
 def _check_annotations(nad: NetworkAttachmentDefinition) -> None:

@@ -11,18 +11,20 @@ from lanloom.vlan.rules.names import interface_name, is_vlan_status_of, node_lab
 from lanloom.vlan.rules.refusal import Refused, World
 
 
-def check_cluster_network(new: ClusterNetwork, old: ClusterNetwork | None, world: World) -> None:
-    """Whether a ClusterNetwork may be created or changed so."""
+def check_cluster_network(new: ClusterNetwork, old: ClusterNetwork | None, world: World) -> tuple[str, ...]:
+    """Whether a ClusterNetwork may be created or changed so; returns warnings."""
     if old is None:
         _check_name(new.metadata.name, world)
     policy = new.metadata.annotations.get(names.ROLLOUT)
     if policy is None or (old is not None and old.metadata.annotations.get(names.ROLLOUT) == policy):
-        return  # the manager's own annotations must get through
+        return ()  # the manager's own annotations must get through
     verb = "create" if old is None else "update"
     try:
-        parse_rollout(policy)
+        canaries = parse_rollout(policy).canary
     except AnnotationError as error:
         raise Refused(f"can't {verb} ClusterNetwork {new.metadata.name} because {error}") from None
+    unknown = sorted(set(canaries) - set(world.nodes()))
+    return (f"{names.ROLLOUT} names canaries that are no nodes: {', '.join(unknown)}",) if unknown else ()
 
 
 def _check_name(name: str, world: World) -> None:
