@@ -149,7 +149,7 @@ async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -
         await second.create(VLAN_STATUSES, body)
         with pytest.raises(Forbidden, match="may only write its own node's"):
             await first.patch(VLAN_STATUSES, theirs, {"status": {"node": "node1"}}, subresource="status")
-        with pytest.raises(Forbidden, match="may only write its own node's"):
+        with pytest.raises(Forbidden, match="may only delete its own node's"):
             await first.delete(VLAN_STATUSES, theirs)
         await second.delete(VLAN_STATUSES, theirs)
 

@@ -103,7 +103,7 @@ def test_exec_gives_a_terminal(lab: Lab) -> None:
 
 def test_an_unknown_node_is_said(lab: Lab) -> None:
     """Running something on a node that is not there fails with a message."""
-    assert "'node9'" in lab.run("exec", "node9", "--", "true", status=1).stderr
+    assert "the node node9 does not run" in lab.run("exec", "node9", "--", "true", status=1).stderr
 
 
 def test_a_node_sees_only_its_own_files(lab: Lab) -> None:

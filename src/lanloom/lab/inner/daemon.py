@@ -77,7 +77,10 @@ class Daemon:
     def _node(self, name: str) -> nodes.Node:
         if node := self._nodes.get(name):
             return node
-        raise Refused(f"the node {name} does not run", f"Start it with `lanloom lab node start {name}`.")
+        remedy = (
+            f"`lanloom lab status` shows the nodes; `lanloom lab node start {name}` starts one that is off."
+        )
+        raise Refused(f"the node {name} does not run", remedy)
 
     def _survey(self) -> protocol.Programs:
         return protocol.Programs(
