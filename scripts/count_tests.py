@@ -1,6 +1,6 @@
-"""Print the closing line of `make test` from pytest's JUnit file: `N passed, N failed, N skipped`.
+"""Print the closing line of `make test` from pytest's JUnit files: `N passed, N failed, N skipped`.
 
-Counted from the file and not from pytest's summary, whose words change with the outcome. No file, or one
+Counted from the files and not from pytest's summary, whose words change with the outcome. No file, or one
 without tests, means that pytest itself broke down: that counts as one failure. So do errors in fixtures.
 """
 
@@ -38,7 +38,7 @@ def count(results: Path) -> Counter[str]:
 
 def main() -> int:
     """Print the line; return 1 if a test failed."""
-    counts = count(Path(sys.argv[1]))
+    counts = sum((count(Path(name)) for name in sys.argv[1:]), Counter[str]())
     print(", ".join(f"{counts[each]} {each}" for each in ORDER))
     return 1 if counts["failed"] else 0
 
