@@ -75,7 +75,7 @@ def test_install_status_uninstall(booted: BootedHost) -> None:
     assert (again.returncode, again.stdout) == (0, "The unit is installed already; nothing to do.\n")
     status = booted.lanloom("host", "status")
     assert status.returncode == 0
-    assert status.stdout.endswith("The unit is installed, enabled, active.\n")
+    assert status.stdout.endswith("The unit is installed and enabled, active.\n")
     booted.run("systemctl", "stop", "lanloom-nm-reload.path")
     assert booted.lanloom("host", "status").returncode == 1
     assert booted.lanloom("host", "install").stdout == "started lanloom-nm-reload.path\n"
