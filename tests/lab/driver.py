@@ -52,6 +52,19 @@ class Lab:
         """What a shell script prints on a node."""
         return self.run("exec", node, "--", "sh", "-c", script, status=status).stdout
 
+    def reaches(self, node: str, address: str, interface: str = "") -> bool:
+        """Whether an echo from the node, over an interface if one is named, is answered.
+
+        A link that has just changed its hardware address may lose one: its neighbours ask anew only after a while.
+        """
+        over = f"-I {interface} " if interface else ""
+        return (
+            self.run(
+                "exec", node, "--", "sh", "-c", f"ping -c 1 -W 1 {over}{address}", status=None
+            ).returncode
+            == 0
+        )
+
     def status(self) -> dict[str, Any]:
         """`lanloom lab status` as data, whatever its exit status."""
         report: dict[str, Any] = json.loads(self.run("status", "--output", "json", status=None).stdout)

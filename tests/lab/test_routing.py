@@ -25,7 +25,7 @@ def test_a_gateway_has_a_table_of_its_own(cluster: Lab) -> None:
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC, gateway="192.168.1.1"))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     eventually(lambda: "from 192.168.1.0/24" in cluster.on("node1", "ip rule"))
-    cluster.on("node1", f"ping -c 1 -W 5 -I 192.168.1.10 {BEHIND}")
+    eventually(lambda: cluster.reaches("node1", BEHIND, "192.168.1.10"))
     cluster.on("node1", f"ping -c 1 -W 1 {BEHIND}", status=1)
     assert main_table(cluster) == before
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
@@ -40,7 +40,7 @@ def test_routes_and_dns(cluster: Lab) -> None:
     routes = f'[{{"to": "{BEHIND}/32", "via": "192.168.1.1"}}]'
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, routes=routes, dns="192.168.1.53,192.168.1.54"))
     eventually(lambda: all_have(cluster, "cluster-1", 2012))
-    eventually(lambda: "1 received" in cluster.on("node1", f"ping -c 1 -W 1 {BEHIND} || true"))
+    eventually(lambda: cluster.reaches("node1", BEHIND))
     servers = cluster.on("node1", f"nmcli -g IP4.DNS device show {LINK}")
     assert servers.replace("|", " ").split() == ["192.168.1.53", "192.168.1.54"]
     assert main_table(cluster) == before

@@ -28,7 +28,7 @@ def test_story_1_dhcp(cluster: Lab) -> None:
     apply(cluster, "vlan2012-dhcp.yaml")
     found = eventually(lambda: all_have(cluster, "cluster-1", 2012))
     assert leased(found, "192.168.1.")
-    cluster.on("node1", f"ping -c 1 -W 5 -I {LINK} {found['node3'].removesuffix('/24')}")
+    eventually(lambda: cluster.reaches("node1", found["node3"].removesuffix("/24"), LINK))
 
 
 def test_story_2_two_nodes(cluster: Lab) -> None:
@@ -69,7 +69,7 @@ def test_story_3_static(cluster: Lab) -> None:
     eventually(lambda: all_have(cluster, "cluster-1", 2012))
     apply(cluster, "vlan2012-static.yaml")
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
-    cluster.on("node1", "ping -c 1 -W 5 192.168.1.12")
+    eventually(lambda: cluster.reaches("node1", "192.168.1.12"))
 
 
 def test_story_4_l3_off(cluster: Lab) -> None:

@@ -17,7 +17,7 @@ def test_story_12_mgmt(clean: Lab) -> None:
     found = eventually(lambda: all_have(clean, "mgmt", 2014))
     assert leased(found, "192.168.14.")
     assert installers(clean) == before
-    clean.on("node1", f"ping -c 1 -W 5 -I mgmt-br.2014 {found['node2'].removesuffix('/24')}")
+    eventually(lambda: clean.reaches("node1", found["node2"].removesuffix("/24"), "mgmt-br.2014"))
     clean.kubectl("delete", "net-attach-def", "vlan2014")
     eventually(lambda: all_lack(clean, "mgmt", 2014))
     assert installers(clean) == before

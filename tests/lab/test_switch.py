@@ -68,7 +68,7 @@ def test_a_vlan_gets_a_lease(bridged: Lab) -> None:
     second = eventually(lambda: address(bridged, "node2"))
     assert first != second
     assert first.startswith("192.168.1.1")
-    bridged.on("node1", f"ping -c 1 -W 5 -I probe-br.2012 {second.removesuffix('/24')}")
+    eventually(lambda: bridged.reaches("node1", second.removesuffix("/24"), "probe-br.2012"))
 
 
 def test_a_lease_survives_a_reboot(bridged: Lab) -> None:
