@@ -16,11 +16,19 @@ from msgspec import inspect as types
 
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.harvester import GROUP as HARVESTER_GROUP
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Column, Resource
 
-RESOURCES: tuple[Resource[Any], ...] = (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, NADS)
+RESOURCES: tuple[Resource[Any], ...] = (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    NADS,
+    NETWORKS,
+    NICS,
+)
 """The kinds that need a CRD, in the order in which they are applied."""
 
 CATEGORY = "lanloom"

@@ -1,0 +1,231 @@
+"""Networks and NICs of address management (ipam.lanloom.io/v1alpha1).
+
+Numbers of addresses are decimal text: an IPv6 pool has more of them than fit into 64 bits.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from lanloom.api.meta import Condition, Object
+from lanloom.api.resource import Column, Resource
+
+GROUP = "ipam.lanloom.io"
+VERSION = "v1alpha1"
+
+FINALIZER = f"{GROUP}/addresses"
+"""Keeps a NIC until its owner has ended, so that no address is given to another while it is in use."""
+
+INSTANCE, VIRTUAL_MACHINE, POD, NODE = "Instance", "VirtualMachine", "Pod", "Node"
+"""Kinds of owners. An instance is nothing but its NICs; it ends when its last NIC is deleted."""
+
+
+class PoolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Addresses that NICs get automatically. `range` is `first-last`, one address, or a CIDR.
+
+    Several pools may share a `name`. A `disabled` pool hands out nothing; what it has given stays given.
+    """
+
+    range: str
+    name: str = ""
+    disabled: bool = False
+
+
+class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A subnet of a network. `external` are ranges that are reserved for something outside, and not given away.
+
+    The network and broadcast addresses and the gateway are reserved of themselves and not listed. `dhcp` is told to
+    scripts and starts no server. `uuid` is filled in.
+    """
+
+    cidr: str
+    uuid: str = ""
+    name: str = ""
+    gateway: str = ""
+    dhcp: bool = False
+    pools: tuple[PoolSpec, ...] = ()
+    external: tuple[str, ...] = ()
+
+
+class ConnectionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How NICs of a node group are connected.
+
+    `mode` is bridged, routed or openvswitch; `vlan` is empty or a VLAN id.
+    """
+
+    group: str
+    mode: str
+    link: str
+    vlan: str = ""
+
+
+class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A network: subnets with their pools, none for one that is L2 only.
+
+    `name` is what users call it where that is not the object's own name; `uuid` is set for a network that was brought
+    along from elsewhere. `mac_prefix` is three octets such as aa:00:00.
+    """
+
+    name: str = ""
+    uuid: str = ""
+    mac_prefix: str = ""
+    tags: tuple[str, ...] = ()
+    subnets: tuple[SubnetSpec, ...] = ()
+    connections: tuple[ConnectionSpec, ...] = ()
+
+
+class PoolStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How full a pool is: `size` is the sum of `used`, `reserved` (externally, not used) and `free`."""
+
+    range: str
+    name: str = ""
+    subnet: str = ""
+    size: str = "0"
+    used: str = "0"
+    reserved: str = "0"
+    free: str = "0"
+
+
+class Allocator(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who gives addresses away. Each new one raises `epoch`; a write of an earlier epoch is refused."""
+
+    holder: str = ""
+    epoch: int = 0
+
+
+class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Addresses that are given to a NIC (`namespace/name`, and its uid) and not yet known to be in its status."""
+
+    nic: str
+    uid: str
+    ips: tuple[str, ...] = ()
+
+
+class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How full a network is, over all of its pools, and who gives its addresses away.
+
+    Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %) and `Full` (a pool has nothing
+    left). `usage` is the share of the addresses that can't be given any more, such as 42 %.
+    """
+
+    observed_generation: int = 0
+    size: str = "0"
+    used: str = "0"
+    reserved: str = "0"
+    free: str = "0"
+    usage: str = ""
+    nics: int = 0
+    modified: str = ""
+    pools: tuple[PoolStatus, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    allocator: Allocator = Allocator()
+    grants: tuple[Grant, ...] = ()
+
+
+class Network(Object, frozen=True, kw_only=True):
+    """A network whose addresses are managed."""
+
+    spec: NetworkSpec = NetworkSpec()
+    status: NetworkStatus = NetworkStatus()
+
+
+class OwnerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a NIC belongs to. `kind` is Instance, VirtualMachine, Pod or Node; `uid` tells one from a later namesake."""
+
+    kind: str
+    name: str
+    uid: str = ""
+
+
+class NicSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A NIC and what it asks for.
+
+    Each of `ips` is an address, or `pool`, `pool4`, `pool6` or the name of a pool, for the lowest free address there.
+    An automatic entry keeps the address that it has, unless `release` lists it. `force` allows addresses that are
+    externally reserved. `index` orders the NICs of an owner; `interface` is the owner's own name for it.
+    """
+
+    owner: OwnerSpec
+    network: str = ""
+    ips: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
+    force: bool = False
+    index: Annotated[int, Meta(ge=0)] = 0
+    interface: str = ""
+    name: str = ""
+    uuid: str = ""
+    mac: str = ""
+    mode: str = ""
+    link: str = ""
+    vlan: str = ""
+
+
+class NicStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The addresses that a NIC owns, in the order of `spec.ips`: the truth from which all reservations follow.
+
+    `network` is the one that they belong to; `address` lists them in one text, for a column. `epoch` is that of the
+    allocator who wrote it. The condition `Allocated` says whether the NIC has what its spec asks for.
+    """
+
+    observed_generation: int = 0
+    network: str = ""
+    ips: tuple[str, ...] = ()
+    address: str = ""
+    epoch: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Nic(Object, frozen=True, kw_only=True):
+    """A network interface of an instance, a virtual machine, a pod or a node."""
+
+    spec: NicSpec
+    status: NicStatus = NicStatus()
+
+
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+
+NETWORKS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="Network",
+    plural="networks",
+    type=Network,
+    namespaced=False,
+    short_names=("ipnet",),
+    status=True,
+    columns=(
+        Column("Name", ".spec.name"),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+        Column("Subnets", ".spec.subnets[*].cidr"),
+        Column("Size", ".status.size"),
+        Column("Used", ".status.used"),
+        Column("Reserved", ".status.reserved"),
+        Column("Free", ".status.free"),
+        Column("Usage", ".status.usage"),
+        Column("NICs", ".status.nics", "integer"),
+        _AGE,
+        Column("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+    ),
+)
+NICS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="Nic",
+    plural="nics",
+    type=Nic,
+    namespaced=True,
+    short_names=("ipnic",),
+    status=True,
+    columns=(
+        Column("Owner", ".spec.owner.name"),
+        Column("Kind", ".spec.owner.kind"),
+        Column("Interface", ".spec.interface"),
+        Column("Network", ".spec.network"),
+        Column("Addresses", ".status.address"),
+        Column("Allocated", '.status.conditions[?(@.type=="Allocated")].status'),
+        Column("Reason", '.status.conditions[?(@.type=="Allocated")].reason'),
+        _AGE,
+        Column("Message", '.status.conditions[?(@.type=="Allocated")].message', priority=1),
+        Column("MAC", ".spec.mac", priority=1),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Address management: networks with many subnets and pools, NICs with many addresses."""

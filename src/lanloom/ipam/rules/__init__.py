@@ -1,0 +1,1 @@
+"""The model of address management: pure rules on values, without I/O."""

@@ -1,0 +1,58 @@
+"""All networks and NICs of a cluster at one moment, and what follows from them."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.ipam import Network as NetworkObject
+from lanloom.api.ipam import Nic as NicObject
+from lanloom.ipam.rules.addresses import parse_address
+from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.wire import network_of, owned
+from lanloom.kube.ports import Client
+
+
+class State(Struct, frozen=True):
+    """Objects as they were read."""
+
+    networks: tuple[NetworkObject, ...]
+    nics: tuple[NicObject, ...]
+
+    def find(self, ident: str) -> NetworkObject:
+        """The network with that UUID, name or object name. Raises Refused."""
+        for fits in (
+            lambda item: ident in (item.spec.uuid, item.metadata.uid),
+            lambda item: ident == (item.spec.name or item.metadata.name),
+            lambda item: ident == item.metadata.name,
+        ):
+            if found := [item for item in self.networks if fits(item)]:
+                return found[0]
+        known = ", ".join(sorted(item.spec.name or item.metadata.name for item in self.networks)) or "none"
+        raise Refused(f"there is no network {ident}; networks are: {known}")
+
+    def ledger(self, network: NetworkObject) -> Ledger:
+        """Who owns what in a network. Raises Malformed."""
+        return ledger_of(network, self.nics)
+
+
+async def read_state(client: Client) -> State:
+    """Networks first: a grant leaves the network only after the NIC has it. Raises KubeError."""
+    networks = await client.list(NETWORKS)
+    nics = await client.list(NICS)
+    return State(networks.items, nics.items)
+
+
+def ledger_of(network: NetworkObject, nics: Iterable[NicObject]) -> Ledger:
+    """Who owns what in a network: the addresses in the NICs' statuses, and those granted but not written there yet.
+
+    NICs must have been read after the network. Raises Malformed.
+    """
+    name = network.metadata.name
+    holding = {str(item.metadata.key): item for item in nics if item.status.network == name}
+    ledger = Ledger(network_of(network), {key: owned(item) for key, item in holding.items()})
+    for grant in network.status.grants:
+        have = ledger.addresses_of(grant.nic)
+        ledger.record(grant.nic, {*have, *map(parse_address, grant.ips)})
+    return ledger
