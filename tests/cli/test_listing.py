@@ -1,0 +1,130 @@
+"""Lists as Ganeti's users know them, and their forms for programs."""
+
+import json
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from msgspec import Struct
+
+from lanloom.cli.listing import listing_options
+from lanloom.ipam.rules.query import Field, Query
+
+
+class Thing(Struct, frozen=True):
+    name: str
+    count: int = 0
+    tags: tuple[str, ...] = ()
+    well: bool = True
+    gateway: str | None = None
+
+
+THINGS: Query[Thing] = Query(
+    (
+        Field(name="name", title="Name", kind="text", description="Its name", value=lambda item: item.name),
+        Field(
+            name="count", title="Count", kind="number", description="How many", value=lambda item: item.count
+        ),
+        Field(name="tags", title="Tags", kind="list", description="Tags", value=lambda item: item.tags),
+        Field(name="well", title="Well", kind="bool", description="Is it", value=lambda item: item.well),
+        Field(
+            name="gateway", title="Gateway", kind="text", description="Way", value=lambda item: item.gateway
+        ),
+        Field(
+            name="loud",
+            title="Loud",
+            kind="text",
+            description="Name, loudly",
+            value=lambda item: item.name,
+            text=str.upper,
+        ),
+    ),
+    ("name", "count"),
+)
+ROWS = (Thing("one", 7, ("a", "b")), Thing("another", 12, well=False, gateway="192.0.2.1"))
+
+
+@click.command()
+@listing_options(lambda: THINGS)
+def show(listing: Any) -> None:
+    """Lists."""
+    listing.print(ROWS)
+
+
+def run(*words: str, columns: int = 200) -> Result:
+    """Lists the two rows."""
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(show, words)
+
+
+def test_default_fields_in_a_table_with_titles_and_numbers_to_the_right() -> None:
+    """Without options there is a line of titles, columns are padded, and numbers end in one column."""
+    assert run().output.splitlines() == ["Name    Count", "one         7", "another    12"]
+
+
+def test_chosen_fields() -> None:
+    """`-o` shows the fields that it names in its order; with + they follow the default ones."""
+    assert run("-o", "count,name", "--no-headers").output.split() == ["7", "one", "12", "another"]
+    assert run("-o", "+well", "--separator", ":").output.splitlines()[0] == "Name:Count:Well"
+
+
+def test_missing_values_lists_and_truth_as_ganeti_shows_them() -> None:
+    """None is -, a list has commas, truth is Y or N, and an empty list is empty."""
+    done = run("-o", "name,tags,well,gateway,loud", "--no-headers", "--separator", "|")
+    assert done.output.splitlines() == ["one|a,b|Y|-|ONE", "another||N|192.0.2.1|ANOTHER"]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_forms_for_programs_hold_plain_values(output: str) -> None:
+    """JSON and YAML hold each field by its name, with numbers, lists and null as such."""
+    done = run("-o", "name,count,tags,well,gateway,loud", "--output", output)
+    data = json.loads(done.output) if output == "json" else yaml.safe_load(done.output)
+    assert data[0] == {
+        "name": "one",
+        "count": 7,
+        "tags": ["a", "b"],
+        "well": True,
+        "gateway": None,
+        "loud": "one",
+    }
+
+
+@pytest.mark.parametrize("wanted", ["nonsense", "", "name,", "+", "name,nonsense", "Name"])
+def test_unknown_fields_exit_with_2_and_name_the_known_ones(wanted: str) -> None:
+    """What is no field is wrong usage, whose message lists the fields."""
+    done = run("-o", wanted)
+    assert done.exit_code == 2
+    assert "fields are: count, gateway, loud, name, tags, well" in done.output
+
+
+def test_a_format_in_place_of_fields_is_explained() -> None:
+    """`-o json`, which other commands take, names the option for it."""
+    assert "for the format, write --output json" in run("-o", "json").output
+
+
+@pytest.mark.parametrize("words", [("--separator", ":"), ("--no-headers",)])
+def test_options_of_the_table_and_other_formats_exclude_each_other(words: tuple[str, ...]) -> None:
+    """A separator of JSON is wrong usage."""
+    assert run("--output", "json", *words).exit_code == 2
+
+
+def test_tables_fold_and_separated_lines_do_not() -> None:
+    """A table fits 80 columns; with a separator a row is one line however long."""
+    long = Thing("n" * 150)
+
+    @click.command()
+    @listing_options(lambda: THINGS)
+    def one(listing: Any) -> None:
+        listing.print([long])
+
+    runner = CliRunner(env={"COLUMNS": "80"})
+    assert max(map(len, runner.invoke(one, []).output.splitlines())) <= 80
+    assert runner.invoke(one, ["--separator", " "]).output.splitlines()[1] == f"{'n' * 150} 0"
+
+
+def test_shells_complete_the_last_field() -> None:
+    """Completion keeps what was written before the last comma."""
+    option = next(item for item in show.params if item.name == "fields")
+    found = option.shell_complete(click.Context(show), "+name,co")
+    assert [item.value for item in found] == ["+name,count"]
