@@ -1,21 +1,60 @@
-"""What a NIC asks for, and which addresses it gets.
+"""What NICs ask for, and which addresses they get.
 
-Explicit ones are taken first, then automatic ones by index; all of them or none.
+Explicit addresses are taken first, those of all NICs of the operation; then automatic ones by index. All or none.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
-from lanloom.ipam.rules.addresses import Address, find_address, version_of
+from msgspec import Struct
+
+from lanloom.ipam.rules.addresses import (
+    Address,
+    find_address,
+    format_address,
+    parse_address,
+    shown,
+    version_of,
+)
+from lanloom.ipam.rules.errors import Exhausted, Malformed, Refused
 from lanloom.ipam.rules.ledger import AUTOMATIC, Operation
 from lanloom.ipam.rules.model import Network
 
 Request = Address | str
 """An address, or `pool`, `pool4`, `pool6` or the name of pools, for the lowest free one there."""
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){3}")
+"""What is meant as an IPv4 address and is none, if no pool has that name."""
+
+_NAMED = 10
+"""So many names of pools are told to somebody who named another one."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What one NIC (`owner` is its key) wants in a network, and what it has there.
+
+    `held` is what the NIC owns there now, `given_up` what of it is not to be kept by an automatic entry. `force` takes
+    what is externally reserved.
+    """
+
+    owner: str
+    wanted: tuple[Request, ...]
+    held: tuple[Address, ...] = ()
+    given_up: tuple[Address, ...] = ()
+    force: bool = False
+
 
 def parse_requests(ips: Sequence[str]) -> tuple[Request, ...]:
-    """Requests as they are written. Raises Malformed for what is neither an address nor a name."""
-    return tuple(text if (address := find_address(text)) is None else address for text in ips)
+    """Requests as they are written. Raises Malformed for what is neither an address nor a name, and for one twice."""
+    requests = tuple(_parse(text) for text in ips)
+    _check_once(requests)
+    return requests
+
+
+def format_request(request: Request) -> str:
+    """A request in its canonical form."""
+    return request if isinstance(request, str) else format_address(request)
 
 
 def settle(
@@ -28,35 +67,102 @@ def settle(
     force: bool = False,
     given_up: Sequence[Address] = (),
 ) -> tuple[Address, ...]:
-    """The addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`.
+    """The addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`. See `settle_all`."""
+    claim = Claim(owner=owner, wanted=tuple(wanted), held=tuple(held), given_up=tuple(given_up), force=force)
+    return settle_all(operation, network, (claim,))[0]
 
-    `held` is what the NIC owns in this network now. A wanted address that it has is kept, and needs no force. An
-    automatic entry keeps what the NIC has, unless that is among `given_up`; first the one of its own index. Raises
-    Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted); the operation is then to be aborted.
+
+def settle_all(
+    operation: Operation, network: Network, claims: Iterable[Claim]
+) -> tuple[tuple[Address, ...], ...]:
+    """The addresses of several NICs of a network, each in the order of its `wanted`.
+
+    A wanted address that the NIC has is kept, and needs no force. An automatic entry keeps what the NIC has, unless
+    that is given up; first the one of its own index. What is neither wanted nor kept is released. Raises Malformed for
+    an address twice on a NIC, and Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted); the operation is
+    then to be aborted.
     """
-    found: dict[int, Address] = {index: item for index, item in enumerate(wanted) if isinstance(item, int)}
-    for address in found.values():
-        if address not in held:
-            operation.take(address, owner, force=force)
-    spare = [address for address in held if address not in found.values() and address not in given_up]
-    names = [(index, item) for index, item in enumerate(wanted) if isinstance(item, str)]
-    for index, request in names:
-        if index < len(held) and held[index] in spare and _fits(network, held[index], request):
-            found[index] = held[index]
-            spare.remove(held[index])
-    for index, request in names:
-        if index in found:
-            continue
-        kept = next((address for address in spare if _fits(network, address, request)), None)
-        if kept is None:
-            found[index] = operation.take_next(owner, request)
-        else:
-            found[index] = kept
-            spare.remove(kept)
-    for address in held:
-        if address not in found.values():
-            operation.release(address, owner)
-    return tuple(found[index] for index in range(len(wanted)))
+    settled = [(claim, _take_explicit(operation, claim)) for claim in claims]
+    return tuple(_take_automatic(operation, network, claim, explicit) for claim, explicit in settled)
+
+
+def _take_explicit(operation: Operation, claim: Claim) -> dict[int, Address]:
+    _check_once(claim.wanted)
+    explicit = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, int)}
+    for address in explicit.values():
+        if address not in claim.held:
+            operation.take(address, claim.owner, force=claim.force)
+    return explicit
+
+
+def _take_automatic(
+    operation: Operation, network: Network, claim: Claim, explicit: Mapping[int, Address]
+) -> tuple[Address, ...]:
+    names = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, str)}
+    found = {**explicit, **_kept(network, claim, names, explicit)}
+    for index, request in names.items():
+        if index not in found:
+            found[index] = _next(operation, network, claim.owner, request)
+    for address in set(claim.held).difference(found.values()):
+        operation.release(address, claim.owner)
+    return tuple(found[index] for index in range(len(claim.wanted)))
+
+
+def _kept(
+    network: Network, claim: Claim, names: Mapping[int, str], explicit: Mapping[int, Address]
+) -> dict[int, Address]:
+    """Which automatic entries keep which of the NIC's addresses."""
+    spare = [
+        address
+        for address in claim.held
+        if address not in explicit.values() and address not in claim.given_up
+    ]
+    kept: dict[int, Address] = {}
+    for index, request in names.items():
+        own = claim.held[index] if index < len(claim.held) else None
+        if own in spare and _fits(network, own, request):
+            kept[index] = own
+            spare.remove(own)
+    for index, request in names.items():
+        other = next((address for address in spare if _fits(network, address, request)), None)
+        if index not in kept and other is not None:
+            kept[index] = other
+            spare.remove(other)
+    return kept
+
+
+def _next(operation: Operation, network: Network, owner: str, request: str) -> Address:
+    """The lowest free address, or an error that says why there is none."""
+    automatic = request in AUTOMATIC
+    if automatic:
+        pools = list(network.pools(version=AUTOMATIC[request]))
+    else:
+        pools = list(network.pools(request))
+        if not pools:
+            _refuse_name(network, request)
+    if all(pool.disabled for pool in pools):
+        raise Exhausted(_nothing_to_give(network, request, some=bool(pools)))
+    return operation.take_next(owner, request)
+
+
+def _refuse_name(network: Network, request: str) -> None:
+    if _NUMBERS.fullmatch(request):
+        parse_address(request)
+    known = sorted({pool.name for pool in network.pools() if pool.name})
+    more = ["…"] * (len(known) > _NAMED)
+    names = f"its pools are: {', '.join(known[:_NAMED] + more)}" if known else "it has no pool with a name"
+    raise Refused(f"network {network.name} has no pool {shown(request)}; {names}")
+
+
+def _nothing_to_give(network: Network, request: str, *, some: bool) -> str:
+    """Why no pool can be asked: there is none (`some` is false), or all of them are disabled."""
+    if request not in AUTOMATIC:
+        return f"pool {request} of network {network.name} is disabled; enable it, or name another pool or an address"
+    version = AUTOMATIC[request]
+    kind = "pool" if version is None else f"IPv{version} pool"
+    if some:
+        return f"every {kind} of network {network.name} is disabled; enable one, or name an address"
+    return f"network {network.name} has no {kind}; add one with --pool, or name an address"
 
 
 def _fits(network: Network, address: Address, request: str) -> bool:
@@ -65,3 +171,24 @@ def _fits(network: Network, address: Address, request: str) -> bool:
         return AUTOMATIC[request] in (None, version_of(address))
     around = [pool.name for pool in network.pools() if address in pool.range]
     return not around or request in around
+
+
+def _parse(text: str) -> Request:
+    address = find_address(text)
+    if address is not None:
+        return address
+    if not _NAME.fullmatch(text):
+        raise Malformed(
+            f"{shown(text)} is neither an IP address nor pool, pool4, pool6 or the name of a pool; "
+            "write one such as 192.0.2.10 or pool"
+        )
+    return text
+
+
+def _check_once(wanted: Sequence[Request]) -> None:
+    seen: set[Address] = set()
+    for item in wanted:
+        if isinstance(item, int) and item in seen:
+            raise Malformed(f"IP {format_address(item)} is asked for twice on one NIC; leave one of them out")
+        if isinstance(item, int):
+            seen.add(item)
