@@ -175,7 +175,7 @@ def test_any_annotations_are_decoded(annotations: dict[str, str]) -> None:
     ("broken", "vid", "message"),
     [
         ({"vlan_id_default_x": "1"}, 0, "vlan-id-default-x is"),
-        ({"mode_default_x": "auto"}, 2012, 'mode-default-x is "auto"; it must be "static" or "dhcp"'),
+        ({"mode_default_x": "auto"}, 2012, 'mode-default-x is "auto"; it must be "static", "dhcp" or "pool"'),
         ({"mode_default_x": "static"}, 2012, "ipmap-default-x is missing"),
         ({"l3connectivity_default_x": "yes"}, 0, 'must be "true" or "false"'),
     ],

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from lanloom.api import names
 
-Mode = Literal["static", "dhcp"]
+Mode = Literal["static", "dhcp", "pool"]
+"""How nodes get their addresses: as the NAD maps them, from a DHCP server, or from a pool of address management."""
 
 VID_MIN, VID_MAX = 2, 4094
 """VLAN ids that can carry node addresses: 1 is the bridges' default id, 0 and 4095 are reserved (IEEE 802.1Q)."""
@@ -28,6 +29,8 @@ _REMEMBERED = 1 << 15
 _REMEMBERED_MAPS = 32
 """Addresses and node names, and whole maps, that are remembered as read: each a few MB with 500 nodes."""
 
+_MODES = '"static", "dhcp" or "pool"'
+_IPAM_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 _CIDR_MAX, _NAME_MAX = len("255.255.255.255/32"), 253
 
 _VID = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
@@ -65,13 +68,30 @@ class Routing(Struct, frozen=True, kw_only=True):
     dns: tuple[str, ...] = ()
 
 
+class PoolSource(Struct, frozen=True):
+    """Where addresses of mode pool come from; an empty `pool` is any of the network's."""
+
+    network: str
+    pool: str = ""
+
+
 class L3(Struct, frozen=True, kw_only=True):
-    """Node addresses on a VLAN. `addresses` maps node names to CIDRs and is empty unless `mode` is static."""
+    """Node addresses on a VLAN.
+
+    `addresses` maps node names to CIDRs; it is empty with mode dhcp, and with mode pool until the pool gave some. Only
+    a NAD with mode pool has a `source`: what its ClusterNetwork says for the agents holds the addresses instead.
+    """
 
     vid: int
     mode: Mode
     addresses: dict[str, str] = {}
     routing: Routing = Routing()
+    source: PoolSource | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether each node has an address of its own, which does not come from a DHCP server."""
+        return self.mode != "dhcp"
 
 
 def quote(value: object, limit: int = 60) -> str:
@@ -108,10 +128,23 @@ def parse_mode(field: str, text: str | None) -> Mode:
             return "static"
         case "dhcp":
             return "dhcp"
+        case "pool":
+            return "pool"
         case None:
-            raise AnnotationError(field, 'is missing; it must be "static" or "dhcp"')
+            raise AnnotationError(field, f"is missing; it must be {_MODES}")
         case _:
-            raise AnnotationError(field, f'is {quote(text)}; it must be "static" or "dhcp"')
+            raise AnnotationError(field, f"is {quote(text)}; it must be {_MODES}")
+
+
+def parse_ip_pool(field: str, text: str | None) -> PoolSource:
+    """`NETWORK` or `NETWORK/POOL`: a network of address management, and the name of pools in it."""
+    wanted = "a network of address management, such as net1, or with the name of a pool, net1/nodes"
+    if text is None:
+        raise AnnotationError(field, f"is missing; mode pool needs {wanted}")
+    network, slash, pool = text.partition("/")
+    if not _IPAM_NAME.fullmatch(network) or (slash and not _IPAM_NAME.fullmatch(pool)):
+        raise AnnotationError(field, f"is {quote(text)}; it must be {wanted}")
+    return PoolSource(network, pool)
 
 
 def parse_cidr(field: str, text: object) -> IPv4Interface:

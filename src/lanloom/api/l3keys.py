@@ -72,7 +72,7 @@ def encode(nad: Key, value: L3) -> dict[str, str]:
         f"{names.PREFIX}vlan-id-{suffix}": str(value.vid),
         f"{names.PREFIX}mode-{suffix}": value.mode,
     }
-    if value.mode == "static":
+    if value.addresses:
         annotations[f"{names.PREFIX}ipmap-{suffix}"] = json.dumps(value.addresses, sort_keys=True)
     return annotations | _encode_routing(suffix, value.routing)
 
@@ -116,8 +116,8 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         mode_field = f"{names.PREFIX}mode-{suffix}"
         mode = parse_mode(mode_field, annotations.get(mode_field))
         addresses = {}
-        if mode == "static":
-            map_field = _map_field(annotations, suffix, suffixes)
+        map_field = _map_field(annotations, suffix, suffixes)
+        if mode == "static" or (mode == "pool" and map_field in annotations):
             addresses = parse_node_ip_map(map_field, annotations.get(map_field))
         routing = parse_routing(annotations, _routing_fields(suffix), mode, addresses)
     except AnnotationError as error:

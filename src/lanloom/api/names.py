@@ -11,6 +11,7 @@ READY_LABEL = PREFIX + "ready"
 # Annotations of a NetworkAttachmentDefinition.
 L3_CONNECTIVITY = PREFIX + "l3-connectivity"
 MODE = PREFIX + "mode"
+IP_POOL = PREFIX + "ip-pool"
 NODE_IP_MAP = PREFIX + "node-ip-map"
 GATEWAY = PREFIX + "gateway"
 ROUTES = PREFIX + "routes"

@@ -55,7 +55,7 @@ def subnet_of(addresses: Mapping[str, str], gateway: str = "") -> IPv4Network | 
 def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[str, str]) -> str:
     """The router's address with the prefix length of the subnet; empty for none.
 
-    With static addresses the prefix length is theirs and may be left out. With DHCP nothing else tells it.
+    With static addresses the prefix length is theirs and may be left out. With the other modes nothing else tells it.
     """
     if not text:
         return ""
@@ -64,8 +64,9 @@ def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[s
         text = f"{text}/{subnet.prefixlen}"
     if not _CIDR.fullmatch(text):
         need = "an IPv4 address, such as 192.168.1.1"
-        if mode == "dhcp":
-            need = "an IPv4 address with the prefix length of its subnet, such as 192.168.1.1/24, because mode is dhcp"
+        if mode != "static":
+            need = "an IPv4 address with the prefix length of its subnet, such as 192.168.1.1/24, because mode is "
+            need += mode
         raise AnnotationError(field, f"is {quote(text)}; it must be {need}")
     gateway = parse_cidr(field, text)
     if gateway.network.prefixlen == 32:
@@ -86,8 +87,8 @@ def parse_routes(
 ) -> tuple[Route, ...]:
     """A JSON list of destinations and next hops, ordered by destination.
 
-    Next hops must be in the network's subnet. With mode dhcp and no gateway only the DHCP server knows it, and any
-    host's address passes.
+    Next hops must be in the network's subnet. With mode dhcp or pool and no gateway a NAD does not tell it, and
+    any host's address passes.
     """
     if text is None or not text.strip():
         return ()

@@ -51,9 +51,11 @@ def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> 
 def print_network(view: "NetworkView") -> None:
     """One NAD on every node."""
     console = output.console()
-    mode = {"dhcp": "node addresses by DHCP", "static": "static node addresses"}.get(
-        view.mode, "no node addresses"
-    )
+    mode = {
+        "dhcp": "node addresses by DHCP",
+        "static": "static node addresses",
+        "pool": "node addresses from a pool",
+    }.get(view.mode, "no node addresses")
     vlan = f"VLAN {view.vlan}" if view.vlan != "untagged" else view.vlan
     console.print(f"{view.network}: {vlan or 'no VLAN'} on {view.cluster_network}, {mode}", style="bold")
     if routing := _routing(view):

@@ -49,12 +49,22 @@ WORD_CASES: Cases = {
         annotated(network(), l3_connectivity="yes"),
         f'{P}l3-connectivity is "yes"; it must be "true" or "false"',
     ),
-    "mode is static or dhcp": new(
-        annotated(network(), mode="DHCP"), f'{P}mode is "DHCP"; it must be "static" or "dhcp"'
+    "mode is static, dhcp or pool": new(
+        annotated(network(), mode="DHCP"), f'{P}mode is "DHCP"; it must be "static", "dhcp" or "pool"'
     ),
     "l3-connectivity needs a mode": new(
         annotated(network(mode=""), l3_connectivity="true"),
-        f'{P}mode is missing; it must be "static" or "dhcp"',
+        f'{P}mode is missing; it must be "static", "dhcp" or "pool"',
+    ),
+    "mode pool needs a source": new(
+        network(mode="pool"),
+        f"{P}ip-pool is missing; mode pool needs a network of address management, such as net1, or with the name of "
+        "a pool, net1/nodes",
+    ),
+    "a source is a network, and perhaps a pool": new(
+        annotated(network(mode="pool"), ip_pool="net1/a/b"),
+        f'{P}ip-pool is "net1/a/b"; it must be a network of address management, such as net1, or with the name of '
+        "a pool, net1/nodes",
     ),
     "node addresses need type L2VlanNetwork": new(
         network(config={"vlan": 0}),

@@ -67,9 +67,9 @@ def test_webhook_must_reject_invalid_values_of_l3_connectivity(value: str) -> No
 
 @pytest.mark.parametrize("value", ["DHCP", "Static", "auto", "", "dhcp "])
 def test_webhook_must_reject_invalid_values_of_mode(value: str) -> None:
-    """`mode` is "static" or "dhcp" and nothing like it."""
+    """`mode` is "static", "dhcp" or "pool" and nothing like it."""
     body = annotated(network(), mode=value)
-    assert all('it must be "static" or "dhcp"' in message for message in on_and_off(body))
+    assert all('it must be "static", "dhcp" or "pool"' in message for message in on_and_off(body))
 
 
 @pytest.mark.parametrize("addresses", [None, "", "{}"])

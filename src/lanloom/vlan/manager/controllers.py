@@ -24,6 +24,7 @@ from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers
 from lanloom.vlan.manager.labels import Labels
 from lanloom.vlan.manager.networks import Networks
+from lanloom.vlan.manager.pools import NodePools, NoPools
 from lanloom.vlan.manager.views import NodeView
 from lanloom.vlan.rules.cluster import is_abandoned, is_live, matched_annotation
 from lanloom.vlan.rules.status import READY
@@ -42,7 +43,7 @@ looked at at once, and what follows within a second together.
 class VlanManager:
     """The controllers. They run on the leader only; the informers run on every replica.
 
-    `observe` is told of each reconcile.
+    `pools` gives addresses to the nodes of networks with mode pool. `observe` is told of each reconcile.
     """
 
     def __init__(
@@ -53,14 +54,17 @@ class VlanManager:
         *,
         now: Callable[[], float],
         rng: random.Random,
+        pools: NodePools | None = None,
         observe: Observer[str] | None = None,
     ) -> None:
+        pools = pools or NoPools()
         self._client = client
         self._informers = informers
+        self._pools = pools
         self._nodes = NodeView(informers.nodes)
         self._looked: dict[str, float] = {}
         self._labels = Labels(client, informers, now)
-        self._reconcile = Networks(client, informers, self._nodes, recorder, now).reconcile
+        self._reconcile = Networks(client, informers, self._nodes, recorder, pools, now).reconcile
         self._configs: Controller[str] = Controller(
             "vlanconfig", self._reconcile_config, rng=rng, workers=2, observe=observe
         )
@@ -78,6 +82,7 @@ class VlanManager:
         informers.nads.on_change(self._nad_changed)
         informers.statuses.on_change(self._status_changed)
         informers.nodes.on_change(self._node_changed)
+        pools.on_change(self._leases_changed)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -123,9 +128,16 @@ class VlanManager:
     ) -> None:
         if new is not None:
             self._check_label(new)
+        elif old is not None:
+            self._pools.claim(old.metadata.key, None)
         if old is None or new is None or _matter(old) != _matter(new):
             for item in _present(old, new):
                 self._look_at(cluster_network_of(item))
+
+    def _leases_changed(self, key: Key) -> None:
+        nad = self._informers.nads.store.get(key)
+        if nad is not None:
+            self._look_at(cluster_network_of(nad))
 
     def _status_changed(self, old: VlanStatus | None, new: VlanStatus | None) -> None:
         for item in _present(old, new):

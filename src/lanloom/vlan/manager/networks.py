@@ -16,12 +16,14 @@ from lanloom.api.core import ObjectReference
 from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork, VlanConfig, VlanStatus
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nodepools import NO_LEASES, NodeLeases
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.mergediff import merge_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.vlan.manager.pools import NodePools, claim_of, complaint
 from lanloom.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.vlan.rules.cluster import annotation_patch, matched_annotation
 from lanloom.vlan.rules.news import News, Told, network_news, soonest, weather
@@ -37,6 +39,7 @@ class _View(Struct, frozen=True):
     derivation: Derivation
     states: dict[str, NodeState]
     matched: tuple[str, ...]
+    pooled: dict[Key, NodeLeases]
     rollout: RolloutState | None
     finding: Finding | None
 
@@ -50,17 +53,19 @@ class Networks:
         informers: VlanInformers,
         nodes: NodeView,
         recorder: Recorder,
+        pools: NodePools,
         now: Callable[[], float],
     ) -> None:
         self._client = client
         self._informers = informers
         self._nodes = nodes
         self._recorder = recorder
+        self._pools = pools
         self._now = now
         self._derivations = Derivations()
         self._states = NodeStates()
         self._written: dict[str, ClusterNetwork] = {}
-        self._complaints: dict[str, dict[ObjectReference, str]] = {}
+        self._complaints: dict[str, dict[ObjectReference, tuple[str, str]]] = {}
         self._told: dict[str, dict[Key, Told]] = {}
         informers.nads.on_change(self._derivations.nad_changed)
         informers.statuses.on_change(self._states.status_changed)
@@ -79,7 +84,7 @@ class Networks:
             return None
         nads = self._informers.nads.store.by(BY_CLUSTER_NETWORK, name)
         view = self._look(network, nads)
-        await self._complain(network, view)
+        await self._complain(network, nads, view)
         # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
         network = await self._write_conditions(network, view)
         await self._write_annotations(network, view)
@@ -102,10 +107,12 @@ class Networks:
         name = network.metadata.name
         known = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
         configs = tuple(item for item in known if item.metadata.deletion_timestamp is None)
-        derivation = self._derivations.of(network, nads, configs)
         matched = self._matched(name, configs)
         live = [node for node in matched if self._nodes.is_live(node)]
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, name)
+        pooled = self._claim(nads, matched, reports)
+        leases = {key: found.addresses for key, found in pooled.items()}
+        derivation = self._derivations.of(network, nads, configs, leases)
         states = self._states.of(matched, reports, derivation.wanted)
         alive = {node: states[node] for node in live}
         present = revision(derivation.derived.annotations | _policy(network), configs, nads)
@@ -115,7 +122,24 @@ class Networks:
             else {}
         )
         rollout, finding = next_step(network, present, members)
-        return _View(derivation, alive, matched, rollout, finding)
+        return _View(derivation, alive, matched, pooled, rollout, finding)
+
+    def _claim(
+        self,
+        nads: tuple[NetworkAttachmentDefinition, ...],
+        matched: tuple[str, ...],
+        reports: tuple[VlanStatus, ...],
+    ) -> dict[Key, NodeLeases]:
+        """Says which nodes need addresses from pools; what they have."""
+        found = {}
+        for nad in nads:
+            key, source = nad.metadata.key, self._derivations.source(nad)
+            if source is None:
+                self._pools.claim(key, None)
+            else:
+                self._pools.claim(key, claim_of(nad, source, matched, self._nodes.names, reports))
+                found[key] = self._pools.leases(key)
+        return found
 
     def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
         """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
@@ -163,18 +187,25 @@ class Networks:
             news = rollout_news(before, view.rollout, view.finding.message)
             await self._record(reference(CLUSTER_NETWORKS, network), news)
 
-    async def _complain(self, network: ClusterNetwork, view: _View) -> None:
+    async def _complain(
+        self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
+    ) -> None:
         """Tells of objects that can't be used, once for each reason."""
         complaints = {
-            reference(NADS, nad): f"The network {nad.metadata.key} gets no node addresses because {error}."
+            reference(NADS, nad): (
+                "InvalidNetwork",
+                f"The network {nad.metadata.key} gets no node addresses because {error}.",
+            )
             for nad, error in view.derivation.derived.rejected
         }
+        for nad in nads:
+            if text := complaint(nad, view.pooled.get(nad.metadata.key, NO_LEASES)):
+                complaints.setdefault(reference(NADS, nad), ("NoPoolAddress", text))
         if view.finding is not None and view.finding.reason == INVALID:
-            complaints[reference(CLUSTER_NETWORKS, network)] = view.finding.message
+            complaints[reference(CLUSTER_NETWORKS, network)] = (INVALID, view.finding.message)
         known = self._complaints.get(network.metadata.name, {})
-        for about, message in complaints.items():
-            if known.get(about) != message:
-                reason = "InvalidNetwork" if about.kind == NADS.kind else INVALID
+        for about, (reason, message) in complaints.items():
+            if known.get(about) != (reason, message):
                 await self._recorder.event(about, "Warning", reason, message)
         self._complaints[network.metadata.name] = complaints
 

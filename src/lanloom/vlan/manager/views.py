@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
-from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3 import L3, AnnotationError, PoolSource
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.kube.informer import Informer
-from lanloom.vlan.rules.cluster import Derived, derive_annotations, is_live, l3_of, matching
+from lanloom.vlan.rules.cluster import Derived, Leases, derive_annotations, is_live, l3_of, matching
 from lanloom.vlan.rules.readiness import UNSEEN, NodeState, Wanted, node_state, wanted_of
 
 
@@ -62,6 +62,7 @@ class _Inputs(Struct, frozen=True):
     annotations: dict[str, str]
     nads: tuple[NetworkAttachmentDefinition, ...]
     configs: tuple[VlanConfig, ...]
+    leases: Leases
 
 
 class Derivation(Struct, frozen=True):
@@ -83,19 +84,28 @@ class Derivations:
         network: ClusterNetwork,
         nads: tuple[NetworkAttachmentDefinition, ...],
         configs: tuple[VlanConfig, ...],
+        leases: Leases,
     ) -> Derivation:
-        """The derivation from these objects, which are all of that ClusterNetwork."""
+        """The derivation from these objects, which are all of that ClusterNetwork, and the addresses of pools."""
         name = network.metadata.name
-        inputs = _Inputs(network.metadata.annotations, nads, configs)
+        inputs = _Inputs(network.metadata.annotations, nads, configs, leases)
         known = self._known.get(name)
         if known is not None and known[0] == inputs:
             return known[1]
-        derived = derive_annotations(network, nads, configs, self._read)
+        derived = derive_annotations(network, nads, configs, self._read, leases)
         wanted = wanted_of((*derived.holders.values(), *derived.kept))
         if known is not None and known[1].wanted == wanted:
             wanted = known[1].wanted
         self._known[name] = inputs, Derivation(derived, wanted)
         return self._known[name][1]
+
+    def source(self, nad: NetworkAttachmentDefinition) -> PoolSource | None:
+        """The pool from which a NAD's nodes get their addresses, if that is what it asks for."""
+        try:
+            value = self._read(nad)
+        except AnnotationError:
+            return None
+        return value.source if value is not None else None
 
     def forget(self, name: str) -> None:
         """The ClusterNetwork is gone."""

@@ -10,6 +10,7 @@ from lanloom.api.l3 import (
     L3,
     AnnotationError,
     parse_connectivity,
+    parse_ip_pool,
     parse_mode,
     parse_node_ip_map,
     quote,
@@ -125,7 +126,11 @@ def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
     on = parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
     if names.MODE in annotations:
         parse_mode(names.MODE, annotations[names.MODE])
-    unused = () if on and annotations.get(names.MODE) == "static" else (names.NODE_IP_MAP,)
+    unused = tuple(
+        field
+        for field, mode in ((names.NODE_IP_MAP, "static"), (names.IP_POOL, "pool"))
+        if not on or annotations.get(names.MODE) != mode
+    )
     if not on:
         unused = (*unused, names.GATEWAY, names.ROUTES, names.DNS)
     for field in unused:
@@ -140,6 +145,7 @@ def _parse_any_gateway(field: str, text: str) -> object:
 
 _PARSERS: dict[str, Callable[[str, str], object]] = {
     names.NODE_IP_MAP: parse_node_ip_map,
+    names.IP_POOL: parse_ip_pool,
     names.GATEWAY: _parse_any_gateway,
     names.ROUTES: lambda field, text: parse_routes(field, text, {}),
     names.DNS: parse_dns,

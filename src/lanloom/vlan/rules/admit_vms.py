@@ -146,6 +146,8 @@ def _loss(before: L3, after: L3 | None) -> str:
         return f"{names.L3_CONNECTIVITY} can't be switched off"
     if after.mode != before.mode:
         return f'{names.MODE} can\'t change from "{before.mode}" to "{after.mode}"'
+    if after.source != before.source:
+        return f"{names.IP_POOL} can't change"
     return (
         f"spec.config.vlan can't change from {before.vid} to {after.vid}" if after.vid != before.vid else ""
     )

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lanloom.api import names
 from lanloom.api.core import Node
@@ -12,6 +12,7 @@ from lanloom.api.l3 import (
     L3,
     AnnotationError,
     parse_connectivity,
+    parse_ip_pool,
     parse_mode,
     parse_node_ip_map,
     parse_vid,
@@ -74,13 +75,25 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     addresses = (
         parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)) if mode == "static" else {}
     )
-    fields = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
     return L3(
         vid=vid,
         mode=mode,
         addresses=addresses,
-        routing=parse_routing(annotations, fields, mode, addresses),
+        routing=parse_routing(annotations, _ROUTING, mode, addresses),
+        source=parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None,
     )
+
+
+def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: Mapping[str, str]) -> L3:
+    """What a NAD with mode pool asks for, with the addresses that its nodes have been given.
+
+    Raises AnnotationError where its gateway or routes do not fit these.
+    """
+    routing = parse_routing(nad.metadata.annotations, _ROUTING, value.mode, leases)
+    return structs.replace(value, addresses=dict(leases), routing=routing, source=None)
+
+
+_ROUTING = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
 
 
 class Derived(Struct, frozen=True):
@@ -98,17 +111,22 @@ class Derived(Struct, frozen=True):
 L3Reader = Callable[[NetworkAttachmentDefinition], L3 | None]
 """`l3_of`, or what remembers its results."""
 
+Leases = Mapping[Key, Mapping[str, str]]
+"""The addresses (CIDRs) that nodes have been given on networks with mode pool."""
+
 
 def derive_annotations(
     network: ClusterNetwork,
     nads: Iterable[NetworkAttachmentDefinition],
     configs: Iterable[VlanConfig],
     read: L3Reader = l3_of,
+    leases: Leases | None = None,
 ) -> Derived:
     """The annotations that the manager derives from NADs and VlanConfigs.
 
     A NAD that can't be read (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
     it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
+    Without `leases` the nodes keep the addresses of pools that the ClusterNetwork says they have.
     """
     rejected = []
     kept: set[str] = set()
@@ -118,6 +136,9 @@ def derive_annotations(
         key = nad.metadata.key
         try:
             value = read(nad)
+            if value is not None and value.source is not None:
+                given = _present_leases(network, key) if leases is None else leases.get(key, {})
+                value = with_leases(nad, value, given)
         except AnnotationError as error:
             rejected.append((nad, error))
             kept.update((network_suffix(key), *legacy_suffixes(key)))
@@ -138,6 +159,11 @@ def derive_annotations(
         holders,
         tuple(entry.value for entry in decode(stays).values() if entry.value is not None),
     )
+
+
+def _present_leases(network: ClusterNetwork, nad: Key) -> Mapping[str, str]:
+    entry = decode(network.metadata.annotations).get(network_suffix(nad))
+    return entry.value.addresses if entry is not None and entry.value is not None else {}
 
 
 def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:

@@ -183,16 +183,23 @@ def _interfaces(
                     value, title, "VlanIdTaken", f"VLAN {value.vid} already has node addresses from {owner}"
                 )
             )
-        elif value.mode == "static" and node not in value.addresses:
-            message = f"mode is static and node-ip-map has no address for node {node}; add one"
+        elif value.fixed and node not in value.addresses:
+            message = _MISSING[value.mode].format(node=node)
             problems.append(_problem(value, title, "MissingAddress", message))
         else:
             interfaces[value.vid] = _interface(node, cluster, network.metadata.name, title, value)
     return tuple(interfaces[vid] for vid in sorted(interfaces)), tuple(problems)
 
 
+_MISSING = {
+    "static": "mode is static and node-ip-map has no address for node {node}; add one",
+    "pool": "mode is pool and node {node} has been given no address yet; Events of the network tell why",
+}
+
+
 def _problem(value: L3, network: str, reason: str, message: str) -> Problem:
-    return Problem(vid=value.vid, network=network, mode=value.mode, reason=reason, message=message)
+    mode = "static" if value.fixed else "dhcp"
+    return Problem(vid=value.vid, network=network, mode=mode, reason=reason, message=message)
 
 
 def _interface(node: str, cluster: str, cluster_network: str, network: str, value: L3) -> Interface:

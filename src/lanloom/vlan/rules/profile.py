@@ -44,7 +44,7 @@ _DEFAULT = IPv4Network("0.0.0.0/0")
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """What a profile means. `address` is a CIDR, empty with mode dhcp."""
+    """What a profile means: mode static or dhcp. `address` is a CIDR, empty with mode dhcp."""
 
     cluster_network: str
     vid: int
@@ -55,13 +55,13 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Profile:
-    """The profile of `value` on `node`. With mode static the node must be in `value.addresses` (KeyError otherwise)."""
+    """The profile of `value` on `node`. Where addresses are fixed the node must be among them (KeyError otherwise)."""
     return Profile(
         cluster_network=cluster_network,
         vid=value.vid,
         uuid=profile_uuid(cluster, node, cluster_network, value.vid),
-        mode=value.mode,
-        address=value.addresses[node] if value.mode == "static" else "",
+        mode="static" if value.fixed else "dhcp",
+        address=value.addresses[node] if value.fixed else "",
         routing=value.routing,
     )
 

@@ -61,7 +61,7 @@ _OUTDATED = Obstacle("Configuring", "its agent has not taken up the present conf
 
 
 class Wanted(Struct, frozen=True):
-    """The addresses that nodes should have now: mode by VLAN id, and the maps of the static ones."""
+    """The addresses that nodes should have now: mode of the profile by VLAN id, and the maps of static ones."""
 
     modes: dict[int, str]
     maps: dict[int, dict[str, str]]
@@ -71,8 +71,8 @@ def wanted_of(values: Iterable[L3]) -> Wanted:
     """What a cluster network's L3 configurations ask for."""
     known = {value.vid: value for value in values}
     return Wanted(
-        modes={vid: value.mode for vid, value in known.items()},
-        maps={vid: value.addresses for vid, value in known.items() if value.mode == "static"},
+        modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},
+        maps={vid: value.addresses for vid, value in known.items() if value.fixed},
     )
 
 

@@ -1,0 +1,81 @@
+"""The port to address management: where the nodes of networks with mode pool get their addresses."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from lanloom.api import names
+from lanloom.api.harvester import VlanStatus
+from lanloom.api.l3 import PoolSource
+from lanloom.api.meta import Key, OwnerReference
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
+
+
+class NodePools(Protocol):
+    """Gives addresses to nodes. A node keeps what it has for as long as it is claimed for."""
+
+    def claim(self, nad: Key, claim: NodeClaim | None) -> None:
+        """The nodes of a NAD need addresses, or, with None, none do any more. Cheap where that is known."""
+        ...
+
+    def leases(self, nad: Key) -> NodeLeases:
+        """What the nodes of a NAD have now."""
+        ...
+
+    def on_change(self, handler: Callable[[Key], None]) -> None:
+        """Calls `handler` with the NAD whenever its leases may have changed."""
+        ...
+
+
+class NoPools:
+    """A manager without address management: mode pool gives no addresses, and says so."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, NodeClaim] = {}
+
+    def claim(self, nad: Key, claim: NodeClaim | None) -> None:
+        """Remembers the nodes, to say of each why it has no address."""
+        if claim is None:
+            self._claims.pop(nad, None)
+        else:
+            self._claims[nad] = claim
+
+    def leases(self, nad: Key) -> NodeLeases:
+        """No addresses."""
+        claim = self._claims.get(nad)
+        if claim is None:
+            return NO_LEASES
+        return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager has no address management"))
+
+    def on_change(self, handler: Callable[[Key], None]) -> None:
+        """Nothing ever changes."""
+
+
+def claim_of(
+    nad: NetworkAttachmentDefinition,
+    source: PoolSource,
+    matched: Iterable[str],
+    known: frozenset[str],
+    reports: Iterable[VlanStatus],
+) -> NodeClaim:
+    """The claim of a NAD: its nodes, and those that left the network but still report its sub-interface.
+
+    Of the latter the address must not go to another node yet. A node that was deleted is no longer asked.
+    """
+    title, meta = str(nad.metadata.key), nad.metadata
+    leaving = {
+        item.status.node
+        for item in reports
+        if item.status.node in known and any(one.network == title for one in item.status.interfaces)
+    }
+    owner = OwnerReference(api_version=NADS.api_version, kind=NADS.kind, name=meta.name, uid=meta.uid)
+    return NodeClaim(source, frozenset(matched) | leaving, owner)
+
+
+def complaint(nad: NetworkAttachmentDefinition, leases: NodeLeases) -> str:
+    """What an Event on the NAD says of nodes without an address, empty where all have one."""
+    if not leases.problems:
+        return ""
+    node, why = min(leases.problems.items())
+    more = f" and {len(leases.problems) - 1} more" if len(leases.problems) > 1 else ""
+    return f"No address from {nad.metadata.annotations.get(names.IP_POOL)} for node {node}{more}: {why}."
