@@ -113,9 +113,9 @@ def output_option(function: F) -> F:
 def print_data(data: Any, output: str) -> None:
     """Prints plain values for programs, as `json` or `yaml`."""
     if output == "json":
-        import msgspec
+        import json  # msgspec writes no numbers of more than 64 bits, and an IPv6 pool has more addresses
 
-        click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         import yaml
 

@@ -24,7 +24,7 @@ MISSING = "-"
 """The text of None."""
 
 
-class Field(Struct, Generic[T], frozen=True, kw_only=True):
+class Field(Struct, Generic[T], frozen=True):
     """A field: its name for `-o`, the title of its column, what it says, and how it is read off a thing.
 
     `text` is how people see its value, where that is not the same for all fields of its kind.
@@ -85,34 +85,10 @@ def text_of(value: Value) -> str:
 
 FIELDS: Query[Field[Any]] = Query(
     (
-        Field(
-            name="name",
-            title="Name",
-            kind="text",
-            description="What -o calls it",
-            value=lambda field: field.name,
-        ),
-        Field(
-            name="type",
-            title="Type",
-            kind="text",
-            description="Kind of value",
-            value=lambda field: field.kind,
-        ),
-        Field(
-            name="title",
-            title="Title",
-            kind="text",
-            description="Head of its column",
-            value=lambda field: field.title,
-        ),
-        Field(
-            name="description",
-            title="Description",
-            kind="text",
-            description="What it says",
-            value=lambda field: field.description,
-        ),
+        Field("name", "Name", "text", "What -o calls it", lambda field: field.name),
+        Field("type", "Type", "text", "The kind of its values", lambda field: field.kind),
+        Field("title", "Title", "text", "The title of its column", lambda field: field.title),
+        Field("description", "Description", "text", "What it says", lambda field: field.description),
     ),
     ("name", "type", "title", "description"),
 )

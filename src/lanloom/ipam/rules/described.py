@@ -1,0 +1,98 @@
+"""What the query fields of networks say: subnets, pools with their maps, counts and users.
+
+Counts are of all pools together: `reserved_count` of addresses that a NIC owns or that are externally reserved,
+`free_count` of the rest; pools that are disabled count too. For a network that came from Ganeti, whose pool is the
+whole subnet, they are what Ganeti counted, and so are the deprecated fields.
+"""
+
+from msgspec import Struct
+
+from lanloom.ipam.rules.addresses import Version, format_address
+from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
+from lanloom.ipam.rules.ledger import Ledger, Usage
+from lanloom.ipam.rules.model import Network, Nic, Pool, Subnet
+from lanloom.ipam.rules.query import Value
+from lanloom.ipam.rules.ranges import IPRange, merge
+
+INSTANCES = ("Instance", "VirtualMachine")
+"""Kinds of owners that are instances in Ganeti's sense."""
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """A network with everything that its fields say: who owns what, the NICs on it, and when it changed.
+
+    Times are RFC 3339 text.
+    """
+
+    network: Network
+    ledger: Ledger
+    nics: tuple[Nic, ...] = ()
+    serial_no: int = 1
+    ctime: str | None = None
+    mtime: str | None = None
+
+
+def total(described: Described) -> Usage:
+    """How full all pools are together."""
+    each = [described.ledger.usage(pool) for pool in described.network.pools()]
+    return Usage(
+        size=sum(item.size for item in each),
+        used=sum(item.used for item in each),
+        reserved=sum(item.reserved for item in each),
+    )
+
+
+def reserved_runs(ledger: Ledger, pool: Pool) -> tuple[IPRange, ...]:
+    """What can't be given away of a pool, owned or externally reserved, as few ranges in order."""
+    subnet = ledger.network.subnet_of(pool.range.first)
+    external = (item.common(pool.range) for item in (subnet.reserved if subnet else ()))
+    owned = (IPRange(address, address) for address, _ in ledger.owned_in(pool.range))
+    return merge((*filter(None, external), *owned))
+
+
+def subnet_fields(subnet: Subnet) -> dict[str, Value]:
+    """What the field `subnets` says of a subnet."""
+    return {
+        "cidr": str(subnet.cidr),
+        "gateway": None if subnet.gateway is None else format_address(subnet.gateway),
+        "dhcp": subnet.dhcp,
+        "name": subnet.name or None,
+    }
+
+
+def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
+    """What the field `pools` says of a pool.
+
+    `map` has X for what is reserved in either way. For more than 65,536 addresses it is null, and counts and the runs
+    of reserved addresses say the same.
+    """
+    runs, usage = reserved_runs(ledger, pool), ledger.usage(pool)
+    small = pool.range.size <= LARGEST_MAP
+    said: dict[str, Value] = {
+        "start": format_address(pool.range.first),
+        "end": format_address(pool.range.last),
+        "map": map_text(pool.range, runs) if small else None,
+        "name": pool.name or None,
+        "disabled": pool.disabled,
+    }
+    if not small:
+        said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.size - usage.free}
+        said |= {"runs": [str(run) for run in runs]}
+    return said
+
+
+def instances(described: Described) -> tuple[str, ...]:
+    """The instances with a NIC on the network; with their namespace where it is not `default`."""
+    names = {
+        nic.owner.name
+        if nic.owner.namespace in ("", "default")
+        else f"{nic.owner.namespace}/{nic.owner.name}"
+        for nic in described.nics
+        if nic.owner.kind in INSTANCES
+    }
+    return tuple(sorted(names))
+
+
+def first_subnet(network: Network, version: Version) -> Subnet | None:
+    """What Ganeti's fields of one subnet describe here."""
+    return next((subnet for subnet in network.subnets if subnet.cidr.version == version), None)
