@@ -255,31 +255,29 @@ def test_texts_for_people() -> None:
     assert shown["ctime"] == "-"
 
 
-SPECIFIED = set(
-    [
-        "name",
-        "uuid",
-        "mac_prefix",
-        "tags",
-        "subnets",
-        "pools",
-        "free_count",
-        "reserved_count",
-        "group_list",
-        "group_cnt",
-        "inst_list",
-        "inst_cnt",
-        "external_reservations",
-        "ctime",
-        "mtime",
-        "serial_no",
-        "network",
-        "gateway",
-        "network6",
-        "gateway6",
-        "map",
-    ]
-)
+SPECIFIED = {
+    "name",
+    "uuid",
+    "mac_prefix",
+    "tags",
+    "subnets",
+    "pools",
+    "free_count",
+    "reserved_count",
+    "group_list",
+    "group_cnt",
+    "inst_list",
+    "inst_cnt",
+    "external_reservations",
+    "ctime",
+    "mtime",
+    "serial_no",
+    "network",
+    "gateway",
+    "network6",
+    "gateway6",
+    "map",
+}
 
 
 def test_every_field_of_the_specification_is_there() -> None:
