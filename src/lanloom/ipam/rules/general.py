@@ -1,0 +1,140 @@
+"""What a network has beside its subnets: name, MAC prefix, tags, and how node groups connect to it."""
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.ipam.rules.addresses import shown
+from lanloom.ipam.rules.errors import Malformed, Refused
+from lanloom.ipam.rules.model import Connection, Network
+from lanloom.ipam.rules.names import check_name
+
+MODES = ("bridged", "routed", "openvswitch")
+"""How NICs are connected."""
+
+_MAC_PREFIX = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){2}")
+_TAG = re.compile(r"[A-Za-z0-9_.+*/:@-]{1,128}")
+_GROUP = re.compile(r"[A-Za-z0-9._-]{1,253}")
+_LINK = re.compile(r"[^\s/,=\0]{1,253}")
+_VLAN_MAX = 4094
+
+
+class Rename(Struct, frozen=True, kw_only=True):
+    """Another name for users. The object's own name, which NICs hold, stays."""
+
+    name: str
+
+
+class SetMacPrefix(Struct, frozen=True, kw_only=True):
+    """The first three octets of the MAC addresses of new NICs; empty for the cluster's own."""
+
+    prefix: str
+
+
+class AddTags(Struct, frozen=True, kw_only=True):
+    """Further tags."""
+
+    tags: tuple[str, ...]
+
+
+class RemoveTags(Struct, frozen=True, kw_only=True):
+    """Tags to be taken away."""
+
+    tags: tuple[str, ...]
+
+
+class Connect(Struct, frozen=True, kw_only=True):
+    """A node group that is to be connected."""
+
+    connection: Connection
+
+
+class Disconnect(Struct, frozen=True, kw_only=True):
+    """A node group that is to be disconnected."""
+
+    group: str
+
+
+def rename(network: Network, step: Rename) -> Network:
+    """Gives a network another name; whether another network has it is not known here. Raises Malformed, Refused."""
+    check_name(step.name, "a network")
+    if step.name == network.name:
+        raise Refused(f"network {network.name} has that name already; choose another one")
+    return replace(network, name=step.name)
+
+
+def set_mac_prefix(network: Network, step: SetMacPrefix) -> Network:
+    """Sets the MAC prefix. Raises Malformed."""
+    return replace(network, mac_prefix=check_mac_prefix(step.prefix))
+
+
+def add_tags(network: Network, step: AddTags) -> Network:
+    """Adds tags, in order; those that the network has stay once. Raises Malformed."""
+    tags = (check_tag(tag) for tag in step.tags)
+    return replace(network, tags=tuple(sorted({*network.tags, *tags})))
+
+
+def remove_tags(network: Network, step: RemoveTags) -> Network:
+    """Takes tags away. Raises Refused for one that the network does not have."""
+    if missing := [tag for tag in step.tags if tag not in network.tags]:
+        known = ", ".join(network.tags) or "none"
+        raise Refused(f"network {network.name} has no tag {shown(missing[0])}; its tags are: {known}")
+    return replace(network, tags=tuple(tag for tag in network.tags if tag not in step.tags))
+
+
+def connect(network: Network, step: Connect) -> Network:
+    """Connects a node group. Raises Malformed, and Refused if it is connected."""
+    check_connection(step.connection)
+    if any(one.group == step.connection.group for one in network.connections):
+        raise Refused(
+            f"network {network.name} is connected to node group {step.connection.group} already; disconnect it first"
+        )
+    return replace(network, connections=(*network.connections, step.connection))
+
+
+def disconnect(network: Network, step: Disconnect) -> Network:
+    """Disconnects a node group. Raises Refused if it is not connected."""
+    left = tuple(one for one in network.connections if one.group != step.group)
+    if left == network.connections:
+        known = ", ".join(one.group for one in network.connections) or "none"
+        raise Refused(
+            f"network {network.name} is not connected to node group {shown(step.group)}; it is connected to: {known}"
+        )
+    return replace(network, connections=left)
+
+
+def check_mac_prefix(text: str) -> str:
+    """The prefix in lower case; empty stays empty. Raises Malformed."""
+    prefix = text.lower()
+    if not prefix:
+        return prefix
+    if not _MAC_PREFIX.fullmatch(prefix):
+        raise Malformed(f"{shown(text)} is no MAC prefix; write three octets such as aa:00:00")
+    if int(prefix[:2], 16) & 1:
+        raise Malformed(f"{shown(text)} is the prefix of multicast addresses; make the first octet even")
+    return prefix
+
+
+def check_tag(text: str) -> str:
+    """The tag itself. Raises Malformed."""
+    if not _TAG.fullmatch(text):
+        raise Malformed(
+            f"{shown(text)} is no tag; use up to 128 letters, digits and the characters _ . + * / : @ -"
+        )
+    return text
+
+
+def check_connection(one: Connection) -> None:
+    """Raises Malformed for a connection that can never be."""
+    if not _GROUP.fullmatch(one.group):
+        raise Malformed(
+            f"{shown(one.group)} is no node group; use letters, digits, dots, dashes and underscores"
+        )
+    if one.mode not in MODES:
+        raise Malformed(f"{shown(one.mode)} is no mode of a NIC; choose one of {', '.join(MODES)}")
+    if not _LINK.fullmatch(one.link):
+        raise Malformed(f"{shown(one.link)} is no link; name a bridge, a switch or a routing table")
+    digits = one.vlan.isascii() and one.vlan.isdigit() and len(one.vlan) <= 4
+    if one.vlan and not (digits and 1 <= int(one.vlan) <= _VLAN_MAX):
+        raise Malformed(f"{shown(one.vlan)} is no VLAN id; choose one from 1 to {_VLAN_MAX}")

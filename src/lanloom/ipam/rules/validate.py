@@ -1,0 +1,139 @@
+"""Networks that somebody wrote as objects: what must hold of one by itself, and of a change of one.
+
+Operations (`change`) make only networks that pass both; an edit of the object is judged here, by the same conditions.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from lanloom.ipam.rules.addresses import shown
+from lanloom.ipam.rules.errors import Malformed
+from lanloom.ipam.rules.general import check_connection, check_mac_prefix, check_tag
+from lanloom.ipam.rules.invariants import Fault, external_faults, pool_faults, subnet_faults
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.model import Network, Pool, Subnet
+from lanloom.ipam.rules.names import check_name, is_uuid, pool_title
+from lanloom.ipam.rules.ranges import subtract
+from lanloom.ipam.rules.transitions import check_users, users
+
+Pair = tuple[Subnet | None, Subnet | None]
+
+
+def check_network(network: Network) -> None:
+    """Raises Malformed, which names the object and the field, for the first thing that can't be so."""
+    _check_general(network)
+    for index, subnet in enumerate(network.subnets):
+        field = f"spec.subnets[{index}]"
+        with _at(network, f"{field}.name"):
+            _check_label(subnet.name, "a subnet")
+        with _at(network, f"{field}.pools"):
+            for pool in subnet.pools:
+                _check_label(pool.name, "a pool")
+        for fault in _faults(subnet, network.subnets[:index]):
+            raise Malformed(f"Network {network.id}: {field}.{fault.field}: {fault.why}")
+
+
+def check_transition(old: Network, new: Network, ledger: Ledger) -> tuple[str, ...]:
+    """Raises Refused if users of addresses forbid to make one network of another; else notes for who asked for it.
+
+    Both pass `check_network`. Subnets are the same if `with_uuids` would say so.
+    """
+    pairs = _pairs(old, new)
+    for before, after in pairs:
+        check_users(new.name, before, after, ledger)
+    lost = (note for before, after in pairs if before and after for note in _notes(before, after, ledger))
+    return tuple(lost)
+
+
+def with_uuids(old: Network | None, new: Network, new_uuid: Callable[[], str]) -> Network:
+    """The network with a UUID for each subnet that has none.
+
+    It is that of the old network's subnet with the same CIDR, else with the same name, else a new one: so a manifest
+    without UUIDs can be applied again and again, and can resize a subnet that has a name.
+    """
+    known = {id(after): before for before, after in _pairs(old, new) if before and after} if old else {}
+
+    def filled(subnet: Subnet) -> Subnet:
+        before = known.get(id(subnet))
+        return subnet if subnet.uuid else replace(subnet, uuid=(before and before.uuid) or new_uuid())
+
+    return replace(new, subnets=tuple(map(filled, new.subnets)))
+
+
+def _check_general(network: Network) -> None:
+    with _at(network, "metadata.name" if network.name == network.id else "spec.name"):
+        check_name(network.name, "a network")
+    with _at(network, "spec.uuid"):
+        if network.uuid and not is_uuid(network.uuid):
+            raise Malformed(f"{shown(network.uuid)} is no UUID; leave it out, and the object's own is used")
+    with _at(network, "spec.macPrefix"):
+        check_mac_prefix(network.mac_prefix)
+    with _at(network, "spec.tags"):
+        for tag in network.tags:
+            check_tag(tag)
+    groups = [one.group for one in network.connections]
+    for index, one in enumerate(network.connections):
+        with _at(network, f"spec.connections[{index}]"):
+            check_connection(one)
+            if one.group in groups[:index]:
+                raise Malformed(f"group {one.group} is connected twice; keep one of the two")
+
+
+def _check_label(name: str, what: str) -> None:
+    if name:
+        check_name(name, what)
+
+
+def _faults(subnet: Subnet, before: tuple[Subnet, ...]) -> Iterator[Fault]:
+    if subnet.uuid and not is_uuid(subnet.uuid):
+        yield Fault("uuid", f"{shown(subnet.uuid)} is no UUID; leave it out, and one is filled in")
+    if subnet.uuid and any(subnet.uuid.lower() == other.uuid.lower() for other in before):
+        yield Fault("uuid", f"{subnet.uuid} is that of another subnet; leave it out, and one is filled in")
+    yield from subnet_faults(subnet, before)
+    # Neighbours are enough because pools are in order.
+    previous: tuple[Pool, ...] = ()
+    for pool in subnet.pools:
+        yield from pool_faults(subnet, pool, previous)
+        previous = (pool,)
+    yield from external_faults(subnet, subnet.external)
+
+
+def _pairs(old: Network, new: Network) -> list[Pair]:
+    """Each subnet of both networks once, with the same one of the other network, if there is one."""
+    before, after, pairs = list(old.subnets), list(new.subnets), list[Pair]()
+    for same in (_same_uuid, _same_cidr, _same_name):
+        for subnet in list(after):
+            if found := next((one for one in before if same(one, subnet)), None):
+                before.remove(found)
+                after.remove(subnet)
+                pairs.append((found, subnet))
+    return [*pairs, *((subnet, None) for subnet in before), *((None, subnet) for subnet in after)]
+
+
+def _same_uuid(one: Subnet, other: Subnet) -> bool:
+    return bool(one.uuid) and one.uuid.lower() == other.uuid.lower()
+
+
+def _same_cidr(one: Subnet, other: Subnet) -> bool:
+    return one.cidr == other.cidr and not (one.uuid and other.uuid)
+
+
+def _same_name(one: Subnet, other: Subnet) -> bool:
+    return bool(one.name) and one.name == other.name and not (one.uuid and other.uuid)
+
+
+def _notes(old: Subnet, new: Subnet, ledger: Ledger) -> Iterator[str]:
+    pooled = [pool.range for pool in new.pools]
+    for pool in old.pools:
+        if owned := users(ledger, subtract((pool.range,), pooled)):
+            yield f"NICs keep addresses that are no longer in the pool {pool_title(pool)}: {owned}"
+
+
+@contextmanager
+def _at(network: Network, field: str) -> Iterator[None]:
+    try:
+        yield
+    except Malformed as error:
+        raise Malformed(f"Network {network.id}: {field}: {error}") from None
