@@ -1,7 +1,12 @@
-"""KubeVirt's running virtual machine (kubevirt.io/v1), as far as it says which networks it uses and where it runs."""
+"""KubeVirt's virtual machines (kubevirt.io/v1): which networks they use, where they run, and what belongs to which.
+
+A VirtualMachine is what users keep; while it runs there is a VirtualMachineInstance of the same name, and for that a
+pod, or two while it moves to another node.
+"""
 
 from msgspec import Struct
 
+from lanloom.api.core import Pod
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 
@@ -9,9 +14,13 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class MultusNetwork(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The NAD of a network: `namespace/name`, or a name in the machine's own namespace."""
+    """The NAD of a network: `namespace/name`, or a name in the machine's own namespace.
+
+    One that is `default` takes the place of the pod network.
+    """
 
     network_name: str = ""
+    default: bool = False
 
 
 class VmNic(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +58,27 @@ class VirtualMachineInstance(Object, frozen=True, kw_only=True):
     status: VirtualMachineInstanceStatus = VirtualMachineInstanceStatus()
 
 
+class VirtualMachine(Object, frozen=True, kw_only=True):
+    """A virtual machine, whether it runs or not."""
+
+
+LAUNCHER_LABELS = "kubevirt.io=virt-launcher"
+"""Selects the pods in which machines run."""
+
+
+def machine_uid_of(instance: VirtualMachineInstance) -> str:
+    """The uid of the VirtualMachine that an instance belongs to; empty for an instance of its own."""
+    owners = instance.metadata.owner_references
+    return next((item.uid for item in owners if item.kind == "VirtualMachine"), "")
+
+
+def instance_of(pod: Pod) -> tuple[str, str]:
+    """Name and uid of the VirtualMachineInstance that runs, or ran, in a pod; both empty for any other pod."""
+    owners = pod.metadata.owner_references
+    kind = "VirtualMachineInstance"
+    return next(((item.name, item.uid) for item in owners if item.kind == kind), ("", ""))
+
+
 def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
     """The NADs that a machine uses; none once it has ended."""
     if machine.status.phase in _ENDED:
@@ -73,4 +103,13 @@ VIRTUAL_MACHINE_INSTANCES = Resource(
     type=VirtualMachineInstance,
     namespaced=True,
     short_names=("vmi",),
+)
+VIRTUAL_MACHINES = Resource(
+    group="kubevirt.io",
+    version="v1",
+    kind="VirtualMachine",
+    plural="virtualmachines",
+    type=VirtualMachine,
+    namespaced=True,
+    short_names=("vm",),
 )

@@ -1,0 +1,192 @@
+"""Holds NICs as long as their owners live, lets go of those whose deletion was asked for, and clears up leaks.
+
+A NIC is held by a finalizer. The watches only say when to look; what an address is given back for is read anew from the
+API server, and whatever can't be read counts as in use. A NIC that nobody is left to delete is deleted after two looks
+some minutes apart, and then let go only after a third.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import structlog
+
+from lanloom.api.core import Pod
+from lanloom.api.ipam import FINALIZER, NICS, VIRTUAL_MACHINE, Nic
+from lanloom.api.meta import Key, Object
+from lanloom.ipam.owners.ends import Evidence, is_leaked, may_go
+from lanloom.ipam.owners.informers import OwnerInformers, owner_title, title, titles_of_pod
+from lanloom.ipam.owners.looks import look, seen
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.informer import Informer
+from lanloom.kube.ports import Client
+
+LOOK_AGAIN_SECONDS = 30.0
+"""After this long an owner that still lives, or could not be read, is looked at again, should no watch tell before."""
+
+LEAK_SECONDS = 300.0
+"""How far apart the two looks are after which a NIC without an owner is deleted."""
+
+WORKERS = 4
+
+log = structlog.get_logger(__name__)
+
+
+class OwnerController:
+    """One controller over all NICs. It runs on the leader only; the informers run on every replica.
+
+    `leaked` is called for each NIC that was deleted because its owner is gone.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nics: Informer[Nic],
+        owners: OwnerInformers,
+        recorder: Recorder,
+        *,
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+        leaked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._nics = nics
+        self._owners = owners
+        self._recorder = recorder
+        self._leaked = leaked
+        self._suspected: dict[str, tuple[str, float]] = {}
+        self._by_owner: dict[str, dict[Key, None]] = {}
+        self._controller: Controller[str] = Controller(
+            "nicowner", self._reconcile, rng=rng, workers=WORKERS, observe=observe
+        )
+        nics.on_change(self._nic_changed)
+        owners.pods.on_change(self._pod_changed)
+        owners.machines.on_change(self._machine_changed)
+        owners.instances.on_change(self._machine_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queue and its workers, to be looked at."""
+        return (self._controller,)
+
+    async def run(self) -> None:
+        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        for informer in (self._nics, *self._owners.all()):
+            await informer.synced()
+        self._suspected.clear()  # what an earlier reign saw says nothing of the time between
+        for nic in self._nics.store.items():
+            self._controller.enqueue(str(nic.metadata.key))
+        await self._controller.run()
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        for item in (old, new):
+            if item is not None:
+                known = self._by_owner.setdefault(owner_title(item), {})
+                if item is new:
+                    known[item.metadata.key] = None
+                else:
+                    known.pop(item.metadata.key, None)
+                if not known:
+                    del self._by_owner[owner_title(item)]
+        if new is None and old is not None:
+            self._suspected.pop(str(old.metadata.key), None)
+        elif new is not None and (old is None or _holding(old) != _holding(new)):
+            self._controller.enqueue(str(new.metadata.key))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and old.status.phase == new.status.phase:
+            return
+        for item in (old, new):
+            for owner in titles_of_pod(item) if item is not None else ():
+                self._look_at(owner)
+
+    def _machine_changed(self, old: Object | None, new: Object | None) -> None:
+        item = new or old
+        if item is not None and (old is None or new is None):
+            self._look_at(title(VIRTUAL_MACHINE, item.metadata.namespace, item.metadata.name))
+
+    def _look_at(self, owner: str) -> None:
+        for key in self._by_owner.get(owner, ()):
+            self._controller.enqueue(str(key))
+
+    async def _reconcile(self, key: str) -> float | None:
+        nic = self._nics.store.get(Key(*key.split("/")))
+        if nic is None:
+            return None
+        if nic.metadata.deletion_timestamp is not None:
+            return await self._let_go(nic)
+        if FINALIZER not in nic.metadata.finalizers:
+            await self._patch_finalizers(nic, (*nic.metadata.finalizers, FINALIZER))
+        return await self._check_leak(nic)
+
+    async def _let_go(self, nic: Nic) -> float | None:
+        """Takes the finalizer away once the owner has ended."""
+        if FINALIZER not in nic.metadata.finalizers:
+            return None
+        if not may_go(nic, seen(self._owners, nic)):
+            return LOOK_AGAIN_SECONDS  # the watch tells before; a look at each step of an end would be many
+        evidence = await self._look(nic)
+        if evidence is None or not may_go(nic, evidence):
+            return LOOK_AGAIN_SECONDS
+        await self._patch_finalizers(nic, [item for item in nic.metadata.finalizers if item != FINALIZER])
+        log.info("nic-released", nic=str(nic.metadata.key), addresses=nic.status.ips)
+        return None
+
+    async def _check_leak(self, nic: Nic) -> float | None:
+        """Deletes the NIC of an owner that is gone, at the second look that finds it so."""
+        key, uid, now = str(nic.metadata.key), nic.metadata.uid, asyncio.get_running_loop().time()
+        if not is_leaked(nic, seen(self._owners, nic)):
+            self._suspected.pop(key, None)
+            return None  # the watch tells when it goes
+        evidence = await self._look(nic)
+        if evidence is None or not is_leaked(nic, evidence):
+            self._suspected.pop(key, None)
+            return LOOK_AGAIN_SECONDS
+        whose, since = self._suspected.get(key, ("", now))
+        if whose != uid:
+            self._suspected[key] = (uid, now)
+            return LEAK_SECONDS
+        if now - since < LEAK_SECONDS:
+            return LEAK_SECONDS - (now - since)
+        await self._delete(nic)
+        return None
+
+    async def _look(self, nic: Nic) -> Evidence | None:
+        """What there is of the owner now; None if that can't be known."""
+        try:
+            return await look(self._client, nic)
+        except KubeError as error:
+            log.warning("owner-not-read", nic=str(nic.metadata.key), error=str(error))
+            return None
+
+    async def _patch_finalizers(self, nic: Nic, wanted: list[str] | tuple[str, ...]) -> None:
+        """Conditional on the version that was judged: an owner can't be exchanged in between."""
+        meta = {"resourceVersion": nic.metadata.resource_version, "finalizers": list(wanted)}
+        try:
+            await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
+        except NotFound:
+            return
+
+    async def _delete(self, nic: Nic) -> None:
+        meta, owner = nic.metadata, nic.spec.owner
+        try:
+            await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
+        except NotFound:
+            return
+        self._suspected.pop(str(meta.key), None)
+        self._leaked()
+        log.warning("nic-of-nobody-deleted", nic=str(meta.key), owner=owner.name, addresses=nic.status.ips)
+        await self._recorder.event(
+            reference(NICS, nic),
+            "Normal",
+            "OwnerGone",
+            f"{owner.kind} {owner.name} is gone; gave back {', '.join(nic.status.ips) or 'no address'}",
+        )
+
+
+def _holding(nic: Nic) -> tuple[object, ...]:
+    """What of a NIC matters here."""
+    meta = nic.metadata
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, nic.spec.owner
