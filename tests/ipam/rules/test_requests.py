@@ -175,7 +175,7 @@ def test_what_can_not_be_given(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "192.0.2.0/24", "192.0.2.1 ", "a b", "2001:db8::g", "x=y", "pool\n", "é"]
+    "text", ["", "192.0.2.0/24", "192.0.2.1 ", "a b", "2001:db8::g", "x=y", "pool\n", "é", "none", "auto", "10.0.0.1-10.0.0.5"]
 )
 def test_a_request_that_can_not_be_read(text: str) -> None:
     """What is neither an address nor a name is malformed, whatever the network is."""

@@ -19,11 +19,11 @@ from lanloom.ipam.rules.addresses import (
 from lanloom.ipam.rules.errors import Exhausted, Malformed, Refused
 from lanloom.ipam.rules.ledger import AUTOMATIC, Operation
 from lanloom.ipam.rules.model import Network
+from lanloom.ipam.rules.names import check_name
 
 Request = Address | str
 """An address, or `pool`, `pool4`, `pool6` or the name of pools, for the lowest free one there."""
 
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 """What is meant as an IPv4 address and is none, if no pool has that name."""
 
@@ -177,11 +177,14 @@ def _parse(text: str) -> Request:
     address = find_address(text)
     if address is not None:
         return address
-    if not _NAME.fullmatch(text):
-        raise Malformed(
-            f"{shown(text)} is neither an IP address nor pool, pool4, pool6 or the name of a pool; "
-            "write one such as 192.0.2.10 or pool"
-        )
+    if text not in AUTOMATIC:
+        try:
+            check_name(text, "a pool")
+        except Malformed:
+            raise Malformed(
+                f"{shown(text)} is neither an IP address nor pool, pool4, pool6 or the name of a pool; "
+                "write one such as 192.0.2.10 or pool"
+            ) from None
     return text
 
 
