@@ -1,0 +1,211 @@
+#!/usr/bin/python3 -IS
+"""`lanloom-ipam`: the CNI plugin that gets a pod's addresses from the agent of its node.
+
+It is one file, copied into the runtime's directory of plugins, and runs with the host's own Python (3.6 or later) and
+nothing but its standard library. It decides nothing: the call goes to the agent over a Unix socket, and the answer
+comes back in the form of the version of CNI that the configuration asks for.
+
+On the socket, for each call, one connection: the plugin sends a JSON object and closes its side, the agent answers with
+another and closes. `{"version": 1, "command": "ADD", "container": …, "netns": …, "interface": …, "args": …,
+"config": {…}}` has CNI's parameters as they came, `config` being what was on standard input. The answer is
+`{"result": {…}}`, for ADD with `ips` (`address` with prefix length, `gateway`), `routes` and `dns` as in CNI 1.0.0, or
+`{"error": {"code": …, "msg": …, "details": …}}`. Version 1 is the only one; unknown fields are ignored.
+
+A DEL succeeds without an agent: what a pod had is released when the pod is deleted, whether a DEL was heard or not.
+"""
+
+import json
+import os
+import re
+import socket
+import sys
+
+SOCKET = "/run/lanloom/cni.sock"
+"""Where the agent listens; the agent that installs this file writes its own path here."""
+
+VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
+SINCE = {"CHECK": "0.4.0", "STATUS": "1.1.0", "GC": "1.1.0"}
+"""Which version of CNI brought a command, where not all have it."""
+
+INCOMPATIBLE, BAD_ENVIRONMENT, IO_FAILURE, NOT_DECODED, BAD_CONFIG, TRY_AGAIN, NOT_AVAILABLE = (
+    1,
+    4,
+    5,
+    6,
+    7,
+    11,
+    50,
+)
+"""CNI's codes for errors; the agent's own begin at 100."""
+
+SECONDS = {"ADD": 60.0, "DEL": 15.0, "CHECK": 20.0, "STATUS": 10.0, "GC": 60.0}
+"""How long the agent may take: longer than it takes to give up by itself."""
+
+LARGEST = 1 << 20
+"""Bytes of a configuration, or of an answer."""
+
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
+_INTERFACE = re.compile(r"[^\s/:]{1,15}")
+
+
+class CniError(Exception):
+    """What goes back to the runtime instead of a result."""
+
+    def __init__(self, code: int, msg: str, details: str = "") -> None:
+        super().__init__(msg)
+        self.code, self.msg, self.details = code, msg, details
+
+
+class Unreachable(CniError):
+    """There was no answer of the agent."""
+
+
+def main(environ: "dict[str, str]", text: bytes) -> "tuple[int, str]":
+    """The exit status and what is to be printed, for the environment and the standard input of a call."""
+    version = VERSIONS[-1]
+    try:
+        command = environ.get("CNI_COMMAND", "")
+        config = read_config(text, command)
+        version = version_of(config, command)
+        answer = call(command, environ, config, version)
+    except CniError as error:
+        body = {"cniVersion": version, "code": error.code, "msg": error.msg}
+        return 1, dumps(dict(body, details=error.details) if error.details else body)
+    return 0, dumps(answer) if answer is not None else ""
+
+
+def read_config(text: bytes, command: str) -> "dict[str, object]":
+    """The configuration; none is needed to ask for the versions."""
+    if command == "VERSION" and not text.strip():
+        return {}
+    if len(text) > LARGEST:
+        raise CniError(NOT_DECODED, f"the network configuration is larger than {LARGEST} bytes")
+    try:
+        config = json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CniError(NOT_DECODED, "the network configuration is not valid JSON", str(error)) from None
+    if not isinstance(config, dict):
+        raise CniError(NOT_DECODED, "the network configuration must be a JSON object")
+    return config
+
+
+def version_of(config: "dict[str, object]", command: str) -> str:
+    """The version of CNI that the configuration is written in."""
+    if command == "VERSION" and config.get("cniVersion") not in VERSIONS:
+        return VERSIONS[-1]
+    version = config.get("cniVersion", VERSIONS[0])
+    if not isinstance(version, str) or version not in VERSIONS:
+        raise CniError(
+            INCOMPATIBLE,
+            f"cniVersion {json.dumps(version)[:40]} is not supported",
+            "lanloom-ipam speaks {}".format(", ".join(VERSIONS)),
+        )
+    return version
+
+
+def call(
+    command: str, environ: "dict[str, str]", config: "dict[str, object]", version: str
+) -> "dict[str, object] | None":
+    """What a command prints, None for nothing."""
+    if command == "VERSION":
+        return {"cniVersion": version, "supportedVersions": list(VERSIONS)}
+    if command not in SECONDS:
+        known = ", ".join((*SECONDS, "VERSION"))
+        raise CniError(BAD_ENVIRONMENT, f"CNI_COMMAND is {command[:40]!r}; it must be one of {known}")
+    since = SINCE.get(command, VERSIONS[0])
+    if VERSIONS.index(version) < VERSIONS.index(since):
+        raise CniError(
+            INCOMPATIBLE,
+            f"{command} needs cniVersion {since}, and the network configuration has {version}",
+        )
+    request = {"version": 1, "command": command, "config": config, **parameters(command, environ)}
+    try:
+        answer = ask(json.dumps(request).encode(), SECONDS[command])
+    except Unreachable as error:
+        endure(command, error)
+        return None
+    return shaped(answer, version) if command == "ADD" else None
+
+
+def parameters(command: str, environ: "dict[str, str]") -> "dict[str, str]":
+    """The parameters of the environment, checked as far as CNI says what they may be."""
+    if command in ("STATUS", "GC"):
+        return {}
+    needed = ["CNI_CONTAINERID", "CNI_IFNAME"] + (["CNI_NETNS"] if command != "DEL" else [])
+    missing = [name for name in needed if not environ.get(name)]
+    if missing:
+        raise CniError(BAD_ENVIRONMENT, "missing in the environment: {}".format(", ".join(missing)))
+    container, interface = environ["CNI_CONTAINERID"], environ["CNI_IFNAME"]
+    if not _CONTAINER.fullmatch(container) or len(container) > 255:
+        raise CniError(BAD_ENVIRONMENT, "CNI_CONTAINERID is not a container's id")
+    if not _INTERFACE.fullmatch(interface) or interface in (".", ".."):
+        raise CniError(BAD_ENVIRONMENT, "CNI_IFNAME is not a name for an interface")
+    return {
+        "container": container,
+        "interface": interface,
+        "netns": environ.get("CNI_NETNS", ""),
+        "args": environ.get("CNI_ARGS", ""),
+    }
+
+
+def ask(request: bytes, seconds: float) -> "dict[str, object]":
+    """What the agent answers."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(seconds)
+            connection.connect(SOCKET)
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile("rb") as stream:
+                text = stream.read(LARGEST + 1)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Unreachable(
+            TRY_AGAIN, "Lanloom's agent on this node doesn't answer; try again later", f"{SOCKET}: {why}"
+        ) from None
+    if not text:  # it ended, or would not talk to us
+        raise Unreachable(TRY_AGAIN, "Lanloom's agent on this node gave no answer; try again later", SOCKET)
+    return decoded(text)
+
+
+def decoded(text: bytes) -> "dict[str, object]":
+    """The result in an answer; raises the error that is in it instead."""
+    try:
+        answer = json.loads(text.decode("utf-8"))
+        error = answer.get("error")
+        if error:
+            raise CniError(int(error["code"]), str(error["msg"]), str(error.get("details", "")))
+        result = answer["result"]
+        if isinstance(result, dict):
+            return result
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise CniError(IO_FAILURE, "Lanloom's agent on this node gave an answer that can't be read")
+
+
+def endure(command: str, error: Unreachable) -> None:
+    """Without an agent a DEL has nothing to do, and all else fails."""
+    if command == "STATUS":
+        raise CniError(NOT_AVAILABLE, error.msg, error.details)
+    if command != "DEL":
+        raise error
+    print(f"lanloom-ipam: {error.msg} ({error.details}); nothing needs to be done", file=sys.stderr)
+
+
+def shaped(result: "dict[str, object]", version: str) -> "dict[str, object]":
+    """The result of ADD in a version's form: before 1.0.0 each address says which version of IP it is."""
+    ips = result.get("ips", [])
+    if version in ("0.3.1", "0.4.0") and isinstance(ips, list):
+        ips = [dict(item, version="6" if ":" in item["address"] else "4") for item in ips]
+    return dict(result, cniVersion=version, ips=ips)
+
+
+def dumps(body: "dict[str, object]") -> str:
+    """JSON for a runtime, and for whoever reads its log."""
+    return json.dumps(body, indent=4) + "\n"
+
+
+if __name__ == "__main__":
+    status, output = main(dict(os.environ), sys.stdin.buffer.read(LARGEST + 1))
+    sys.stdout.write(output)
+    sys.exit(status)

@@ -1,0 +1,135 @@
+"""The `ipam` section of a CNI configuration. Whoever may write a NAD wrote it, so nothing of it is believed unread."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from lanloom.ipam.agent.protocol import BAD_CONFIG, CniError
+from lanloom.ipam.rules.addresses import find_address, format_address, parse_address, version_of
+from lanloom.ipam.rules.errors import Malformed
+from lanloom.ipam.rules.ranges import parse_cidr
+
+TYPE = "lanloom-ipam"
+AUTOMATIC = "pool"
+"""What is asked for where nothing is said."""
+
+MOST = 64
+"""Entries of a list."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_NO_NAMES = ("none", "auto")
+
+Text = Annotated[str, Meta(max_length=253)]
+Texts = Annotated[tuple[Text, ...], Meta(max_length=MOST)]
+
+
+class Route(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A route of the pod: `dst` is a CIDR, `gw` empty for the address's own gateway."""
+
+    dst: Text
+    gw: Text = ""
+
+
+class Dns(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is handed on for the pod's resolver."""
+
+    nameservers: Texts = ()
+    domain: Text = ""
+    search: Texts = ()
+    options: Texts = ()
+
+
+class IpamConfig(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
+):
+    """What the section says.
+
+    `network` is a network's UUID, name or object name. `ips` are what the pod gets if it does not ask for others: as in
+    a NIC's `spec.ips`; `pools` says the same with names of pools only. With `defaultRoute` the pod's default routes go
+    through the gateways of its addresses' subnets.
+    """
+
+    type: str
+    network: Annotated[str, Meta(min_length=1, max_length=253)]
+    ips: Texts = ()
+    pools: Texts = ()
+    routes: Annotated[tuple[Route, ...], Meta(max_length=MOST)] = ()
+    default_route: bool = False
+    dns: Dns = Dns()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The requests for addresses."""
+        return self.ips or self.pools or (AUTOMATIC,)
+
+
+def parse_ipam(config: dict[str, Any]) -> IpamConfig:
+    """The section of a CNI configuration. Raises CniError, which names the field."""
+    section = config.get("ipam")
+    if not isinstance(section, dict):
+        raise CniError(
+            BAD_CONFIG, 'ipam: must be an object such as {"type": "lanloom-ipam", "network": "net1"}'
+        )
+    try:
+        found = msgspec.convert(section, IpamConfig)
+    except msgspec.ValidationError as error:
+        raise CniError(BAD_CONFIG, f"ipam: {_where(str(error))}") from None
+    if found.ips and found.pools:
+        raise CniError(BAD_CONFIG, "ipam: ips and pools can't both be given; ips may name pools too")
+    for text in found.pools:
+        if find_address(text) is not None:
+            raise CniError(BAD_CONFIG, f"ipam.pools: {text} is an address; those belong into ipam.ips")
+    parse_wanted("ipam.pools" if found.pools else "ipam.ips", found.wanted)
+    for index, route in enumerate(found.routes):
+        _check_route(f"ipam.routes[{index}]", route)
+    for server in found.dns.nameservers:
+        if find_address(server) is None:
+            raise CniError(BAD_CONFIG, f"ipam.dns.nameservers: {server} is not an address")
+    return found
+
+
+def parse_wanted(field: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Requests for addresses in their usual form. Raises CniError, which names the field."""
+    found = tuple(_wanted(field, text) for text in wanted)
+    addresses = [text for text in found if find_address(text) is not None]
+    if len(set(addresses)) < len(addresses):
+        raise CniError(BAD_CONFIG, f"{field}: an address is given twice")
+    return found
+
+
+def _wanted(field: str, text: str) -> str:
+    address = find_address(text)
+    if address is not None:
+        return format_address(address)
+    if not _NAME.fullmatch(text) or text in _NO_NAMES or _looks_numeric(text):
+        raise CniError(
+            BAD_CONFIG,
+            f"{field}: {text[:60]!r} is neither an address nor the name of a pool; use an address such as 192.0.2.4, "
+            "pool, pool4, pool6, or a pool's name",
+        )
+    return text
+
+
+def _looks_numeric(text: str) -> bool:
+    """Whether it was meant to be an address: `192.0.2.400` is no name."""
+    return not text.strip("0123456789.")
+
+
+def _check_route(field: str, route: Route) -> None:
+    try:
+        cidr, _ = parse_cidr(route.dst)
+        gateway = parse_address(route.gw) if route.gw else None
+    except Malformed as error:
+        raise CniError(BAD_CONFIG, f"{field}: {error}") from None
+    if gateway is not None and version_of(gateway) != cidr.version:
+        raise CniError(
+            BAD_CONFIG, f"{field}: {route.gw} can't be the gateway to {cidr}, of another IP version"
+        )
+
+
+def _where(message: str) -> str:
+    """msgspec's message with the place as people write it."""
+    return message.replace("`$.", "`ipam.").replace(" - at `$`", "")

@@ -1,0 +1,203 @@
+"""What each CNI command does: reads the pod, makes or deletes its NIC, waits for the allocator, and tells the result.
+
+Nothing is kept here: the NIC's name follows from the pod or its machine, so a repeated call, a restarted agent and the
+node that a machine migrates to all find what is there. Addresses are given by the allocator alone.
+"""
+
+import asyncio
+from random import Random
+
+import structlog
+
+from lanloom.api.cni import NETWORK_NAME, NODE_LABEL, node_value
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import NETWORKS, NICS, POD, Nic
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.meta import Key
+from lanloom.ipam.agent.config import IpamConfig, parse_ipam
+from lanloom.ipam.agent.holders import Holder, machine_holder, pod_holder, pod_nic
+from lanloom.ipam.agent.nics import delete_nic, find_network, find_nic, settle_nic
+from lanloom.ipam.agent.notes import Notes
+from lanloom.ipam.agent.pods import PodRef, check_pod, ended, is_attached, launcher_of, parse_args
+from lanloom.ipam.agent.protocol import (
+    DIFFERENT,
+    NOT_AVAILABLE,
+    REFUSED,
+    TRY_AGAIN,
+    UNKNOWN_CONTAINER,
+    CniError,
+    Raw,
+    Request,
+)
+from lanloom.ipam.agent.result import check_given, result_of
+from lanloom.ipam.agent.stale import stale_marks, valid_attachments
+from lanloom.ipam.agent.waiting import ALLOCATED, allocated, answered, until
+from lanloom.ipam.agent.wanted import asked_for, nic_body
+from lanloom.ipam.rules.errors import IpamError
+from lanloom.ipam.wire import network_of
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.events import Recorder
+from lanloom.kube.ports import Client
+
+ALLOCATION_SECONDS = 40.0
+"""How long an ADD waits for its addresses: less than the plugin waits for us, and a runtime for the plugin."""
+
+REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATUS": 5.0, "GC": 45.0}
+
+log = structlog.get_logger(__name__)
+
+
+class IpamService:
+    """Answers the calls of one node's plugin."""
+
+    def __init__(self, client: Client, node: str, recorder: Recorder, *, rng: Random) -> None:
+        self._client = client
+        self._node = node
+        self._notes = Notes(recorder)
+        self._rng = rng
+        self._commands = {
+            "ADD": self._add,
+            "DEL": self._delete,
+            "CHECK": self._check,
+            "STATUS": self._status,
+            "GC": self._collect,
+        }
+
+    async def answer(self, request: Request) -> Raw:
+        """The result of a call. Raises CniError."""
+        seconds = REQUEST_SECONDS[request.command]
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._commands[request.command](request)
+        except TimeoutError:
+            raise CniError(
+                TRY_AGAIN, f"the API server didn't answer within {seconds:.0f} s; try again later"
+            ) from None
+        except (TransportError, ServerError) as error:
+            raise CniError(
+                TRY_AGAIN, "the API server can't be asked now; try again later", str(error)
+            ) from None
+        except (ApiError, IpamError) as error:
+            raise CniError(REFUSED, str(error)) from None
+
+    async def _add(self, request: Request) -> Raw:
+        pod = await self._pod(request)
+        try:
+            config = parse_ipam(request.config)
+            nic = await self._allocate(request, config, pod)
+            network = await self._client.get(NETWORKS, nic.status.network or nic.spec.network)
+            return result_of(nic, network_of(network), config)
+        except CniError as error:
+            await self._notes.refused(pod, request, error)
+            raise
+
+    async def _allocate(self, request: Request, config: IpamConfig, pod: Pod) -> Nic:
+        network = await find_network(self._client, config.network)
+        holder = await self._holder(pod, request)
+        ips = asked_for(pod.metadata.annotations, holder, config)
+        await self._notes.unused(pod, holder)
+        body = nic_body(holder, network.metadata.name, ips, request, self._node)
+        nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
+        return nic if allocated(nic) else await self._wait(nic)
+
+    async def _wait(self, nic: Nic) -> Nic:
+        key, network = nic.metadata.key, nic.spec.network
+        try:
+            async with asyncio.timeout(ALLOCATION_SECONDS - 5.0):
+                found = await until(self._client, key, answered, self._rng)
+        except TimeoutError:
+            raise CniError(
+                TRY_AGAIN,
+                f"Nic {key} has no addresses of network {network} yet; is the manager running? Try again later",
+            ) from None
+        if found is None:
+            raise CniError(TRY_AGAIN, f"Nic {key} was deleted while it was waited for; try again later")
+        if not allocated(found):
+            condition = find(found.status.conditions, ALLOCATED)
+            raise CniError(REFUSED, condition.message if condition else "", f"Nic {key}")
+        return found
+
+    async def _delete(self, request: Request) -> Raw:
+        """Never fails, as a pod could not end then: its NIC goes with it in any case, by the owner reference."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS["DEL"] - 1.0):
+                await self._release(parse_args(request.args), request)
+        except (KubeError, CniError, TimeoutError) as error:
+            log.warning("nic-not-deleted", args=request.args[:500], error=str(error) or "no answer in time")
+        return {}
+
+    async def _release(self, ref: PodRef, request: Request) -> None:
+        """Deletes a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
+        try:
+            pod = await self._client.get(PODS, ref.name, ref.namespace)
+        except NotFound:
+            pod = None
+        if pod is not None and ref.is_of(pod):
+            ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
+            leaves = ended(pod) or pod.metadata.deletion_timestamp is not None
+            if not leaves and is_attached(pod, request):
+                return
+        if ref.uid:
+            await delete_nic(self._client, Key(ref.namespace, pod_nic(ref, request)))
+
+    async def _check(self, request: Request) -> Raw:
+        parse_ipam(request.config)
+        holder = await self._holder(await self._pod(request), request)
+        key = Key(holder.namespace, holder.nic)
+        nic = await find_nic(self._client, key)
+        if nic is None or not nic.status.ips:
+            raise CniError(DIFFERENT, f"Nic {key} has no addresses any more; delete the pod")
+        check_given(nic, request.config.get("prevResult"))
+        return {}
+
+    async def _status(self, request: Request) -> Raw:
+        config = parse_ipam(request.config)
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS["STATUS"] - 1.0):
+                await find_network(self._client, config.network)
+        except (KubeError, TimeoutError) as error:
+            raise CniError(NOT_AVAILABLE, "the API server can't be asked for networks", str(error)) from None
+        except CniError as error:
+            raise CniError(NOT_AVAILABLE, error.msg) from None
+        return {}
+
+    async def _collect(self, request: Request) -> Raw:
+        """Deletes NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
+        name, valid = request.network_name, valid_attachments(request.config)
+        nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={node_value(self._node)}")
+        for nic in nics.items:
+            of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
+            if of_this and stale_marks(nic, valid) and not await self._lives(nic):
+                log.info("nic-collected", nic=str(nic.metadata.key))
+                await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
+        return {}
+
+    async def _lives(self, nic: Nic) -> bool:
+        try:
+            pod = await self._client.get(PODS, nic.spec.owner.name, nic.metadata.namespace)
+        except NotFound:
+            return False
+        return pod.metadata.uid == nic.spec.owner.uid and not ended(pod)
+
+    async def _pod(self, request: Request) -> Pod:
+        ref = parse_args(request.args)
+        try:
+            pod = await self._client.get(PODS, ref.name, ref.namespace)
+        except NotFound:
+            raise CniError(UNKNOWN_CONTAINER, f"there is no pod {ref.namespace}/{ref.name}") from None
+        check_pod(pod, ref, self._node)
+        return pod
+
+    async def _holder(self, pod: Pod, request: Request) -> Holder:
+        carried = launcher_of(pod)
+        if carried is None:
+            return pod_holder(pod, request)
+        title = f"VirtualMachineInstance {pod.metadata.namespace}/{carried.name}"
+        try:
+            machine = await self._client.get(VIRTUAL_MACHINE_INSTANCES, carried.name, pod.metadata.namespace)
+        except NotFound:
+            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} is not there") from None
+        if machine.metadata.uid != carried.uid:
+            raise CniError(UNKNOWN_CONTAINER, f"{title} is another one than that of pod {pod.metadata.name}")
+        return machine_holder(pod, machine, request)
