@@ -83,11 +83,11 @@ def _apply(network: Network, step: Step, ledger: Ledger, new_uuid: Callable[[], 
         case RemoveSubnet():
             return remove_subnet(network, step, ledger)
         case AddPool():
-            return add_pool(network, step)
+            return add_pool(network, step, ledger)
         case ModifyPool():
             return modify_pool(network, step)
         case RemovePool():
-            return remove_pool(network, step)
+            return remove_pool(network, step, ledger)
         case AddReserved():
             return add_reserved(network, step)
         case RemoveReserved():

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from lanloom.ipam.rules.addresses import format_address
+from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.model import Pool, Subnet
 from lanloom.ipam.rules.names import pool_title
 from lanloom.ipam.rules.ranges import IPRange
@@ -69,11 +69,9 @@ def external_faults(subnet: Subnet, ranges: Iterable[IPRange]) -> Iterator[Fault
             yield Fault("external", f"{item} does not lie inside of {subnet.cidr}; choose a range that does")
 
 
-def edge_title(subnet: Subnet, address: int) -> str:
-    """What an automatic entry of a subnet is, in a message."""
-    if address == subnet.gateway:
-        return f"the gateway of {subnet.cidr}"
+def edge_title(subnet: Subnet, edge: Address) -> str:
+    """What an edge of a subnet is, in a message."""
     if subnet.cidr.version == 6:
         return f"the subnet-router anycast address of {subnet.cidr}"
-    kind = "network" if address == subnet.cidr.range.first else "broadcast"
+    kind = "network" if edge == subnet.cidr.range.first else "broadcast"
     return f"the {kind} address of {subnet.cidr}"

@@ -36,6 +36,11 @@ def check_name(text: str, what: str) -> str:
     return text
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can be a name."""
+    return not _why_not(text)
+
+
 def is_uuid(text: str) -> bool:
     """Whether a text has the form of a UUID."""
     return _UUID.fullmatch(text) is not None

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.invariants import pool_faults
+from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
 from lanloom.ipam.rules.names import find_pool, find_subnet, pool_title
 from lanloom.ipam.rules.ranges import IPRange
 from lanloom.ipam.rules.subnets import Outcome, refuse_faults, with_subnet
+from lanloom.ipam.rules.transitions import kept_note, users
 
 
 class AddPool(Struct, frozen=True, kw_only=True):
@@ -40,12 +42,14 @@ class RemovePool(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def add_pool(network: Network, step: AddPool) -> Outcome:
+def add_pool(network: Network, step: AddPool, ledger: Ledger) -> Outcome:
     """Adds a pool to the subnet that it lies in. Raises Refused."""
     subnet = _subnet_for(network, step)
     pool = Pool(range=step.range or subnet.cidr.range, name=step.name, disabled=step.disabled)
     refuse_faults(network, subnet, pool_faults(subnet, pool, subnet.pools))
-    return _with_pools(network, subnet, (*subnet.pools, pool)), step.notes
+    owned = users(ledger, (pool.range,))
+    notes = (f"NICs own addresses of pool {pool_title(pool)} already: {owned}",) if owned else ()
+    return _with_pools(network, subnet, (*subnet.pools, pool)), (*step.notes, *notes)
 
 
 def modify_pool(network: Network, step: ModifyPool) -> Outcome:
@@ -60,19 +64,21 @@ def modify_pool(network: Network, step: ModifyPool) -> Outcome:
     return _with_pools(network, subnet, tuple(new if pool is old else pool for pool in subnet.pools)), ()
 
 
-def remove_pool(network: Network, step: RemovePool) -> Outcome:
+def remove_pool(network: Network, step: RemovePool, ledger: Ledger) -> Outcome:
     """Cuts a range out of every pool that it meets, which may split them, or removes a pool by its name.
 
     What is left of a pool keeps its name. Raises Refused, also if nothing is met.
     """
     cut = find_pool(network, step.ident).range if isinstance(step.ident, str) else step.ident
-    if not any(pool.range.overlaps(cut) for pool in network.pools()):
+    met = [(pool, common) for pool in network.pools() if (common := pool.range.common(cut))]
+    if not met:
         known = ", ".join(map(pool_title, network.pools())) or "none"
         raise Refused(f"network {network.name}: {cut} is in no pool; its pools are: {known}")
     for subnet in network.subnets:
         parts = tuple(replace(pool, range=part) for pool in subnet.pools for part in pool.range.without(cut))
         network = with_subnet(network, subnet, replace(subnet, pools=parts))
-    return network, step.notes
+    kept = (note for pool, common in met for note in kept_note(pool, (common,), ledger))
+    return network, (*step.notes, *kept)
 
 
 def _subnet_for(network: Network, step: AddPool) -> Subnet:

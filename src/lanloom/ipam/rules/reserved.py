@@ -31,8 +31,8 @@ class RemoveReserved(Struct, frozen=True, kw_only=True):
 def add_reserved(network: Network, step: AddReserved) -> Outcome:
     """Reserves a range; what is reserved already becomes one with it, which is told. Raises Refused."""
     subnet = _subnet_of(network, step.range)
-    known = [item for item in subnet.reserved if item.overlaps(step.range)]
-    notes = tuple(f"{item} is reserved already, of what {step.range} has" for item in known)
+    known = (common for item in subnet.reserved if (common := item.common(step.range)))
+    notes = tuple(f"{common} of {step.range} was reserved already" for common in known)
     changed = replace(subnet, external=merge((*subnet.external, step.range)))
     return with_subnet(network, subnet, changed), (*step.notes, *notes)
 
@@ -42,9 +42,11 @@ def remove_reserved(network: Network, step: RemoveReserved) -> Outcome:
     subnet = _subnet_of(network, step.range)
     for address in subnet.automatic:
         if address in step.range:
+            is_edge = address in subnet.edges
+            title = edge_title(subnet, address) if is_edge else f"the gateway of {subnet.cidr}"
             raise Refused(
-                f"network {network.name}: {step.range} holds {format_address(address)}, "
-                f"{edge_title(subnet, address)}, which stays reserved; leave that address out"
+                f"network {network.name}: {step.range} holds {format_address(address)}, {title}, "
+                "which stays reserved; leave that address out"
             )
     if not any(item.overlaps(step.range) for item in subnet.external):
         return network, (*step.notes, f"nothing of {step.range} is reserved; nothing was removed")

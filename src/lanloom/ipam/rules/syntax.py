@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from lanloom.ipam.rules.addresses import Address, find_address, parse_address, shown
+from lanloom.ipam.rules.addresses import Address, parse_address, shown
 from lanloom.ipam.rules.change import PoolStep, ReservedStep, Step, SubnetStep, in_order
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.invariants import gateway_faults
 from lanloom.ipam.rules.model import Subnet
-from lanloom.ipam.rules.names import check_name, is_range, is_uuid
+from lanloom.ipam.rules.names import check_name, is_name, is_range, is_uuid
 from lanloom.ipam.rules.options import Option, parse_option, parse_parameters
 from lanloom.ipam.rules.pools import AddPool, ModifyPool, RemovePool
 from lanloom.ipam.rules.ranges import Cidr, IPRange, parse_cidr, parse_range
@@ -209,16 +209,16 @@ def _check_subnet_ident(option: Option, ident: str | None = None) -> None:
     text = option.ident if ident is None else ident
     if "/" in text:
         _read(option, "", parse_cidr, text)
-    elif find_address(text) is not None:
+    elif not is_uuid(text) and not is_name(text):
         raise option.malformed(f"{shown(text)} is no subnet; name one by its CIDR, name or UUID")
-    elif not is_uuid(text):
-        _read(option, "", lambda name: check_name(name, "a subnet"), text)
 
 
 def _pool_ident(option: Option) -> tuple[str | IPRange, tuple[str, ...]]:
     if is_range(option.ident):
         return _range(option, option.ident)
-    return _read(option, "", lambda name: check_name(name, "a pool"), option.ident), ()
+    if not is_name(option.ident):
+        raise option.malformed(f"{shown(option.ident)} is no pool; name one by its name or its range")
+    return option.ident, ()
 
 
 def _no_bare(option: Option, remedy: str) -> None:

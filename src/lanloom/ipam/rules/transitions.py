@@ -10,7 +10,8 @@ from itertools import islice
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.ledger import Ledger
-from lanloom.ipam.rules.model import Subnet
+from lanloom.ipam.rules.model import Pool, Subnet
+from lanloom.ipam.rules.names import pool_title
 from lanloom.ipam.rules.ranges import IPRange, subtract
 
 _NAMED = 3
@@ -26,6 +27,12 @@ def check_users(network: str, old: Subnet | None, new: Subnet | None, ledger: Le
         _check_cut(network, old, new, ledger)
     if new is not None and _has_new_gateway(old, new):
         _check_gateway(network, new, ledger)
+
+
+def kept_note(pool: Pool, gone: Iterable[IPRange], ledger: Ledger) -> tuple[str, ...]:
+    """What to tell of addresses that NICs own in parts of a pool that are no longer pooled."""
+    owned = users(ledger, gone)
+    return (f"NICs keep addresses that are no longer in pool {pool_title(pool)}: {owned}",) if owned else ()
 
 
 def users(ledger: Ledger, ranges: Iterable[IPRange]) -> str:

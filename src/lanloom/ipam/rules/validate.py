@@ -14,9 +14,9 @@ from lanloom.ipam.rules.general import check_connection, check_mac_prefix, check
 from lanloom.ipam.rules.invariants import Fault, external_faults, pool_faults, subnet_faults
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
-from lanloom.ipam.rules.names import check_name, is_uuid, pool_title
+from lanloom.ipam.rules.names import check_name, is_uuid
 from lanloom.ipam.rules.ranges import subtract
-from lanloom.ipam.rules.transitions import check_users, users
+from lanloom.ipam.rules.transitions import check_users, kept_note
 
 Pair = tuple[Subnet | None, Subnet | None]
 
@@ -127,8 +127,7 @@ def _same_name(one: Subnet, other: Subnet) -> bool:
 def _notes(old: Subnet, new: Subnet, ledger: Ledger) -> Iterator[str]:
     pooled = [pool.range for pool in new.pools]
     for pool in old.pools:
-        if owned := users(ledger, subtract((pool.range,), pooled)):
-            yield f"NICs keep addresses that are no longer in the pool {pool_title(pool)}: {owned}"
+        yield from kept_note(pool, subtract((pool.range,), pooled), ledger)
 
 
 @contextmanager
