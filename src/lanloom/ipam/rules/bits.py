@@ -1,0 +1,140 @@
+"""A pool's addresses as bits: which are taken, and the lowest that is not, at one speed whatever is taken.
+
+Two levels: blocks of 4,096 bits, made when something in them is taken, and above them a bit for each block that is
+full. The lowest free address is then two searches, of at most 512 bytes each as long as a pool has no more than 2^24
+addresses. A flat bit string with a hint is slower by two orders of magnitude as soon as a low address of a full pool is
+released.
+
+A bit says "taken" for whatever reason (owned, about to be owned, externally reserved), so that there is one search and
+nothing to combine. Who keeps bits remembers the reasons.
+"""
+
+from collections.abc import Iterator
+
+from bitarray import bitarray
+from bitarray.util import zeros
+
+_SHIFT = 12
+BLOCK = 1 << _SHIFT
+"""So many addresses are in a block."""
+_INSIDE = BLOCK - 1
+
+
+class Bits:
+    """The `size` numbers from `first` on, each taken or free; all are free at first.
+
+    Numbers that are passed in must be among them: this is not checked, it is the innermost loop.
+    """
+
+    __slots__ = ("_blocks", "_full", "_low", "first", "size")
+
+    def __init__(self, first: int, size: int) -> None:
+        count = (size + _INSIDE) >> _SHIFT
+        self.first = first
+        self.size = size
+        self._blocks: list[bitarray | None] = [None] * count
+        self._full = zeros(count)
+        # No block before this one has a free address.
+        self._low = 0
+
+    def take(self, number: int) -> None:
+        """Marks a number as taken."""
+        offset = number - self.first
+        index = offset >> _SHIFT
+        block = self._blocks[index]
+        if block is None:
+            block = self._make(index)
+        block[offset & _INSIDE] = 1
+        if block.all():
+            self._full[index] = 1
+
+    def free(self, number: int) -> None:
+        """Marks a number as free."""
+        offset = number - self.first
+        index = offset >> _SHIFT
+        block = self._blocks[index]
+        if block is None:
+            return
+        block[offset & _INSIDE] = 0
+        self._full[index] = 0
+        self._low = min(self._low, index)
+
+    def take_lowest(self) -> int:
+        """Takes the lowest free number and returns it; -1 if there is none."""
+        index = self._full.find(0, self._low)
+        if index < 0:
+            self._low = len(self._full)
+            return -1
+        self._low = index
+        block = self._blocks[index]
+        if block is None:
+            block = self._make(index)
+        inside = block.find(0)
+        block[inside] = 1
+        # All before it are taken, so the block is full if none after it is free; mostly the next one is.
+        if block.find(0, inside + 1) < 0:
+            self._full[index] = 1
+        return self.first + (index << _SHIFT) + inside
+
+    def take_run(self, first: int, last: int) -> None:
+        """Marks all numbers from `first` to `last` as taken."""
+        start, stop = first - self.first, last - self.first + 1
+        while start < stop:
+            index, inside = start >> _SHIFT, start & _INSIDE
+            upto = min(stop, (index + 1) << _SHIFT)
+            block = self._blocks[index]
+            if block is None:
+                block = self._make(index)
+            block[inside : inside + upto - start] = 1
+            self._full[index] = block.all()
+            start = upto
+
+    def extend(self, count: int) -> None:
+        """Adds `count` free numbers behind the last. What there was must be whole blocks."""
+        added = (count + _INSIDE) >> _SHIFT
+        self._blocks.extend([None] * added)
+        self._full.extend(zeros(added))
+        self.size += count
+
+    def load(self, taken: bitarray) -> None:
+        """Makes exactly those numbers taken whose bit is set; there is one for each number."""
+        for index in range(len(self._blocks)):
+            block = taken[index << _SHIFT : (index + 1) << _SHIFT]
+            self._blocks[index] = block if block.any() else None
+            self._full[index] = block.all()
+        self._low = 0
+
+    def dump(self) -> bitarray:
+        """A bit for each number, set if it is taken."""
+        whole = bitarray()
+        for index, block in enumerate(self._blocks):
+            whole += zeros(self._length(index)) if block is None else block
+        return whole
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """First and last number of each run of taken ones, in order. Looks only into blocks that are partly taken."""
+        begun = -1
+        for index, block in enumerate(self._blocks):
+            base = self.first + (index << _SHIFT)
+            if block is None:
+                if begun >= 0:
+                    yield begun, base - 1
+                begun = -1
+            elif not self._full[index]:
+                inside = 0
+                while (turn := block.find(begun < 0, inside)) >= 0:
+                    if begun >= 0:
+                        yield begun, base + turn - 1
+                    begun = base + turn if begun < 0 else -1
+                    inside = turn
+            elif begun < 0:
+                begun = base
+        if begun >= 0:
+            yield begun, self.first + self.size - 1
+
+    def _length(self, index: int) -> int:
+        return min(BLOCK, self.size - (index << _SHIFT))
+
+    def _make(self, index: int) -> bitarray:
+        block = self._blocks[index] = zeros(self._length(index))
+        return block
