@@ -1,0 +1,135 @@
+"""What must hold of networks and NICs in Ganeti's files, in either form; each violation is one line."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lanloom.ipam.rules.addresses import Address, format_address, shown
+from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
+from lanloom.ipam.rules.ganeti.config import Config, StoredNic, config_of
+from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet
+from lanloom.ipam.rules.ganeti.text import decode
+from lanloom.ipam.rules.model import Subnet
+from lanloom.ipam.rules.ranges import overlapping
+
+MODES = ("bridged", "routed", "openvswitch")
+
+
+def verify_config(text: str) -> tuple[str, ...]:
+    """Everything that is wrong in a `config.data`. Raises Malformed."""
+    return tuple(violations(config_of(decode(text))))
+
+
+def violations(config: Config) -> Iterator[str]:
+    """Everything that is wrong."""
+    names = Counter(network.name for network in config.networks.values())
+    for name, count in names.items():
+        if not name:
+            yield f"{count} network(s) have no name"
+        elif count > 1:
+            yield f"{count} networks are named {shown(name)}"
+    for network in config.networks.values():
+        yield from structure_of(network)
+    yield from ownership(config)
+    for network in config.networks.values():
+        yield from _bits(network, config)
+    yield from _connections(config)
+
+
+def structure_of(network: StoredNetwork) -> Iterator[str]:
+    """What is wrong with a network by itself."""
+    yield from network.problems
+    for one, other in overlapping(subnet.cidr.range for subnet in network.subnets):
+        yield f"{network.title}: subnets overlap: {one} and {other}"
+    for version in (4, 6):
+        if sum(subnet.dhcp for subnet in network.subnets if subnet.cidr.version == version) > 1:
+            yield f"{network.title}: several IPv{version} subnets have dhcp"
+    for what in ("name", "uuid"):
+        values = Counter(getattr(subnet, what) for subnet in network.subnets if getattr(subnet, what))
+        for value, count in values.items():
+            if count > 1:
+                yield f"{network.title}: {count} subnets have the {what} {shown(value)}"
+    for subnet in network.subnets:
+        yield from _subnet(subnet, f"{network.title}: subnet {subnet.cidr}", network.new)
+
+
+def _subnet(subnet: StoredSubnet, here: str, new: bool) -> Iterator[str]:
+    plain = Subnet(uuid=subnet.uuid, cidr=subnet.cidr, gateway=subnet.gateway)
+    if subnet.gateway is not None:
+        gateway = format_address(subnet.gateway)
+        if subnet.gateway not in subnet.cidr.range:
+            yield f"{here}: its gateway {gateway} is outside of it"
+        elif subnet.gateway in plain.edges:
+            yield f"{here}: its gateway {gateway} is its network or broadcast address"
+    for item in (pool.range for pool in subnet.pools):
+        if not subnet.cidr.range.covers(item):
+            yield f"{here}: the pool {item} is not in it"
+    for item in subnet.external:
+        if not subnet.cidr.range.covers(item):
+            yield f"{here}: the external range {item} is not in it"
+    for one, other in overlapping(pool.range for pool in subnet.pools):
+        yield f"{here}: pools overlap: {one} and {other}"
+    for one, other in overlapping(subnet.external):
+        yield f"{here}: external ranges overlap: {one} and {other}"
+    if subnet.cidr.version == 4:
+        for address in plain.automatic:
+            if address in subnet.cidr.range and not any(address in item for item in subnet.external):
+                yield f"{here}: {format_address(address)} should be externally reserved"
+
+
+def ownership(config: Config) -> Iterator[str]:
+    """What is wrong with who owns what."""
+    owners: dict[tuple[str, Address], StoredNic] = {}
+    for nic in config.nics:
+        network = config.networks.get(nic.network)
+        if nic.network and network is None:
+            yield f"{nic}: there is no network {shown(nic.network)}"
+        if len(nic.ips) > 1 and network is None:
+            yield f"{nic} has several addresses, but no network"
+        if network is None:
+            continue
+        for address in nic.ips:
+            here = f"{network.title}: {format_address(address)} of {nic}"
+            other = owners.setdefault((nic.network, address), nic)
+            if other is not nic:
+                yield f"{here} is also owned by {other}"
+            elif nic.ips.count(address) > 1:
+                yield f"{here} is there more than once"
+            subnet = network.subnet_of(address)
+            if subnet is None:
+                yield f"{here} is in none of its subnets"
+            elif address == subnet.gateway:
+                yield f"{here} is the gateway"
+
+
+def _bits(network: StoredNetwork, config: Config) -> Iterator[str]:
+    owned = dict(config.owners(network.uuid))
+    for subnet in network.subnets:
+        for pool in subnet.pools:
+            yield from _pool_bits(pool, owned, network)
+
+
+def _pool_bits(pool: StoredPool, owned: dict[Address, StoredNic], network: StoredNetwork) -> Iterator[str]:
+    size = pool.range.size
+    if size > LARGEST:
+        if pool.reservations:
+            yield f"{network.title}: the pool {pool.range} is too large for a string of reservations"
+        return
+    stored = pool.reservations or "0" * size
+    if len(stored) != size:
+        if network.new:
+            yield f"{network.title}: the pool {pool.range} has {len(stored)} bits for {size} addresses"
+        return
+    lost, missing = difference(stored, bits_of_addresses(pool.range, owned), pool.range.first)
+    for address in lost:
+        yield f"{network.title}: {format_address(address)} is reserved, but no NIC has it"
+    for address in missing:
+        yield f"{network.title}: {format_address(address)} of {owned[address]} is not reserved"
+
+
+def _connections(config: Config) -> Iterator[str]:
+    for uuid, connections in config.connections.items():
+        for connection in connections:
+            if uuid not in config.networks:
+                yield f"node group {connection.group} is connected to a network that is not there, {shown(uuid)}"
+            if connection.mode not in MODES:
+                yield f"node group {connection.group}: network {shown(uuid)} has the mode {shown(connection.mode)}"
