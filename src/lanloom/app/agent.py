@@ -7,6 +7,7 @@ from collections.abc import Callable
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
+from lanloom.app.cni import CniSettings, serve_cni
 from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.app.metrics.observed import observed
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
@@ -34,8 +35,9 @@ async def run_agent(
     now: Callable[[], float],
     rng: random.Random,
     metrics: AgentMetrics | None = None,
+    cni: CniSettings | None = None,
 ) -> None:
-    """Runs a node's agent until cancelled; `metrics` shows how it fares."""
+    """Runs a node's agent until cancelled; `metrics` shows how it fares. Without `cni` it answers no CNI plugin."""
     metrics = metrics or AgentMetrics()
     informers = agent_informers(client, host.name, rng)
     agent = VlanAgent(
@@ -54,5 +56,7 @@ async def run_agent(
         for informer in informers.all():
             group.create_task(informer.run())
         group.create_task(agent.run())
+        if cni is not None:
+            group.create_task(serve_cni(client, host.name, cni, now=now, rng=rng))
         await all_synced(informers.all())
         freeze_memory()

@@ -6,7 +6,7 @@ VlanStatus is what the validating webhook adds, because RBAC can't say it.
 
 from typing import Any
 
-from lanloom.api import harvester, kubevirt, multus, names
+from lanloom.api import harvester, ipam, kubevirt, multus, names
 
 Raw = dict[str, Any]
 
@@ -20,6 +20,10 @@ AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _READ},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "create", "delete"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses/status"], "verbs": ["patch"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": ["get", "list"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": [*_READ, "create", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+    {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": ["get"]},
     _EVENTS,
 )
 

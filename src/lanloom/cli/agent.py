@@ -1,6 +1,7 @@
 """`lanloom agent`: one node's networks."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
+
+if TYPE_CHECKING:
+    from lanloom.app.cni import CniSettings
 
 
 @click.command(name="agent")
@@ -26,6 +30,18 @@ from lanloom.cli.options import (
     show_default=True,
     help="Tells this cluster's profiles from another's on one host.",
 )
+@click.option(
+    "--cni-socket",
+    default="/run/lanloom/cni.sock",
+    show_default=True,
+    metavar="FILE",
+    help="Where the CNI plugin lanloom-ipam finds the agent; empty: it is not answered.",
+)
+@click.option(
+    "--cni-bin",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory into which the plugin lanloom-ipam is put, as this process sees it. Default: none.",
+)
 @metrics_option(AGENT_ADDRESS)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -37,10 +53,14 @@ def command(
     state: Path,
     runtime: Path,
     cluster: str,
+    cni_socket: str,
+    cni_bin: Path | None,
     metrics_address: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Keep this node's bonds, bridges, VLAN ids and profiles as the cluster says, until SIGTERM.
+
+    Answers the CNI plugin lanloom-ipam on this node, which gets pods their addresses.
 
     Needs CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus.
 
@@ -48,14 +68,19 @@ def command(
     Examples:
       lanloom agent --node node1
       lanloom agent --node "$NODE_NAME" --profiles /host-network     # in a pod
+      lanloom agent --node node1 --cni-bin /opt/cni/bin
     """
+    if cni_bin is not None and not cni_socket:
+        raise click.UsageError("--cni-bin needs --cni-socket: the plugin can do nothing without the agent")
+    from lanloom.app.cni import CniSettings
     from lanloom.app.logs import configure_logs
     from lanloom.app.process import run_process
     from lanloom.kube.errors import ConfigError
 
     configure_logs(log_level)
     try:
-        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster, metrics_address))
+        cni = CniSettings(socket=Path(cni_socket), programs=cni_bin) if cni_socket else None
+        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster, metrics_address, cni))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -68,6 +93,7 @@ async def _run(
     runtime: Path,
     cluster: str,
     addresses: tuple[str, ...],
+    cni: "CniSettings | None",
 ) -> None:
     import asyncio
     import random
@@ -85,7 +111,7 @@ async def _run(
         open_host(node, profiles, state, runtime) as host,
     ):
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
-        agent = run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics)
+        agent = run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics, cni=cni)
         async with asyncio.TaskGroup() as group:
             group.create_task(probes.run())
             group.create_task(agent)

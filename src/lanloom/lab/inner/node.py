@@ -26,6 +26,9 @@ KEPT = {
 }
 """Directory of the node in the lab's state → where the node sees it. These survive a reboot."""
 
+CNI_PROGRAMS = "/opt/cni/bin"
+"""Where the agent puts the CNI plugin, and a container runtime would look for it."""
+
 PROFILES = "NetworkManager/system-connections"
 
 NODE_ENVIRONMENT = {
@@ -78,7 +81,8 @@ class Node:
         await self._wait_for("dbus", until(self.capsule.inside("/run/dbus/system_bus_socket").exists))
         self.run("NetworkManager", "NetworkManager", "--debug", "--log-level=INFO")
         name = self.spec.name
-        self.run("agent", "lanloom", "agent", "--node", name, "--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
+        access = ("--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
+        self.run("agent", "lanloom", "agent", "--node", name, *access, "--cni-bin", CNI_PROGRAMS)
         await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))
 
     async def _network_manager_answers(self) -> bool:
