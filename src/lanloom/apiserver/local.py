@@ -19,7 +19,7 @@ from lanloom.apiserver.errors import StatusError, no_such_resource, not_found
 from lanloom.apiserver.kinds import ServedKind
 from lanloom.apiserver.patches import merge_patch
 from lanloom.kube import errors
-from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.kube.ports import Listing, WatchEvent, bookmark
 
 T = TypeVar("T", bound=Object)
 
@@ -70,17 +70,17 @@ class LocalClient:
             selection = Selection(_place(kind, namespace), labels=labels, fields=fields)
             watch = self._engine.watch(kind, selection, resource_version)
         loop = asyncio.get_running_loop()
-        bookmark = loop.time() + _BOOKMARK_SECONDS
+        due = loop.time() + _BOOKMARK_SECONDS
         while not watch.closed:
             with _kube_errors():
                 events = watch.take()
             for event in events:
                 yield WatchEvent(event.type, _decode(resource, kind, event.state))
-            if loop.time() >= bookmark:
-                bookmark = loop.time() + _BOOKMARK_SECONDS
+            if loop.time() >= due:
+                due = loop.time() + _BOOKMARK_SECONDS
                 meta = ObjectMeta(resource_version=str(watch.position))
-                yield WatchEvent("BOOKMARK", resource.type(metadata=meta))
-            await watch.wait(bookmark - loop.time())
+                yield bookmark(meta)
+            await watch.wait(due - loop.time())
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """Creates an object."""

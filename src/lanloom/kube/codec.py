@@ -12,7 +12,7 @@ from msgspec import Struct
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import TransportError, from_status
-from lanloom.kube.ports import WatchEvent
+from lanloom.kube.ports import WatchEvent, bookmark
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -73,7 +73,7 @@ class Codec(Generic[T]):
             raise from_status(code if isinstance(code, int) else 500, status)
         if event.type == "BOOKMARK":
             meta = _decoded(_BOOKMARK, event.object, what).metadata
-            return WatchEvent("BOOKMARK", self._resource.type(metadata=meta))
+            return bookmark(meta)
         return WatchEvent(event.type, self.object(event.object))
 
 

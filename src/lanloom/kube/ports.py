@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.meta import Object
+from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
 
 T = TypeVar("T", bound=Object)
@@ -29,6 +29,11 @@ class WatchEvent(Struct, Generic[T], frozen=True):
 
     type: EventType
     object: T
+
+
+def bookmark(metadata: ObjectMeta) -> WatchEvent[Any]:
+    """A BOOKMARK. Its object is of no kind: one of the watched kind may not do with metadata alone."""
+    return WatchEvent("BOOKMARK", Object(metadata=metadata))
 
 
 class Client(Protocol):
