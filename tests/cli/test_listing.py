@@ -98,6 +98,11 @@ def test_unknown_fields_exit_with_2_and_name_the_known_ones(wanted: str) -> None
     assert "fields are: count, gateway, loud, name, tags, well" in done.output
 
 
+def test_fields_that_are_given_twice() -> None:
+    """A second list of fields is wrong usage, and not silently the only one."""
+    assert run("-o", "name", "-o", "count").exit_code == 2
+
+
 def test_a_format_in_place_of_fields_is_explained() -> None:
     """`-o json`, which other commands take, names the option for it."""
     assert "for the format, write --output json" in run("-o", "json").output

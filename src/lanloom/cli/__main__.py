@@ -14,6 +14,7 @@ COMMANDS = {
     "host": ("lanloom.cli.host", "Install what reloads NetworkManager's profiles on a host."),
     "lab": ("lanloom.cli.lab", "Run a whole cluster on this machine."),
     "manager": ("lanloom.cli.manager", "Run the controllers and the admission webhooks."),
+    "network": ("lanloom.cli.network", "Manage networks with their subnets and address pools."),
     "serve": ("lanloom.cli.serve", "Run an embedded API server with the manager in it."),
     "status": ("lanloom.cli.status", "Show what is where, and why something is not ready."),
     "vlan": ("lanloom.cli.vlan", "Look at VLAN networks, and ahead at what a change would do."),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from lanloom.cli.once import only_value
+
 if TYPE_CHECKING:
     from lanloom.ipam.rules.query import Field, Query, Value
 
@@ -63,16 +65,16 @@ class Listing:
             console.print_table(console.console(), table)
 
 
-def listing_options(load: "Callable[[], Query[Any]]", *, fields: bool = True) -> Callable[[F], F]:
+def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) -> Callable[[F], F]:
     """The options of a list; the command gets them as one argument `listing`.
 
-    `load` imports the fields when they are needed. Without `fields` all of them are shown and `-o` is not offered.
+    `load` imports the fields when they are needed. Without `choice` all of them are shown and `-o` is not offered.
     """
 
     def choose(
-        _ctx: click.Context, _parameter: click.Parameter, text: str | None
+        ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]
     ) -> "tuple[Field[Any], ...]":
-        return _chosen(load(), text)
+        return _chosen(load(), only_value(ctx, parameter, given))
 
     def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return _completions(load(), incomplete)
@@ -81,7 +83,7 @@ def listing_options(load: "Callable[[], Query[Any]]", *, fields: bool = True) ->
         @functools.wraps(function)
         def called(*words: Any, **options: Any) -> Any:
             listing = Listing(
-                options.pop("fields") if fields else load().choose(),
+                options.pop("fields") if choice else load().choose(),
                 headers=not options.pop("no_headers"),
                 separator=options.pop("separator"),
                 output=options.pop("output"),
@@ -94,11 +96,12 @@ def listing_options(load: "Callable[[], Query[Any]]", *, fields: bool = True) ->
             "-o",
             "fields",
             metavar="FIELDS",
+            multiple=True,
             callback=choose,
             shell_complete=complete,
             help="What to show: names of fields with commas; with + in front, after the default ones.",
         )
-        return _format_options(option(called) if fields else called)  # type: ignore[return-value]
+        return _format_options(option(called) if choice else called)  # type: ignore[return-value]
 
     return decorate
 

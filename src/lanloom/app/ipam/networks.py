@@ -1,0 +1,166 @@
+"""Changes of networks: read everything, apply the rules to a copy, and write what differs if nothing changed meanwhile.
+
+The webhooks judge by the same rules again; what is judged here is judged so that a refusal names the command's options,
+and so that a dry run needs to write nothing.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import NETWORKS, NetworkSpec
+from lanloom.api.ipam import Network as NetworkObject
+from lanloom.api.ipam import Nic as NicObject
+from lanloom.ipam.rules.change import Step, apply
+from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.model import Network
+from lanloom.ipam.rules.names import check_name, object_name
+from lanloom.ipam.state import State, read_state
+from lanloom.ipam.wire import network_of, spec_of
+from lanloom.kube.errors import AlreadyExists, Conflict
+from lanloom.kube.mergediff import Raw, merge_diff
+from lanloom.kube.ports import Client
+
+ATTEMPTS = 20
+"""How often a change is computed anew because somebody else wrote first; a busy allocator writes many times a second."""
+
+NewUuid = Callable[[], str]
+Judge = Callable[[State, Network], None]
+"""Raises Refused for a changed network that the rest of the cluster does not allow."""
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What was done to a network, or would be: its forms before and after, None where there was or is none."""
+
+    before: Network | None = None
+    after: Network | None = None
+    notes: tuple[str, ...] = ()
+
+
+async def add(
+    client: Client, name: str, steps: Iterable[Step], new_uuid: NewUuid, *, dry_run: bool = False
+) -> Done:
+    """Adds a network. Raises Malformed, Refused, KubeError."""
+    check_name(name, "a network")
+    state = await read_state(client)
+    new = Network(id=_free_object_name(state, name), name=name)
+    change = apply(new, steps, Ledger(new), new_uuid)
+    name_is_free(state, change.network)
+    if not dry_run:
+        try:
+            await client.create(
+                NETWORKS, {"metadata": {"name": new.id}, "spec": _plain(spec_of(change.network))}
+            )
+        except AlreadyExists:
+            raise _taken(name) from None
+    return Done(after=change.network, notes=change.notes)
+
+
+async def modify(
+    client: Client,
+    ident: str,
+    steps: Callable[[Network], Iterable[Step]],
+    new_uuid: NewUuid,
+    *,
+    judge: Judge | None = None,
+    dry_run: bool = False,
+) -> Done:
+    """Changes a network; `steps` may depend on its present form. Raises Malformed, Refused, KubeError."""
+    for attempt in range(ATTEMPTS):
+        state = await read_state(client)
+        item = state.find(ident)
+        before = network_of(item)
+        change = apply(before, steps(before), state.ledger(item), new_uuid)
+        if judge is not None:
+            judge(state, change.network)
+        patch = _patch(item.spec, before, change.network)
+        if patch and not dry_run:
+            version = {"resourceVersion": item.metadata.resource_version}
+            try:
+                await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
+        return Done(before=before, after=change.network, notes=change.notes)
+    raise AssertionError("unreachable")
+
+
+async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Done:
+    """Removes a network that nobody uses. Raises Refused, KubeError."""
+    state = await read_state(client)
+    item = state.find(ident)
+    network = network_of(item)
+    if network.connections:
+        groups = ", ".join(one.group for one in network.connections)
+        raise Refused(
+            f"network {network.name} is connected to node groups: {groups}; "
+            f"disconnect it first, with `lanloom network disconnect {network.name}`"
+        )
+    if nics := nics_on(state, item):
+        raise Refused(
+            f"network {network.name} has {len(nics)} NIC{'s' * (len(nics) > 1)} on it, such as {nics[0].metadata.key} of "
+            f"{nics[0].spec.owner.kind} {nics[0].spec.owner.name}; remove them or move them to another network first"
+        )
+    if not dry_run:
+        await client.delete(NETWORKS, item.metadata.name, uid=item.metadata.uid)
+    return Done(before=network)
+
+
+def name_is_free(state: State, network: Network) -> None:
+    """Raises Refused where another network has the name."""
+    if any(_name(item) == network.name for item in state.networks if item.metadata.name != network.id):
+        raise _taken(network.name)
+
+
+def no_conflicts(state: State, network: Network) -> None:
+    """Raises Refused where another network has the same addresses on the same link of the same node group."""
+    for item in state.networks:
+        if item.metadata.name == network.id:
+            continue
+        other = network_of(item)
+        shared = [one for one in network.connections if one in other.connections]
+        for subnet in network.subnets if shared else ():
+            for theirs in other.subnets:
+                if subnet.cidr.range.overlaps(theirs.cidr.range):
+                    raise Refused(
+                        f"{subnet.title()} of network {network.name} overlaps {theirs.title()} of network "
+                        f"{other.name}, which is connected to node group {shared[0].group} with the same link "
+                        f"{shared[0].link}; choose another link or VLAN, or insist with --no-conflicts-check"
+                    )
+
+
+def nics_on(state: State, item: NetworkObject) -> list[NicObject]:
+    """The NICs that are on a network, or that still have addresses of it."""
+    name = item.metadata.name
+    return [nic for nic in state.nics if name in (nic.spec.network, nic.status.network)]
+
+
+def _name(item: NetworkObject) -> str:
+    return item.spec.name or item.metadata.name
+
+
+def _free_object_name(state: State, name: str) -> str:
+    """The object name of a new network; another one where a network that was renamed still has it."""
+    renamed = {item.metadata.name for item in state.networks if _name(item) != name}
+    tried = (name, *(f"{name}_{number}" for number in range(2, len(renamed) + 3)))
+    return next(found for text in tried if (found := object_name(text)) not in renamed)
+
+
+def _taken(name: str) -> Refused:
+    return Refused(f"there is a network {name} already; choose another name")
+
+
+def _patch(spec: NetworkSpec, before: Network, after: Network) -> Raw:
+    """What to write; nothing where only the text of a value would become another."""
+    if before == after:
+        return {}
+    return merge_diff(_plain(spec), _plain(replace(spec_of(after), uuid=spec.uuid)))
+
+
+def _plain(spec: NetworkSpec) -> Raw:
+    plain: Raw = msgspec.to_builtins(spec)
+    return plain

@@ -1,0 +1,215 @@
+"""`lanloom network add|modify|rename|remove`: changes of networks as such."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.networkrunning import (
+    change,
+    check_idents,
+    dry_run_option,
+    network_argument,
+    new_uuid,
+    run,
+    tell,
+)
+from lanloom.cli.once import once_option
+from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.refusals import refusals
+
+if TYPE_CHECKING:
+    from lanloom.ipam.rules.change import Step
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--subnet",
+    "subnets",
+    multiple=True,
+    metavar="cidr=CIDR[,gateway=IP][,dhcp=BOOL][,name=NAME][,pool]",
+    help="A subnet; `pool` adds a pool over all of it. May be given many times.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="RANGE|subnet=SUBNET[,name=NAME][,disabled]",
+    help="A pool: FIRST-LAST, one address, a CIDR, or all of a subnet. May be given many times.",
+)
+@once_option(
+    "--add-reserved-ips", metavar="RANGE,...", help="Ranges that are reserved for something outside."
+)
+@once_option("--mac-prefix", metavar="XX:XX:XX", help="First three octets of the MAC addresses of new NICs.")
+@once_option("--tags", metavar="TAG,...", help="Tags.")
+@once_option("--network", metavar="CIDR", help="Deprecated: an IPv4 subnet with a pool over all of it.")
+@once_option("--gateway", metavar="IP", help="Deprecated: the gateway of --network.")
+@once_option("--network6", metavar="CIDR", help="Deprecated: an IPv6 subnet without a pool.")
+@once_option("--gateway6", metavar="IP", help="Deprecated: the gateway of --network6.")
+@dry_run_option
+@kubeconfig_option
+def add(
+    name: str,
+    subnets: tuple[str, ...],
+    pools: tuple[str, ...],
+    add_reserved_ips: str | None,
+    mac_prefix: str | None,
+    tags: str | None,
+    network: str | None,
+    gateway: str | None,
+    network6: str | None,
+    gateway6: str | None,
+    dry_run: bool,
+    kubeconfig: str | None,
+) -> None:
+    """Add a network, with any number of subnets and pools; without a subnet it is L2 only.
+
+    Network and broadcast addresses (or the subnet-router anycast address) and gateways are reserved of themselves.
+
+    \b
+    Exit code: 0 if it was added, 1 if that is refused, 2 for what is malformed.
+
+    \b
+    Examples:
+      lanloom network add net-l2
+      lanloom network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 \\
+          --pool 192.0.2.10-192.0.2.100,name=pool1 net1
+      lanloom network add --subnet cidr=2001:db8::/64,pool --tags blue,test net6
+      lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
+    """
+    from lanloom.app.ipam.networks import add as add_network
+    from lanloom.ipam.rules.general import AddTags, SetMacPrefix
+    from lanloom.ipam.rules.names import check_name
+    from lanloom.ipam.rules.syntax import Deprecated, add_steps
+
+    with refusals():
+        check_name(name, "a network")
+        old = Deprecated(
+            network=network or "", gateway=gateway or "", network6=network6 or "", gateway6=gateway6 or ""
+        )
+        steps: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=mac_prefix)]
+        steps += [] if tags is None else [AddTags(tags=tuple(tags.split(",")))]
+        steps += add_steps(subnets, pools, add_reserved_ips, old)
+    done = run(kubeconfig, lambda client: add_network(client, name, steps, new_uuid, dry_run=dry_run))
+    tell(done, dry_run=dry_run)
+
+
+@click.command()
+@network_argument
+@click.option(
+    "--subnet",
+    "subnets",
+    multiple=True,
+    metavar="add:cidr=...|SUBNET:modify,...|SUBNET:remove",
+    help="Adds, changes (cidr, gateway, dhcp, name) or removes a subnet, named by CIDR, name or UUID. "
+    "May be given many times.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="add:RANGE|POOL:modify,...|remove:RANGE",
+    help="Adds, changes (name, disabled) or removes a pool, named by name or range; removing a range splits pools. "
+    "May be given many times.",
+)
+@once_option(
+    "--add-reserved-ips", metavar="RANGE,...", help="Ranges that become reserved for something outside."
+)
+@once_option("--remove-reserved-ips", metavar="RANGE,...", help="Ranges that are no longer reserved.")
+@once_option("--mac-prefix", metavar="XX:XX:XX", help="First three octets of the MAC addresses of new NICs.")
+@once_option("--gateway", metavar="IP|none", help="Deprecated: the gateway of the first IPv4 subnet.")
+@once_option(
+    "--network6", metavar="CIDR", help="Deprecated: the first IPv6 subnet, which is added if there is none."
+)
+@once_option("--gateway6", metavar="IP|none", help="Deprecated: the gateway of the first IPv6 subnet.")
+@dry_run_option
+@kubeconfig_option
+def modify(
+    network: str,
+    subnets: tuple[str, ...],
+    pools: tuple[str, ...],
+    add_reserved_ips: str | None,
+    remove_reserved_ips: str | None,
+    mac_prefix: str | None,
+    gateway: str | None,
+    network6: str | None,
+    gateway6: str | None,
+    dry_run: bool,
+    kubeconfig: str | None,
+) -> None:
+    """Change a network: all that is asked for together, or nothing.
+
+    Subnets are changed first, then pools, then reserved addresses.
+
+    \b
+    Exit code: 0 if it was changed, 1 if that is refused, 2 for what is malformed.
+
+    \b
+    Examples:
+      lanloom network modify --subnet add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true net1
+      lanloom network modify --subnet 10.0.0.0/24:modify,dhcp=false,name=foo net1
+      lanloom network modify --subnet foo:remove net1
+      lanloom network modify --pool add:192.0.2.10-192.0.2.100,name=pool1 net1
+      lanloom network modify --pool remove:192.0.2.20-192.0.2.50 --dry-run net1
+      lanloom network modify --pool pool1:modify,disabled=true net1
+      lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
+    """
+    from lanloom.ipam.rules.general import SetMacPrefix
+    from lanloom.ipam.rules.oldoptions import old_options
+    from lanloom.ipam.rules.syntax import modify_steps
+
+    given = (add_reserved_ips, remove_reserved_ips, mac_prefix, gateway, network6, gateway6)
+    if not subnets and not pools and all(value is None for value in given):
+        raise click.UsageError("nothing is to be changed; give at least one of the options")
+    with refusals():
+        fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
+        first: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=mac_prefix)]
+        old = old_options(gateway, network6, gateway6)
+    change(kubeconfig, network, lambda now: (*first, *old.steps(now), *fixed), dry_run=dry_run)
+
+
+@click.command()
+@network_argument
+@click.argument("name")
+@dry_run_option
+@kubeconfig_option
+def rename(network: str, name: str, dry_run: bool, kubeconfig: str | None) -> None:
+    """Give a network another name. NICs stay on it, and its object keeps its own name.
+
+    \b
+    Exit code: 0 if it was renamed, 1 if that is refused, 2 for what can be no name.
+
+    \b
+    Example:
+      lanloom network rename net1 shop
+    """
+    from lanloom.app.ipam.networks import name_is_free
+    from lanloom.ipam.rules.general import Rename
+    from lanloom.ipam.rules.names import check_name
+
+    with refusals():
+        check_name(name, "a network")
+    steps = [Rename(name=name)]
+    change(kubeconfig, network, lambda _: steps, judge=name_is_free, dry_run=dry_run)
+
+
+@click.command()
+@network_argument
+@dry_run_option
+@kubeconfig_option
+def remove(network: str, dry_run: bool, kubeconfig: str | None) -> None:
+    """Remove a network. It must not be connected to a node group, and no NIC may be on it.
+
+    \b
+    Exit code: 0 if it was removed, 1 if that is refused.
+
+    \b
+    Example:
+      lanloom network remove net1
+    """
+    from lanloom.app.ipam.networks import remove as remove_network
+
+    with refusals():
+        check_idents([network])
+    done = run(kubeconfig, lambda client: remove_network(client, network, dry_run=dry_run))
+    tell(done, dry_run=dry_run)

@@ -1,0 +1,100 @@
+"""How `lanloom network info` looks on a terminal of 80 columns."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.text import Text
+
+from lanloom.cli.console import console as make_console
+from lanloom.ipam.rules.addresses import format_address
+from lanloom.ipam.rules.described import reserved_runs
+from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, percent, taken
+from lanloom.ipam.rules.names import pool_title
+
+if TYPE_CHECKING:
+    from lanloom.ipam.rules.described import Described
+    from lanloom.ipam.rules.ledger import Usage
+    from lanloom.ipam.rules.model import Nic, Pool, Subnet
+    from lanloom.ipam.rules.ranges import IPRange
+
+ROW = 64
+"""Addresses in a line of a map, as Ganeti has it."""
+
+LARGEST_SHOWN = 4096
+"""Addresses of a map that is shown; of a larger pool runs are."""
+
+RUNS = 20
+"""So many runs are told of a larger pool."""
+
+Line = tuple[int, str]
+"""How far to the right, and what."""
+
+
+def print_network(of: "Described") -> None:
+    """Prints everything of a network."""
+    console = make_console()
+    console.print(f"Network {of.network.name}", style="bold", markup=False)
+    for indent, text in _lines(of):
+        console.print(Padding(Text(text), (0, 0, 0, indent), expand=False))
+
+
+def _lines(of: "Described") -> Iterator[Line]:
+    network = of.network
+    yield 2, f"UUID: {network.uuid}"
+    yield 2, f"Serial number: {of.serial_no}"
+    yield 2, f"Added: {of.ctime or '-'}, modified: {of.mtime or '-'}"
+    yield 2, f"MAC prefix: {network.mac_prefix or '-'}"
+    yield 2, f"Tags: {', '.join(network.tags) or '-'}"
+    for subnet in network.subnets:
+        yield from _subnet(of, subnet)
+    if not network.subnets:
+        yield 2, "No subnet: L2 only"
+    for item in network.connections:
+        vlan = f", VLAN {item.vlan}" if item.vlan else ""
+        yield 2, f"Connected to node group {item.group}: mode {item.mode}, link {item.link}{vlan}"
+    if not network.connections:
+        yield 2, "Connected to no node group"
+    yield 2, f"NICs: {len(of.nics)}"
+    for nic in of.nics:
+        yield 4, _nic(nic)
+
+
+def _subnet(of: "Described", subnet: "Subnet") -> Iterator[Line]:
+    yield 2, f"Subnet {subnet.cidr}" + (f" ({subnet.name})" if subnet.name else "")
+    yield 4, f"UUID: {subnet.uuid or '-'}"
+    yield 4, f"Gateway: {'-' if subnet.gateway is None else format_address(subnet.gateway)}"
+    yield 4, f"DHCP: {'yes' if subnet.dhcp else 'no'}"
+    yield 4, f"Externally reserved: {', '.join(map(str, subnet.reserved)) or '-'}"
+    for pool in subnet.pools:
+        yield from _pool(of, pool)
+
+
+def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
+    usage = of.ledger.usage(pool)
+    yield 4, f"Pool {pool_title(pool)}" + (", disabled" if pool.disabled else "") + f": {counts(usage)}"
+    runs = reserved_runs(of.ledger, pool)
+    if pool.range.size <= min(LARGEST_SHOWN, LARGEST_MAP):
+        yield from ((6, line) for line in map_lines(pool.range, map_text(pool.range, runs)))
+    elif runs:
+        more = f", and {len(runs) - RUNS} more" if len(runs) > RUNS else ""
+        yield 6, f"not free: {', '.join(map(str, runs[:RUNS]))}{more}"
+
+
+def counts(usage: "Usage") -> str:
+    """A pool's numbers in words."""
+    told = f"{usage.used:,} used, {usage.reserved:,} reserved, {usage.free:,} free of {usage.size:,}"
+    return f"{told} ({percent(usage)})" if taken(usage) else told
+
+
+def map_lines(over: "IPRange", drawn: str) -> Iterator[str]:
+    """A map in lines with the numbers of their first and last addresses."""
+    width = len(str(over.size - 1))
+    for start in range(0, len(drawn), ROW):
+        row = drawn[start : start + ROW]
+        yield f"{start:>{width}} {row} {start + len(row) - 1}"
+
+
+def _nic(nic: "Nic") -> str:
+    addresses = ", ".join(map(format_address, nic.ips)) or "no address"
+    return f"{nic.owner}, NIC {nic.index}: {addresses}"
