@@ -135,10 +135,10 @@ def merge(ranges: Iterable[IPRange]) -> tuple[IPRange, ...]:
 
 def subtract(ranges: Iterable[IPRange], cut: Iterable[IPRange]) -> tuple[IPRange, ...]:
     """The ranges, in order, with every address of `cut` taken out."""
-    left = sorted(ranges)
+    left = list(ranges)
     for item in cut:
         left = [part for whole in left for part in whole.without(item)]
-    return tuple(left)
+    return tuple(sorted(left))
 
 
 def overlapping(ranges: Iterable[IPRange]) -> Iterator[tuple[IPRange, IPRange]]:
