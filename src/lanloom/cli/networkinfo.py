@@ -1,6 +1,7 @@
 """How `lanloom network info` looks on a terminal of 80 columns."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -8,7 +9,6 @@ from rich.text import Text
 
 from lanloom.cli.console import console as make_console
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.described import reserved_runs
 from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, percent, taken
 from lanloom.ipam.rules.names import pool_title
 
@@ -26,6 +26,8 @@ LARGEST_SHOWN = 4096
 
 RUNS = 20
 """So many runs are told of a larger pool."""
+
+_READABLE = 10**12
 
 Line = tuple[int, str]
 """How far to the right, and what."""
@@ -73,18 +75,24 @@ def _subnet(of: "Described", subnet: "Subnet") -> Iterator[Line]:
 def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
     usage = of.ledger.usage(pool)
     yield 4, f"Pool {pool_title(pool)}" + (", disabled" if pool.disabled else "") + f": {counts(usage)}"
-    runs = reserved_runs(of.ledger, pool)
     if pool.range.size <= min(LARGEST_SHOWN, LARGEST_MAP):
-        yield from ((6, line) for line in map_lines(pool.range, map_text(pool.range, runs)))
-    elif runs:
-        more = f", and {len(runs) - RUNS} more" if len(runs) > RUNS else ""
+        drawn = map_text(pool.range, of.ledger.reserved_runs(pool))
+        yield from ((6, line) for line in map_lines(pool.range, drawn))
+    elif runs := list(islice(of.ledger.reserved_runs(pool), RUNS + 1)):
+        more = ", and more" if len(runs) > RUNS else ""
         yield 6, f"not free: {', '.join(map(str, runs[:RUNS]))}{more}"
 
 
 def counts(usage: "Usage") -> str:
     """A pool's numbers in words."""
-    told = f"{usage.used:,} used, {usage.reserved:,} reserved, {usage.free:,} free of {usage.size:,}"
+    used, reserved, free, size = map(_number, (usage.used, usage.reserved, usage.free, usage.size))
+    told = f"{used} used, {reserved} reserved, {free} free of {size}"
     return f"{told} ({percent(usage)})" if taken(usage) else told
+
+
+def _number(count: int) -> str:
+    """Nobody reads twenty digits: an IPv6 pool has some 1.8e+19 addresses."""
+    return f"{count:,}" if count < _READABLE else f"{count:.2g}"
 
 
 def map_lines(over: "IPRange", drawn: str) -> Iterator[str]:

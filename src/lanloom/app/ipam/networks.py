@@ -25,7 +25,7 @@ from lanloom.kube.mergediff import Raw, merge_diff
 from lanloom.kube.ports import Client
 
 ATTEMPTS = 20
-"""How often a change is computed anew because somebody else wrote first; a busy allocator writes many times a second."""
+"""How often a change is computed anew because somebody else wrote first. A busy allocator writes often."""
 
 NewUuid = Callable[[], str]
 Judge = Callable[[State, Network], None]
@@ -102,8 +102,9 @@ async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Done:
         )
     if nics := nics_on(state, item):
         raise Refused(
-            f"network {network.name} has {len(nics)} NIC{'s' * (len(nics) > 1)} on it, such as {nics[0].metadata.key} of "
-            f"{nics[0].spec.owner.kind} {nics[0].spec.owner.name}; remove them or move them to another network first"
+            f"network {network.name} has {len(nics)} NIC{'s' * (len(nics) > 1)} on it, such as "
+            f"{nics[0].metadata.key} of {nics[0].spec.owner.kind} {nics[0].spec.owner.name}; "
+            "remove them or move them to another network first"
         )
     if not dry_run:
         await client.delete(NETWORKS, item.metadata.name, uid=item.metadata.uid)

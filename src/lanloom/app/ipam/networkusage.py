@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.described import Described, reserved_runs, total
+from lanloom.ipam.rules.described import Described, total
 from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, taken, warning
 from lanloom.ipam.rules.ledger import Usage
 from lanloom.ipam.rules.model import Pool, Subnet
@@ -66,7 +66,7 @@ def _pool(of: Described, subnet: Subnet, pool: Pool) -> PoolUsage:
         subnet=subnet,
         pool=pool,
         usage=usage,
-        map=map_text(pool.range, reserved_runs(of.ledger, pool)) if small else None,
+        map=map_text(pool.range, of.ledger.reserved_runs(pool)) if small else None,
         warning="" if pool.disabled else warning(usage),
     )
 

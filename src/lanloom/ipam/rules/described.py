@@ -12,7 +12,6 @@ from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
 from lanloom.ipam.rules.ledger import Ledger, Usage
 from lanloom.ipam.rules.model import Network, Nic, Pool, Subnet
 from lanloom.ipam.rules.query import Value
-from lanloom.ipam.rules.ranges import IPRange, merge
 
 INSTANCES = ("Instance", "VirtualMachine")
 """Kinds of owners that are instances in Ganeti's sense."""
@@ -42,14 +41,6 @@ def total(described: Described) -> Usage:
     )
 
 
-def reserved_runs(ledger: Ledger, pool: Pool) -> tuple[IPRange, ...]:
-    """What can't be given away of a pool, owned or externally reserved, as few ranges in order."""
-    subnet = ledger.network.subnet_of(pool.range.first)
-    external = (item.common(pool.range) for item in (subnet.reserved if subnet else ()))
-    owned = (IPRange(address, address) for address, _ in ledger.owned_in(pool.range))
-    return merge((*filter(None, external), *owned))
-
-
 def subnet_fields(subnet: Subnet) -> dict[str, Value]:
     """What the field `subnets` says of a subnet."""
     return {
@@ -66,7 +57,7 @@ def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
     `map` has X for what is reserved in either way. For more than 65,536 addresses it is null, and counts and the runs
     of reserved addresses say the same.
     """
-    runs, usage = reserved_runs(ledger, pool), ledger.usage(pool)
+    runs, usage = ledger.reserved_runs(pool), ledger.usage(pool)
     small = pool.range.size <= LARGEST_MAP
     said: dict[str, Value] = {
         "start": format_address(pool.range.first),

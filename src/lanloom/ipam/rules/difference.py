@@ -35,11 +35,18 @@ _NOTHING = Network(id="", name="")
 
 
 def _general(before: Network, after: Network, *, named: bool) -> Iterator[Difference]:
-    if named:
-        yield from _value("name", before.name, after.name)
-    yield from _value("MAC prefix", before.mac_prefix, after.mac_prefix)
+    if named and before.name != after.name:
+        yield Difference("~", f"name {before.name} → {after.name}")
+    if before.mac_prefix and after.mac_prefix and before.mac_prefix != after.mac_prefix:
+        yield Difference("~", f"MAC prefix {before.mac_prefix} → {after.mac_prefix}")
+    else:
+        yield from _entries("MAC prefix", _prefix(before), _prefix(after))
     yield from _entries("tag", dict.fromkeys(before.tags, ""), dict.fromkeys(after.tags, ""))
     yield from _entries("node group", _groups(before), _groups(after))
+
+
+def _prefix(network: Network) -> dict[str, str]:
+    return {network.mac_prefix: ""} if network.mac_prefix else {}
 
 
 def _groups(network: Network) -> dict[str, str]:
@@ -54,8 +61,7 @@ def _subnet(before: Subnet | None, after: Subnet | None) -> Iterator[Difference]
     if one is None:
         return
     if before is not None and after is not None:
-        changes = [item.text for item in _changes(before, after)]
-        if changes:
+        if changes := list(_changes(before, after)):
             yield Difference("~", f"subnet {before.cidr}: {'; '.join(changes)}")
     else:
         yield Difference("-" if after is None else "+", f"subnet {one.cidr}{_brackets(*_traits(one))}")
@@ -64,11 +70,16 @@ def _subnet(before: Subnet | None, after: Subnet | None) -> Iterator[Difference]
     yield from _ranges(f"{where}: reserved", _external(before), _external(after))
 
 
-def _changes(before: Subnet, after: Subnet) -> Iterator[Difference]:
-    yield from _value("CIDR", str(before.cidr), str(after.cidr))
-    yield from _value("gateway", _gateway(before), _gateway(after))
-    yield from _value("dhcp", _truth(before), _truth(after))
-    yield from _value("name", before.name, after.name)
+def _changes(before: Subnet, after: Subnet) -> Iterator[str]:
+    values = (
+        ("CIDR", str(before.cidr), str(after.cidr)),
+        ("gateway", _gateway(before), _gateway(after)),
+        ("dhcp", _truth(before), _truth(after)),
+        ("name", before.name, after.name),
+    )
+    for what, old, new in values:
+        if old != new:
+            yield f"{what} {old or 'none'} → {new or 'none'}"
 
 
 def _traits(subnet: Subnet) -> Iterator[str]:
@@ -97,11 +108,6 @@ def _gateway(subnet: Subnet) -> str:
 
 def _truth(subnet: Subnet) -> str:
     return "true" if subnet.dhcp else "false"
-
-
-def _value(what: str, before: str, after: str) -> Iterator[Difference]:
-    if before != after:
-        yield Difference("~", f"{what} {before or 'none'} → {after or 'none'}")
 
 
 def _entries(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:

@@ -10,7 +10,6 @@ from lanloom.ipam.rules.described import (
     first_subnet,
     instances,
     pool_fields,
-    reserved_runs,
     subnet_fields,
     total,
 )
@@ -39,7 +38,7 @@ def _map(described: Described) -> Value:
     pool = next(described.network.pools(), None)
     if pool is None or pool.range.size > LARGEST_MAP:
         return None
-    return map_text(pool.range, reserved_runs(described.ledger, pool))
+    return map_text(pool.range, described.ledger.reserved_runs(pool))
 
 
 def _groups(described: Described) -> list[Value]:
