@@ -52,10 +52,12 @@ def answered(nic: Nic | None) -> bool:
     if nic is None:
         return True
     condition = find(nic.status.conditions, ALLOCATED)
+    # That a deletion was asked for is a generation of its own, which changes nothing of what is asked for.
+    wanted = nic.metadata.generation - (nic.metadata.deletion_timestamp is not None)
     return (
         condition is not None
         and condition.status in ("True", "False")
-        and nic.status.observed_generation >= nic.metadata.generation
+        and nic.status.observed_generation >= wanted
     )
 
 

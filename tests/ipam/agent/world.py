@@ -1,0 +1,165 @@
+"""An API server with pods, machines and networks, an allocator, and the agents of its nodes, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import msgspec
+
+from lanloom.api.core import CRDS, EVENTS, PODS
+from lanloom.api.crds import manifest, manifests
+from lanloom.api.ipam import NETWORKS, NICS, Nic
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.local import LocalClient
+from lanloom.ipam.agent import IpamService
+from lanloom.ipam.agent.waiting import answered
+from lanloom.ipam.rules.addresses import format_address
+from lanloom.ipam.rules.errors import IpamError
+from lanloom.ipam.rules.requests import parse_requests, settle
+from lanloom.ipam.state import read_state
+from lanloom.ipam.wire import network_of, owned
+from lanloom.kube.events import Recorder
+from tests.ipam.agent.objects import NODE, Raw, launcher_body, machine_body, pod_body, request
+from tests.virtual import run
+
+NET1: Raw = {
+    "metadata": {"name": "net1"},
+    "spec": {
+        "subnets": [
+            {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pools": [{"range": "192.0.2.10-192.0.2.12"}]},
+            {"cidr": "2001:db8::/64", "pools": [{"range": "2001:db8::10-2001:db8::1f", "name": "six"}]},
+        ]
+    },
+}
+NET2: Raw = {
+    "metadata": {"name": "net-2-0123456789"},
+    "spec": {
+        "name": "Net_2",
+        "uuid": "11111111-2222-3333-4444-555555555555",
+        "subnets": [{"cidr": "198.51.100.0/29", "pools": [{"range": "198.51.100.0/29"}]}],
+    },
+}
+
+
+class World:
+    """What a test sees and does. Everything is in the namespace `default`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.client = LocalClient(engine)
+        self.allocates = True
+
+    def agent(self, node: str = NODE, client: LocalClient | None = None) -> IpamService:
+        """The agent of a node; each call is one that has just been started."""
+        loop, rng, used = asyncio.get_running_loop(), Random(1), client or self.client
+        recorder = Recorder(used, "lanloom-agent", node, now=loop.time, rng=rng)
+        return IpamService(used, node, recorder, rng=rng)
+
+    async def add(self, *words: str, node: str = NODE, **settings: Any) -> list[str]:
+        """The addresses that an ADD gives a pod."""
+        result = await self.agent(node).answer(request("ADD", *words, **settings))
+        return [item["address"] for item in result["ips"]]
+
+    async def call(self, command: Any, *words: str, node: str = NODE, **settings: Any) -> Raw:
+        """What any call gives, as it goes over the socket."""
+        result = await self.agent(node).answer(request(command, *words, **settings))
+        plain: Raw = msgspec.json.decode(msgspec.json.encode(result))
+        return plain
+
+    async def pod(self, name: str = "web", body: Raw | None = None, **annotations: str) -> str:
+        """A new pod; its uid."""
+        made = await self.client.create(PODS, body or pod_body(name, **annotations), "default")
+        return made.metadata.uid
+
+    async def launcher(self, name: str, uid: str, **settings: str) -> str:
+        """A new pod of KubeVirt's; its uid."""
+        return await self.pod(name, launcher_body(name, uid, **settings))
+
+    async def machine(self, name: str = "vm1", phase: str = "Scheduling", *, alone: bool = False) -> str:
+        """A machine that starts, with its VirtualMachine unless it is alone; the uid of its instance."""
+        vm = ""
+        if not alone:
+            body = {"metadata": {"name": name}}
+            vm = (await self.client.create(VIRTUAL_MACHINES, body, "default")).metadata.uid
+        instance = machine_body(name, vm=vm) | {"status": {"phase": phase}}
+        made = await self.client.create(VIRTUAL_MACHINE_INSTANCES, instance, "default")
+        return made.metadata.uid
+
+    async def nics(self) -> tuple[Nic, ...]:
+        """All NICs, by name."""
+        found = (await self.client.list(NICS)).items
+        return tuple(sorted(found, key=lambda nic: nic.metadata.name))
+
+    async def events(self) -> list[tuple[str, str, str]]:
+        """What the Events say: about whom, reason, message."""
+        found = (await self.client.list(EVENTS)).items
+        return [(item.involved_object.name, item.reason, item.message) for item in found]
+
+    async def allocate(self) -> None:
+        """Gives NICs what they ask for, as the manager's allocator does, only one after the other."""
+        while True:
+            for nic in (await self.nics()) if self.allocates else ():
+                if not answered(nic) and nic.metadata.deletion_timestamp is None:
+                    await self._give(nic)
+            await asyncio.sleep(0.1)
+
+    async def _give(self, nic: Nic) -> None:
+        state, key = await read_state(self.client), str(nic.metadata.key)
+        network = state.find(nic.spec.network)
+        ledger = state.ledger(network)
+        operation = ledger.begin()
+        held = owned(nic) if nic.status.network == network.metadata.name else ()
+        try:
+            wanted = parse_requests(nic.spec.ips)
+            found = settle(operation, network_of(network), key, held, wanted)
+            ips = list(map(format_address, found))
+            condition = {"type": "Allocated", "status": "True", "reason": "Allocated"}
+        except IpamError as error:
+            ips = list(nic.status.ips)
+            condition = {
+                "type": "Allocated",
+                "status": "False",
+                "reason": type(error).__name__,
+                "message": str(error),
+            }
+        status = {
+            "ips": ips,
+            "network": network.metadata.name,
+            "observedGeneration": nic.metadata.generation,
+            "conditions": [condition],
+        }
+        await self.client.patch(NICS, nic.metadata.name, {"status": status}, "default", subresource="status")
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """With two networks, and an allocator at work."""
+    loop = asyncio.get_running_loop()
+    engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
+    await engine.start()
+    made = World(engine)
+    for crd in (*manifests(), *map(manifest, (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES))):
+        await made.client.create(CRDS, crd)
+    for network in (NET1, NET2):
+        await made.client.create(NETWORKS, network)
+    allocating = asyncio.create_task(made.allocate())
+    try:
+        yield made
+    finally:
+        allocating.cancel()
+        await asyncio.gather(allocating, return_exceptions=True)
+        await engine.close()
+
+
+def play(story: Callable[[World], Awaitable[None]]) -> None:
+    """Plays a story in a world of its own, in virtual time."""
+
+    async def main() -> None:
+        async with world() as each:
+            await story(each)
+
+    run(main())
