@@ -54,10 +54,10 @@ class Answer(Struct, frozen=True):
 
 
 class Runtime:
-    """Calls the plugin that is installed in `directory`, with a socket beside it."""
+    """Calls the plugin that is installed in `directory`; the socket is beside it unless it is named."""
 
-    def __init__(self, directory: Path) -> None:
-        self.socket = directory / "cni.sock"
+    def __init__(self, directory: Path, socket: Path | None = None) -> None:
+        self.socket = socket or directory / "cni.sock"
         self._program = directory / PROGRAM
         install(directory, self.socket)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,12 +32,23 @@ log = structlog.get_logger(__name__)
 
 
 class CniServer:
-    """Listens on `path`, whose directory must be there, and hands each request to `answer`."""
+    """Listens on `path`, whose directory must be there, and hands each request to `answer`.
 
-    def __init__(self, path: Path, answer: Callable[[Request], Awaitable[Raw]]) -> None:
+    `users` are the ids of those who may ask; `patience` is in seconds, see READ_SECONDS.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        answer: Callable[[Request], Awaitable[Raw]],
+        *,
+        users: Container[int] | None = None,
+        patience: float = READ_SECONDS,
+    ) -> None:
         self._path = path
         self._answer = answer
-        self._users = {0, os.geteuid()}
+        self._users = (0, os.geteuid()) if users is None else users
+        self._patience = patience
 
     async def run(self) -> None:
         """Serves until cancelled. Raises OSError when it can't listen."""
@@ -73,7 +84,7 @@ class CniServer:
 
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
         try:
-            request = decode(await _read(reader))
+            request = decode(await _read(reader, self._patience))
             return encode_result(await self._answer(request))
         except CniError as error:
             log.warning("cni-call-failed", code=error.code, error=error.msg, details=error.details)
@@ -85,15 +96,15 @@ class CniServer:
             )
 
 
-async def _read(reader: asyncio.StreamReader) -> bytes:
+async def _read(reader: asyncio.StreamReader, patience: float) -> bytes:
     """All that the plugin says until it closes its side. Raises CniError."""
     try:
-        async with asyncio.timeout(READ_SECONDS):
+        async with asyncio.timeout(patience):
             text = await reader.read(LARGEST + 1)
             while text and len(text) <= LARGEST and (more := await reader.read(LARGEST + 1)):
                 text += more
     except TimeoutError:
-        raise CniError(NOT_DECODED, f"the request did not end within {READ_SECONDS:.0f} s") from None
+        raise CniError(NOT_DECODED, f"the request did not end within {patience:.0f} s") from None
     if len(text) > LARGEST:
         raise CniError(NOT_DECODED, f"the request is larger than {LARGEST} bytes")
     return text

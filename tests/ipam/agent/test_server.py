@@ -1,0 +1,152 @@
+"""The agent's socket: the plugin's calls as they come from a host, and callers that are none."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lanloom.app.cni import CniSettings, serve_cni
+from lanloom.ipam.agent.protocol import LARGEST, CniError, Raw, Request
+from lanloom.ipam.agent.server import CniServer
+from tests.apiserver.engine.world import until
+from tests.cni.runtime import CONFIG, Answer, Runtime
+from tests.ipam.agent.objects import args
+from tests.ipam.agent.world import world
+
+
+@asynccontextmanager
+async def serving(
+    path: Path, answer: Callable[[Request], Awaitable[Raw]], **settings: Any
+) -> AsyncIterator[None]:
+    """A server that gives these answers."""
+    task = asyncio.create_task(CniServer(path, answer, **settings).run())
+    await until(path.is_socket)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def say(path: Path, text: bytes, *, end: bool = True) -> Raw:
+    """What the server answers to a text."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(text)
+    if end:
+        writer.write_eof()
+    answer: Raw = json.loads(await reader.read())
+    writer.close()
+    return answer
+
+
+async def nothing(request: Request) -> Raw:
+    """Answers every call, and fails at some as an agent with a fault would."""
+    if request.command == "STATUS":
+        raise CniError(50, "not now", "why")
+    if request.command == "GC":
+        raise ZeroDivisionError
+    return {"heard": request.command}
+
+
+async def test_from_the_runtime_to_the_nic(tmp_path: Path) -> None:
+    """A runtime's call reaches the API through plugin and agent, and the addresses come back; DEL gives them back."""
+    async with world() as each:
+        uid = await each.pod()
+        settings = CniSettings(socket=tmp_path / "run/cni.sock", programs=tmp_path / "bin")
+        task = asyncio.create_task(serve_cni(each.client, "node1", settings, now=lambda: 0.0, rng=Random(1)))
+        await until(settings.socket.is_socket)
+        runtime = Runtime(tmp_path / "bin", settings.socket)
+
+        async def call(command: str) -> Answer:
+            return await asyncio.to_thread(
+                runtime.call, CONFIG, CNI_COMMAND=command, CNI_ARGS=args("web", uid)
+            )
+
+        added = await call("ADD")
+        assert added.json["ips"] == [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]
+        (nic,) = await each.nics()
+        assert nic.status.ips == ("192.0.2.10",)
+        refused = await asyncio.to_thread(runtime.call, CONFIG, CNI_ARGS=args("nobody"))
+        assert refused.code == 3
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not settings.socket.exists()
+        assert (await call("ADD")).code == 11
+        assert (await call("DEL")).status == 0
+
+
+async def test_only_its_owner_may_connect(tmp_path: Path) -> None:
+    """Nobody but the agent's user can write to the socket, and one that a dead agent left is replaced."""
+    path = tmp_path / "cni.sock"
+    path.write_text("left")
+    async with serving(path, nothing):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert os.listdir(tmp_path) == ["cni.sock"]
+
+
+async def test_callers_of_other_users(tmp_path: Path) -> None:
+    """Who is neither root nor the agent's user gets no answer, whatever the socket's mode."""
+    path = tmp_path / "cni.sock"
+    async with serving(path, nothing, users=()):
+        reader, writer = await asyncio.open_unix_connection(path)
+        assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"\xff\xff",
+        b"[" * 100_000,
+        b'{"version": 2, "command": "ADD", "config": {}}',
+        b'{"version": 1, "command": "FLY", "config": {}}',
+        b'{"version": 1, "command": "ADD", "config": []}',
+        b'{"version": 1, "command": "ADD", "config": {}, "args": 1}',
+        b" " * (LARGEST + 10),
+    ],
+)
+async def test_requests_that_cannot_be_read(tmp_path: Path, text: bytes) -> None:
+    """What is no request is an error of CNI's, and the next one is answered."""
+    path = tmp_path / "cni.sock"
+    async with serving(path, nothing):
+        answer = await say(path, text)
+        assert answer["error"]["code"] == 6
+        good = {"version": 1, "command": "DEL", "config": {}, "of a later version": 1}
+        assert await say(path, json.dumps(good).encode()) == {"result": {"heard": "DEL"}}
+
+
+async def test_a_caller_that_never_ends(tmp_path: Path) -> None:
+    """A caller that does not come to an end is told so after a while."""
+    path = tmp_path / "cni.sock"
+    async with serving(path, nothing, patience=0.05):
+        assert (await say(path, b"{", end=False))["error"]["code"] == 6
+
+
+async def test_errors(tmp_path: Path) -> None:
+    """An error that was meant is passed on, and a fault of the agent's is one that may be tried again."""
+    path = tmp_path / "cni.sock"
+    async with serving(path, nothing):
+        for command, code in (("STATUS", 50), ("GC", 11)):
+            body = {"version": 1, "command": command, "config": {}}
+            assert (await say(path, json.dumps(body).encode()))["error"]["code"] == code
+
+
+async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    """An agent that can't listen, or can't install the plugin, goes on without."""
+    (tmp_path / "file").write_text("")
+    async with world() as each:
+        for settings in (
+            CniSettings(socket=tmp_path / "file/cni.sock"),
+            CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "file/bin"),
+        ):
+            await serve_cni(each.client, "node1", settings, now=lambda: 0.0, rng=Random(1))
