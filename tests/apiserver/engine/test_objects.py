@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from lanloom.api.core import CONFIG_MAPS, CRDS, NAMESPACES, ConfigMap
+from lanloom.api.core import CONFIG_MAPS, CRDS, NAMESPACES, PODS, ConfigMap
 from lanloom.api.crds import manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES
 from lanloom.api.meta import ObjectMeta
@@ -208,3 +208,17 @@ async def test_crd_takes_no_built_in_names() -> None:
         await client.delete(CRDS, f"roles.{group}")
         await until(lambda: not engine.ledger.shelf(GroupPlural("apiextensions.k8s.io", CRDS.plural)).objects)
         assert kind_of(engine, "roles", group).builtin
+
+
+async def test_a_pod_that_two_delete_at_once_goes_once() -> None:
+    """Of two deletions of a pod at the same time, one removes it; its watchers see one end of it, and more after it."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        spec = {"containers": [{"name": "main", "image": "image"}]}
+        body = {"metadata": {"name": "a"}, "spec": spec}
+        await client.create(PODS, body, "default")
+        watch = engine.watch(kind_of(engine, "pods"), Selection(), str(engine.ledger.version))
+        deletions = (client.delete(PODS, "a", "default") for _ in range(3))
+        await asyncio.gather(*deletions, return_exceptions=True)
+        await client.create(PODS, body, "default")
+        assert [event.type for event in watch.take() if event.type != "MODIFIED"] == ["DELETED", "ADDED"]

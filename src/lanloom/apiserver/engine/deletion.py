@@ -94,6 +94,9 @@ class Deleter:
         marked = _marked(obj, [], 0, self._now())
         if kind.key == _PODS and marked != obj:
             current = await self._ledger.write(kind.key, current.key, marked)
+            latest = self._ledger.latest(kind.key, current.key)
+            if latest is None or latest.meta().uid != current.meta().uid:
+                return current  # another deletion came first
         await self._ledger.write(kind.key, current.key, None)
         return current
 
