@@ -62,7 +62,13 @@ class VirtualMachine(Object, frozen=True, kw_only=True):
     """A virtual machine, whether it runs or not."""
 
 
-LAUNCHER_LABELS = "kubevirt.io=virt-launcher"
+_ROLE, _LAUNCHER, _CREATED_BY, _DOMAIN = (
+    "kubevirt.io",
+    "virt-launcher",
+    "kubevirt.io/created-by",
+    "kubevirt.io/domain",
+)
+LAUNCHER_LABELS = f"{_ROLE}={_LAUNCHER}"
 """Selects the pods in which machines run."""
 
 
@@ -73,10 +79,18 @@ def machine_uid_of(instance: VirtualMachineInstance) -> str:
 
 
 def instance_of(pod: Pod) -> tuple[str, str]:
-    """Name and uid of the VirtualMachineInstance that runs, or ran, in a pod; both empty for any other pod."""
-    owners = pod.metadata.owner_references
-    kind = "VirtualMachineInstance"
-    return next(((item.name, item.uid) for item in owners if item.kind == kind), ("", ""))
+    """Name and uid of the VirtualMachineInstance that runs, or ran, in a pod; both empty for any other pod.
+
+    A pod whose instance was deleted without it (`--cascade=orphan`) has lost its owner, but runs on; KubeVirt's labels
+    and annotations still tell.
+    """
+    meta = pod.metadata
+    for owner in meta.owner_references:
+        if owner.kind == "VirtualMachineInstance":
+            return owner.name, owner.uid
+    if meta.labels.get(_ROLE) == _LAUNCHER:
+        return meta.annotations.get(_DOMAIN, ""), meta.labels.get(_CREATED_BY, "")
+    return "", ""
 
 
 def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
