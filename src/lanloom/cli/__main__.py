@@ -11,6 +11,7 @@ COMMANDS = {
     "agent": ("lanloom.cli.agent", "Keep this node's networks as the cluster says."),
     "completion": ("lanloom.cli.completion", "Print the shell completion script."),
     "doctor": ("lanloom.cli.doctor", "Check whether this machine can carry Lanloom's networks."),
+    "ganeti": ("lanloom.cli.ganeti", "Move a Ganeti cluster's networks to subnets, and into Lanloom."),
     "host": ("lanloom.cli.host", "Install what reloads NetworkManager's profiles on a host."),
     "lab": ("lanloom.cli.lab", "Run a whole cluster on this machine."),
     "manager": ("lanloom.cli.manager", "Run the controllers and the admission webhooks."),

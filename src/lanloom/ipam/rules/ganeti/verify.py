@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
-from lanloom.ipam.rules.ganeti.config import Config, StoredNic, config_of
-from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet
+from lanloom.ipam.rules.ganeti.config import Config, StoredNic, addresses_of, config_of
+from lanloom.ipam.rules.ganeti.fields import Raw
+from lanloom.ipam.rules.ganeti.runtime import check_runtime
+from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet, network_at
 from lanloom.ipam.rules.ganeti.text import decode
 from lanloom.ipam.rules.model import Subnet
 from lanloom.ipam.rules.ranges import overlapping
@@ -17,6 +19,13 @@ MODES = ("bridged", "routed", "openvswitch")
 def verify_config(text: str) -> tuple[str, ...]:
     """Everything that is wrong in a `config.data`. Raises Malformed."""
     return tuple(violations(config_of(decode(text))))
+
+
+def verify_runtime(text: str) -> tuple[str, ...]:
+    """Everything that is wrong in a KVM runtime file. Raises Malformed."""
+    data = decode(text)
+    check_runtime(data)
+    return tuple(_runtime(data[1]))
 
 
 def violations(config: Config) -> Iterator[str]:
@@ -124,6 +133,23 @@ def _pool_bits(pool: StoredPool, owned: dict[Address, StoredNic], network: Store
         yield f"{network.title}: {format_address(address)} is reserved, but no NIC has it"
     for address in missing:
         yield f"{network.title}: {format_address(address)} of {owned[address]} is not reserved"
+
+
+def _runtime(nics: list[Raw]) -> Iterator[str]:
+    for index, raw in enumerate(nics):
+        ips = addresses_of(raw, f"nics[{index}]")
+        if len(set(ips)) < len(ips):
+            yield f"NIC {index} has an address more than once"
+        if raw.get("netinfo") is None:
+            continue
+        network = network_at(raw["netinfo"], f"nics[{index}].netinfo")
+        yield from (f"NIC {index}: {problem}" for problem in structure_of(network))
+        uuid = raw.get("network")
+        if uuid not in (None, network.uuid, network.name):
+            yield f"NIC {index} is in the network {shown(str(uuid))}, but carries {network.title} along"
+        for address in ips:
+            if network.subnet_of(address) is None:
+                yield f"NIC {index}: {network.title}: {format_address(address)} is in none of its subnets"
 
 
 def _connections(config: Config) -> Iterator[str]:

@@ -1,0 +1,272 @@
+"""What an import of a Ganeti cluster makes of the API's objects: computed on what was read, and judged before writing.
+
+Networks are recognised by their UUID and NICs by theirs, or by instance and index where Ganeti 2.7 gave none. What is
+there and the same is left alone, so an import that was interrupted is finished by another one.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import INSTANCE, NetworkSpec, NicSpec, OwnerSpec
+from lanloom.api.ipam import Network as NetworkObject
+from lanloom.api.ipam import Nic as NicObject
+from lanloom.api.meta import Key
+from lanloom.ipam.rules.addresses import format_address, shown
+from lanloom.ipam.rules.errors import Malformed, Refused
+from lanloom.ipam.rules.ganeti.config import Config, StoredNic
+from lanloom.ipam.rules.ganeti.meaning import network_meant
+from lanloom.ipam.rules.ganeti.verify import ownership
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.macs import parse_mac
+from lanloom.ipam.rules.model import Connection, Network, Subnet
+from lanloom.ipam.rules.names import imported_name, is_uuid, object_name
+from lanloom.ipam.rules.validate import check_network
+from lanloom.ipam.state import State
+from lanloom.ipam.wire import network_of, spec_of
+
+TOLD = 20
+"""So many conflicts are told; the rest is counted."""
+
+
+class NetworkRow(Struct, frozen=True, kw_only=True):
+    """A network of the import: its object's name, what users call it, and how much belongs to it."""
+
+    object: str
+    name: str
+    subnets: tuple[str, ...]
+    nics: int
+    addresses: int
+    new: bool
+
+
+class Import(Struct, frozen=True, kw_only=True):
+    """What is to be created, what is there already, and what there is to tell."""
+
+    networks: dict[str, NetworkSpec]
+    nics: dict[Key, NicSpec]
+    present: tuple[Key, ...]
+    rows: tuple[NetworkRow, ...]
+    notes: tuple[str, ...]
+
+
+class _Wanted(Struct, frozen=True):
+    """A network as it is to be, and the object that there is of it."""
+
+    network: Network
+    item: NetworkObject | None
+
+
+def plan_import(config: Config, state: State, namespace: str) -> Import:
+    """The plan. Raises Malformed for what can never be imported, Refused for conflicts, both with all reasons."""
+    notes: list[str] = []
+    _refuse(list(ownership(config)), "the file is not in order; see `lanloom ganeti verify`")
+    wanted = _networks(config, state, notes)
+    specs = dict(_nics(config, wanted, notes))
+    known = _Known(state, namespace)
+    conflicts = [*_network_conflicts(wanted, state), *known.conflicts(specs, wanted)]
+    _refuse(conflicts, "the import conflicts with what is there")
+    places = known.places(specs)
+    present = tuple(place for place, there in places.values() if there)
+    new = {place: specs[nic] for nic, (place, there) in places.items() if not there}
+    return Import(
+        networks={
+            one.network.id: replace(spec_of(one.network), uuid=one.network.uuid)
+            for one in wanted.values()
+            if one.item is None
+        },
+        nics=new,
+        present=present,
+        rows=tuple(_row(one, specs) for one in wanted.values()),
+        notes=tuple(notes),
+    )
+
+
+def _networks(config: Config, state: State, notes: list[str]) -> dict[str, _Wanted]:
+    """The networks by the UUIDs of the file. Raises Malformed."""
+    there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
+    taken = {item.metadata.name for item in state.networks}
+    names: set[str] = set()
+    found: dict[str, _Wanted] = {}
+    wrong: list[str] = []
+    for uuid, stored in config.networks.items():
+        name = imported_name(stored.name or uuid, names)
+        names.add(name)
+        if name != stored.name:
+            notes.append(f"network {shown(stored.name)} is called {name} here")
+        item = there.get(uuid)
+        id_ = item.metadata.name if item is not None else _free(name, taken)
+        taken.add(id_)
+        network = _adapted(replace(network_meant(stored, config, id_), name=name), notes)
+        if not is_uuid(uuid):
+            wrong.append(f"{stored.title}: {shown(uuid)} is no UUID")
+        try:
+            check_network(network)
+        except Malformed as error:
+            wrong.append(str(error))
+        found[uuid] = _Wanted(network, item)
+    if wrong:
+        raise Malformed("the file has networks that can't be imported:\n" + "\n".join(wrong))
+    return found
+
+
+def _adapted(network: Network, notes: list[str]) -> Network:
+    """With names and VLAN ids as they are written here."""
+    subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
+    connections = tuple(replace(one, vlan=_vlan(one.vlan)) for one in network.connections)
+    return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
+
+
+def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
+    name = imported_name(subnet.name)
+    pools = tuple(replace(pool, name=imported_name(pool.name)) for pool in subnet.pools)
+    for old, new in (
+        (subnet.name, name),
+        *zip((p.name for p in subnet.pools), (p.name for p in pools), strict=True),
+    ):
+        if old != new:
+            notes.append(f"{shown(old)} of network {network} is called {new} here")
+    return replace(subnet, name=name, pools=pools)
+
+
+def _nics(
+    config: Config, wanted: Mapping[str, _Wanted], notes: list[str]
+) -> Iterator[tuple[StoredNic, NicSpec]]:
+    """Each NIC and what is to be asked for it. Raises Malformed."""
+    owners = {name: imported_name(name) for name in dict.fromkeys(nic.instance for nic in config.nics)}
+    notes += [f"instance {shown(old)} is called {new} here" for old, new in owners.items() if old != new]
+    ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
+    for nic in config.nics:
+        found = wanted.get(nic.network)
+        if found is None and nic.ips:
+            notes.append(f"{nic}: {format_address(nic.ips[0])} belongs to no network and is not imported")
+        connection = _connection(nic, found.network if found is not None else None)
+        ledger = ledgers.get(nic.network)
+        ips = nic.ips if found is not None else ()
+        yield (
+            nic,
+            NicSpec(
+                owner=OwnerSpec(kind=INSTANCE, name=owners[nic.instance]),
+                network=found.network.id if found is not None else "",
+                ips=tuple(map(format_address, ips)),
+                force=ledger is not None and any(map(ledger.is_reserved, ips)),
+                index=nic.index,
+                name=imported_name(nic.name),
+                uuid=nic.uuid,
+                mac=_mac(nic),
+                mode=connection.mode,
+                link=connection.link,
+                vlan=connection.vlan,
+            ),
+        )
+
+
+def _connection(nic: StoredNic, network: Network | None) -> Connection:
+    """How a NIC is connected by itself: not at all where it is on a network's cable."""
+    if network is not None:
+        return Connection(group="", mode="", link="")
+    return Connection(group="", mode=nic.mode, link=nic.link, vlan=_vlan(nic.vlan))
+
+
+def _mac(nic: StoredNic) -> str:
+    try:
+        return parse_mac(nic.mac) if nic.mac else ""
+    except Malformed as error:
+        raise Malformed(f"{nic}: {error}") from None
+
+
+def _vlan(text: str) -> str:
+    """A VLAN id. Ganeti writes a dot before that of an access port."""
+    return text.removeprefix(".")
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The object name of a new network; another one where a network that was renamed still has it."""
+    tried = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
+    return next(found for text in tried if (found := object_name(text)) not in taken)
+
+
+def _network_conflicts(wanted: Mapping[str, _Wanted], state: State) -> Iterator[str]:
+    names = {item.spec.name or item.metadata.name: item for item in state.networks}
+    for uuid, one in wanted.items():
+        other = names.get(one.network.name)
+        if other is not None and (one.item is None or other.metadata.name != one.item.metadata.name):
+            yield f"there is another network {one.network.name}; rename one of the two"
+        if one.item is not None and network_of(one.item) != replace(one.network, uuid=uuid):
+            yield (
+                f"network {one.network.name} is there with the same UUID, but differs; "
+                "remove it, or change it to what the file says"
+            )
+
+
+class _Known:
+    """The NICs of a namespace as an import sees them."""
+
+    def __init__(self, state: State, namespace: str) -> None:
+        self._state = state
+        self._namespace = namespace
+        mine = [item for item in state.nics if item.metadata.namespace == namespace]
+        instances = [item for item in mine if item.spec.owner.kind == INSTANCE]
+        self._names = {item.metadata.name for item in mine}
+        self._by_uuid = {item.spec.uuid: item for item in instances if item.spec.uuid}
+        self._by_index = {(item.spec.owner.name, item.spec.index): item for item in instances}
+
+    def find(self, spec: NicSpec) -> NicObject | None:
+        """The object of a NIC."""
+        if spec.uuid:
+            return self._by_uuid.get(spec.uuid)
+        return self._by_index.get((spec.owner.name, spec.index))
+
+    def conflicts(self, specs: Mapping[StoredNic, NicSpec], wanted: Mapping[str, _Wanted]) -> Iterator[str]:
+        """What the NICs would collide with."""
+        ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
+        for nic, spec in specs.items():
+            item = self.find(spec)
+            if item is not None and item.metadata.deletion_timestamp is not None:
+                yield f"NIC {item.metadata.key} is being deleted; try again when it is gone"
+            elif item is not None and item.spec != spec:
+                yield f"NIC {item.metadata.key} ({nic}) is there, but differs; remove it, or change it"
+            other = self._by_index.get((spec.owner.name, spec.index))
+            if item is None and other is not None:
+                yield f"instance {spec.owner.name} has another NIC {spec.index} already, {other.metadata.key}"
+            ledger = ledgers.get(nic.network)
+            key = str(item.metadata.key) if item is not None else ""
+            for address in nic.ips if ledger is not None else ():
+                owner = ledger.owner_of(address) if ledger is not None else ""
+                if owner not in ("", key):
+                    yield f"{format_address(address)} of {nic} is owned by NIC {owner}"
+
+    def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
+        """The object of each NIC, and whether it is there."""
+        found: dict[StoredNic, tuple[Key, bool]] = {}
+        taken = set(self._names)
+        for nic, spec in specs.items():
+            item = self.find(spec)
+            if item is not None:
+                found[nic] = (item.metadata.key, True)
+                continue
+            base = object_name(spec.owner.name)
+            tried = (f"{base}-{number}" for number in range(nic.index, nic.index + len(taken) + 1))
+            name = next(text for text in tried if text not in taken)
+            taken.add(name)
+            found[nic] = (Key(self._namespace, name), False)
+        return found
+
+
+def _row(one: _Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
+    nics = [spec for spec in specs.values() if spec.network == one.network.id]
+    return NetworkRow(
+        object=one.network.id,
+        name=one.network.name,
+        subnets=tuple(str(subnet.cidr) for subnet in one.network.subnets),
+        nics=len(nics),
+        addresses=sum(len(spec.ips) for spec in nics),
+        new=one.item is None,
+    )
+
+
+def _refuse(reasons: list[str], what: str) -> None:
+    if reasons:
+        more = [f"and {len(reasons) - TOLD} more"] if len(reasons) > TOLD else []
+        raise Refused("\n".join((f"{what}; nothing was written:", *reasons[:TOLD], *more)))

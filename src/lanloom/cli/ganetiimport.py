@@ -1,0 +1,83 @@
+"""`lanloom ganeti import`: a Ganeti cluster's networks and NICs become objects of the API."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.refusals import refusals
+
+if TYPE_CHECKING:
+    from lanloom.app.ipam.ganetiplan import Import
+    from lanloom.ipam.rules.ganeti.config import Config
+
+
+@click.command(name="import")
+@click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="Where the NICs go; it must be there."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be created, and create nothing.")
+@click.option("--no-wait", is_flag=True, help="Don't wait until the manager has given the addresses.")
+@kubeconfig_option
+def import_(config: Path, namespace: str, dry_run: bool, no_wait: bool, kubeconfig: str | None) -> None:
+    """Bring the networks, connections, tags and NICs of a Ganeti cluster into Lanloom.
+
+    CONFIG.DATA may have the old form or that with subnets; it is only read. Networks keep their UUIDs, NICs theirs and
+    their very addresses. Names that are not allowed here are adapted and told. Conflicts with what is there are told
+    before anything is written. What is there and the same is left alone: run it again after an interruption.
+
+    \b
+    Exit code: 0 if all of it is there, 1 if something conflicts or fails, 2 if the file can't be imported at all.
+
+    \b
+    Examples:
+      lanloom ganeti import --dry-run /var/lib/ganeti/config.data
+      lanloom ganeti import /var/lib/ganeti/config.data --namespace ganeti
+    """
+    from lanloom.app.ipam.ganetienv import read_config
+
+    with refusals():
+        read = read_config(config)
+        asyncio.run(_import(read, namespace, dry_run, not no_wait, kubeconfig))
+
+
+async def _import(
+    config: "Config", namespace: str, dry_run: bool, wait: bool, kubeconfig: str | None
+) -> None:
+    from lanloom.app.connect import connect
+    from lanloom.app.ipam.ganetiimport import carry_out
+    from lanloom.app.ipam.ganetiplan import plan_import
+    from lanloom.cli.waiting import waiting
+    from lanloom.ipam.state import read_state
+
+    async with connect(kubeconfig) as client:
+        plan = plan_import(config, await read_state(client), namespace)
+        if not dry_run:
+            with waiting("import") as tell:
+                await carry_out(client, plan, tell, wait=wait)
+    _report(plan, dry_run)
+
+
+def _report(plan: "Import", dry_run: bool) -> None:
+    from rich.table import Table
+
+    from lanloom.cli.console import console, print_table
+
+    target = console()
+    table = Table("Network", "Object", "Subnets", "NICs", "Addresses", "Outcome", box=None, pad_edge=False)
+    for row in plan.rows:
+        outcome = ("to be created" if dry_run else "created") if row.new else "there already"
+        counts = str(row.nics), str(row.addresses)
+        table.add_row(row.name, row.object, "\n".join(row.subnets) or "-", *counts, outcome)
+    if plan.rows:
+        print_table(target, table)
+    for note in plan.notes:
+        click.echo(f"Note: {note}", err=True)
+    verb = "would be created" if dry_run else "created"
+    click.echo(
+        f"{len(plan.networks)} networks and {len(plan.nics)} NICs {verb}; "
+        f"{len(plan.rows) - len(plan.networks)} networks and {len(plan.present)} NICs were there already."
+    )

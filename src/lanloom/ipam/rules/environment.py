@@ -1,0 +1,121 @@
+"""What scripts and hooks are told of NICs and networks, as Ganeti does it, and what subnets and many addresses add.
+
+A NIC with one address in a network that has no more than Ganeti's networks have gets exactly Ganeti's variables. Others
+get `IP:i`, `NETWORK_SUBNET:i`, `NETWORK_GATEWAY:i` and `NETWORK_DHCP:i` besides, i counting addresses and subnets. A
+POSIX shell drops variables with a colon in their names, so each of them is there with an underscore as well.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from lanloom.ipam.rules.addresses import Version, format_address
+from lanloom.ipam.rules.errors import Malformed
+from lanloom.ipam.rules.model import Connection, Network, Nic, Subnet
+
+Environment = dict[str, str]
+
+BRIDGED = ("bridged", "openvswitch")
+"""Modes in which the link is a bridge."""
+
+_ASSIGNABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def hook_environment(instance: str, nics: Sequence[tuple[Nic, Network | None]]) -> Environment:
+    """What hooks are told of an instance's NICs: names begin with `INSTANCE_NICn_`, n counting them."""
+    env = {"INSTANCE_NAME": instance, "INSTANCE_NIC_COUNT": str(len(nics))}
+    for index, (nic, network) in enumerate(nics):
+        names = {"NAME": nic.name} if nic.name else {}
+        env |= _prefixed(f"INSTANCE_NIC{index}_", {**names, "UUID": nic.uuid, **_nic(nic, network)})
+    return env
+
+
+def script_environment(instance: str, index: int, nic: Nic, network: Network | None) -> Environment:
+    """What the script that configures an interface is told: names without a prefix."""
+    names = {"INTERFACE_NAME": nic.name} if nic.name else {}
+    known = {"INSTANCE": instance, "INTERFACE_INDEX": str(index), "INTERFACE_UUID": nic.uuid}
+    return {**known, **names, **_nic(nic, network)}
+
+
+def network_environment(network: Network) -> Environment:
+    """What hooks are told of a network."""
+    return {**_network(network), **({} if has_old_shape(network) else _subnets(network))}
+
+
+def has_old_shape(network: Network) -> bool:
+    """Whether a network says no more than Ganeti's: one IPv4 subnet, perhaps an IPv6 one after it; no name, no DHCP."""
+    versions = [subnet.cidr.version for subnet in network.subnets]
+    return versions in ([4], [4, 6]) and not any(subnet.dhcp or subnet.name for subnet in network.subnets)
+
+
+def as_lines(env: Mapping[str, str]) -> Iterator[str]:
+    """`NAME=value` lines, ordered. Raises Malformed for a value that would break a line."""
+    for name, value in sorted(env.items()):
+        if "\n" in value:
+            raise Malformed(f"{name} holds a line break; ask for the output json or shell")
+        yield f"{name}={value}"
+
+
+def as_shell(env: Mapping[str, str]) -> Iterator[str]:
+    """Lines for a shell's `eval`; without the names that no shell can assign, for which there are others."""
+    for name, value in sorted(env.items()):
+        if _ASSIGNABLE.fullmatch(name):
+            yield f"export {name}={shlex.quote(value)}"
+
+
+def _nic(nic: Nic, network: Network | None) -> Environment:
+    l2 = _l2(nic, network)
+    env = {"IP": nic.ip, "MAC": nic.mac, "MODE": l2.mode, "LINK": l2.link, "VLAN": l2.vlan}
+    if l2.mode in BRIDGED:
+        env["BRIDGE"] = l2.link
+    if network is not None:
+        env |= _network(network)
+    elif nic.network:
+        env["NETWORK_NAME"] = nic.network
+    if len(nic.ips) > 1 or (network is not None and not has_old_shape(network)):
+        for index, address in enumerate(nic.ips):
+            env |= _twins("IP", index, format_address(address))
+        env |= {} if network is None else _subnets(network)
+    return env
+
+
+def _l2(nic: Nic, network: Network | None) -> Connection:
+    """How a NIC is connected: as it says itself, else as its network is, where that is everywhere the same."""
+    own = Connection(group="", mode=nic.mode, link=nic.link, vlan=nic.vlan)
+    ways = {(one.mode, one.link, one.vlan) for one in network.connections} if network is not None else set()
+    if nic.mode or len(ways) != 1:
+        return own
+    mode, link, vlan = ways.pop()
+    return Connection(group="", mode=mode, link=nic.link or link, vlan=nic.vlan or vlan)
+
+
+def _network(network: Network) -> Environment:
+    """Ganeti's variables of a network: of its first subnet of each IP version."""
+    env = {"NETWORK_NAME": network.name, "NETWORK_UUID": network.uuid, "NETWORK_TAGS": " ".join(network.tags)}
+    versions: tuple[tuple[Version, str], ...] = ((4, ""), (6, "6"))
+    for version, suffix in versions:
+        first = next((subnet for subnet in network.subnets if subnet.cidr.version == version), None)
+        if first is not None:
+            env |= {f"{name}{suffix}": value for name, value in _l3(first).items()}
+    return env | ({"NETWORK_MAC_PREFIX": network.mac_prefix} if network.mac_prefix else {})
+
+
+def _subnets(network: Network) -> Environment:
+    env: Environment = {}
+    for index, subnet in enumerate(network.subnets):
+        for name, value in (*_l3(subnet).items(), ("NETWORK_DHCP", "true" if subnet.dhcp else "false")):
+            env |= _twins(name, index, value)
+    return env
+
+
+def _l3(subnet: Subnet) -> Environment:
+    gateway = {} if subnet.gateway is None else {"NETWORK_GATEWAY": format_address(subnet.gateway)}
+    return {"NETWORK_SUBNET": str(subnet.cidr), **gateway}
+
+
+def _twins(name: str, index: int, value: str) -> Environment:
+    return {f"{name}:{index}": value, f"{name}_{index}": value}
+
+
+def _prefixed(prefix: str, env: Environment) -> Environment:
+    return {f"{prefix}{name}": value for name, value in env.items()}
