@@ -14,7 +14,19 @@ GROUP = "ipam.lanloom.io"
 VERSION = "v1alpha1"
 
 FINALIZER = f"{GROUP}/addresses"
-"""Keeps a NIC until its owner has ended, so that no address is given to another while it is in use."""
+"""Keeps a NIC until its owner has ended, so that no address is given to another while it is in use.
+
+It keeps a network as well, until none of its addresses is owned any more and no write of one can be under way.
+"""
+
+ALLOCATED = "Allocated"
+"""The condition of a NIC: whether it has what its spec asks for. Reasons are those of the errors of the rules."""
+
+READY, NEARLY_FULL, FULL = "Ready", "NearlyFull", "Full"
+"""The conditions of a network."""
+
+UNIQUE = "Unique"
+"""The condition of NICs and networks with an address that two NICs have; there is none where all is well."""
 
 INSTANCE, VIRTUAL_MACHINE, POD, NODE = "Instance", "VirtualMachine", "Pod", "Node"
 """Kinds of owners. An instance is nothing but its NICs; it ends when its last NIC is deleted."""

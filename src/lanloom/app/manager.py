@@ -26,6 +26,7 @@ from lanloom.api.resource import Resource
 from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
+from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder
@@ -80,7 +81,8 @@ class Manager:
         nodes: Informer[Node] = Informer(client, NODES, rng=rng)
         self._vlan = vlan_informers(client, nodes, rng)
         self._vms = vm_informer(client, rng)
-        self._informers = (*self._vlan.all(), self._vms)
+        self._ipam = ipam_informers(client, rng)
+        self._informers = (*self._vlan.all(), self._vms, *self._ipam.all())
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
@@ -89,8 +91,19 @@ class Manager:
         self._vlan_manager = VlanManager(
             client, self._vlan, recorder, now=now, rng=rng, observe=self.metrics.reconcile
         )
+        self._ipam_manager = IpamManager(
+            client,
+            self._ipam,
+            recorder,
+            identity=settings.identity,
+            now=now,
+            rng=rng,
+            observe=self.metrics.reconcile,
+        )
         self._followed = (*self._informers, self._secrets, self._pods)
-        self.metrics.follow(self._followed, self._vlan_manager.controllers)
+        self.metrics.follow(
+            self._followed, (*self._vlan_manager.controllers, *self._ipam_manager.controllers)
+        )
         self.metrics.show(self._vlan.cluster_networks, self._vlan.statuses)
         self._synced = asyncio.Event()
 
@@ -141,6 +154,7 @@ class Manager:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_registered(server))
                 group.create_task(self._vlan_manager.run())
+                group.create_task(self._ipam_manager.run())
         finally:
             self.metrics.leads(False)
 

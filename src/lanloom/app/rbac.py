@@ -37,6 +37,9 @@ MANAGER_RULES: tuple[Raw, ...] = (
     },
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks/status"], "verbs": ["patch"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "delete"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": [*_READ, "patch"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["networks/status", "nics/status"], "verbs": ["patch"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": [*_READ, "create", "patch", "delete"]},
     {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": _READ},
     {
         "apiGroups": [_WEBHOOKS],

@@ -64,10 +64,9 @@ def subnet_spec(subnet: Subnet) -> api.SubnetSpec:
 def nic_of(item: api.Nic) -> Nic:
     """The NIC of an object with what it owns. Raises Malformed for addresses in its status that can't be read."""
     spec, status = item.spec, item.status
-    namespace = "" if spec.owner.kind == api.NODE else item.metadata.namespace
     return Nic(
         key=str(item.metadata.key),
-        owner=Owner(kind=spec.owner.kind, namespace=namespace, name=spec.owner.name),
+        owner=owner_of(item),
         index=spec.index,
         name=spec.name,
         uuid=spec.uuid or item.metadata.uid,
@@ -78,6 +77,13 @@ def nic_of(item: api.Nic) -> Nic:
         link=spec.link,
         vlan=spec.vlan,
     )
+
+
+def owner_of(item: api.Nic) -> Owner:
+    """What a NIC belongs to. Nodes have no namespace."""
+    owner = item.spec.owner
+    namespace = "" if owner.kind == api.NODE else item.metadata.namespace
+    return Owner(kind=owner.kind, namespace=namespace, name=owner.name)
 
 
 def owned(item: api.Nic) -> tuple[Address, ...]:

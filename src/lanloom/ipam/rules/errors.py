@@ -6,6 +6,7 @@ IpamError
     ├── AddressInUse     another NIC owns it, or an operation is about to give it away
     ├── AddressReserved  externally reserved, which `force` overrides
     ├── OutsideSubnets   no subnet of the network contains it
+    ├── UnknownPool      the network has no pool of that name
     └── Exhausted        nothing is free where an address was wanted
 """
 
@@ -32,6 +33,10 @@ class AddressReserved(Refused):
 
 class OutsideSubnets(Refused):
     """An address that is in no subnet of the network."""
+
+
+class UnknownPool(Refused):
+    """A name that no pool of the network has."""
 
 
 class Exhausted(Refused):

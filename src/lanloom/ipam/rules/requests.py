@@ -16,7 +16,7 @@ from lanloom.ipam.rules.addresses import (
     shown,
     version_of,
 )
-from lanloom.ipam.rules.errors import Exhausted, Malformed, Refused
+from lanloom.ipam.rules.errors import Exhausted, Malformed, UnknownPool
 from lanloom.ipam.rules.ledger import AUTOMATIC, Operation
 from lanloom.ipam.rules.model import Network
 from lanloom.ipam.rules.names import check_name
@@ -151,7 +151,7 @@ def _refuse_name(network: Network, request: str) -> None:
     known = sorted({pool.name for pool in network.pools() if pool.name})
     more = ["…"] * (len(known) > _NAMED)
     names = f"its pools are: {', '.join(known[:_NAMED] + more)}" if known else "it has no pool with a name"
-    raise Refused(f"network {network.name} has no pool {shown(request)}; {names}")
+    raise UnknownPool(f"network {network.name} has no pool {shown(request)}; {names}")
 
 
 def _nothing_to_give(network: Network, request: str, *, some: bool) -> str:

@@ -1,0 +1,265 @@
+"""What the allocator of a network knows: its NICs, who owns what, and which NICs need something.
+
+A book is made when a network is taken over, from NICs that were listed after that, and is kept exact from then on by
+the answers to our own writes and by the watch, whichever is newer. So a network with a million addresses is read once.
+"""
+
+from collections.abc import Iterable
+
+from lanloom.api.ipam import UNIQUE, Grant, Network, Nic
+from lanloom.api.meta import Object
+from lanloom.ipam.manager.decisions import NETWORK_MISSING, NOT_READY
+from lanloom.ipam.manager.informers import networks_of
+from lanloom.ipam.manager.netstatus import first_levels
+from lanloom.ipam.manager.nicstatus import addresses, is_refused, is_satisfied
+from lanloom.ipam.rules.addresses import Address
+from lanloom.ipam.rules.errors import Malformed
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.model import Network as Model
+from lanloom.ipam.wire import network_of
+from lanloom.kube.conditions import find
+
+
+def version(item: Object) -> int:
+    """An object's resourceVersion as a number."""
+    return int(item.metadata.resource_version or 0)
+
+
+class Book:
+    """One network. `network` is its newest known object, `epoch` the one under which it was taken over.
+
+    `nics` is a list of version `floor` that was begun after the take-over.
+    """
+
+    def __init__(self, network: Network, nics: Iterable[Nic], floor: int) -> None:
+        self.name = network.metadata.name
+        self.network = network
+        self.epoch = network.status.allocator.epoch
+        self._defect = ""
+        self.ledger = Ledger(Model(id=self.name, name=network.spec.name or self.name))
+        self._floor = floor
+        self._nics: dict[str, Nic] = {str(item.metadata.key): item for item in nics}
+        self._left: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
+        self._written: set[str] = set()
+        self._due: set[str] = set()
+        self._refused: set[str] = set()
+        self._lost: dict[str, tuple[Address, ...]] = {}
+        self._grants = {grant.nic: grant for grant in network.status.grants if self._is_alive(grant)}
+        self._configure()
+        self.levels = first_levels(network)
+        for item in sorted(self._nics.values(), key=_age):
+            self._review(str(item.metadata.key))
+
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """Why nothing can be given away at present, as reason and message."""
+        if self.network.metadata.deletion_timestamp is not None:
+            return NETWORK_MISSING, f"network {self.name} is being deleted"
+        if self._defect:
+            return NOT_READY, self._defect
+        return None
+
+    @property
+    def size(self) -> int:
+        """How many NICs belong to the network."""
+        return len(self._nics)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody owns an address of the network, nor may come to own one by a write that is under way."""
+        owning = (
+            item for item in self._nics.values() if item.status.network == self.name and item.status.ips
+        )
+        return not self._grants and next(owning, None) is None
+
+    def due(self) -> list[Nic]:
+        """The NICs that need something, oldest first."""
+        return sorted((self._nics[key] for key in self._due), key=_age)
+
+    def held(self, nic: Nic) -> tuple[Address, ...]:
+        """What a NIC has here: granted first, which is what it was last decided to have."""
+        granted = self._granted(str(nic.metadata.key))
+        return tuple(dict.fromkeys((*granted, *self.owned(nic))))
+
+    def owned(self, nic: Nic) -> tuple[Address, ...]:
+        """What a NIC's status says that it has here."""
+        return addresses(nic.status.ips) if nic.status.network == self.name else ()
+
+    def is_granted(self, key: str) -> bool:
+        """Whether there is a grant to a NIC that must still be remembered."""
+        return key in self._grants
+
+    def grants(self) -> dict[str, Grant]:
+        """The grants that must still be remembered."""
+        return dict(self._grants)
+
+    def twice(self, key: str) -> dict[Address, str]:
+        """The addresses of a NIC that another one has as well, with that one's key."""
+        doubles = {address: self.ledger.owner_of(address) for address in self._lost.get(key, ())}
+        for other, lost in self._lost.items():
+            doubles |= {address: other for address in lost if self.ledger.owner_of(address) == key}
+        return doubles
+
+    def owned_twice(self) -> set[Address]:
+        """All addresses that two NICs have."""
+        return {address for lost in self._lost.values() for address in lost}
+
+    def names(self) -> set[tuple[str, str]]:
+        """Key and uid of every NIC of the network."""
+        return {(key, item.metadata.uid) for key, item in self._nics.items()}
+
+    def knows(self, key: str) -> bool:
+        """Whether the NIC of that key is, or was, one of the network's."""
+        return key in self._nics or key in self._left
+
+    def look(self, network: Network) -> None:
+        """Takes in the network's object, if it is newer than what is known."""
+        if version(network) <= version(self.network):
+            return
+        old, self.network = self.network, network
+        if network.spec != old.spec or network.metadata.deletion_timestamp != old.metadata.deletion_timestamp:
+            self._configure()
+            self._revisit()
+        former = self._grants
+        self._grants = {grant.nic: grant for grant in network.status.grants if self._is_alive(grant)}
+        for key in {*former, *self._grants}:
+            if former.get(key) != self._grants.get(key):
+                self._review(key)
+
+    def see(self, nic: Nic) -> None:
+        """Takes in a NIC, if it is newer than what is known."""
+        key, number = str(nic.metadata.key), version(nic)
+        known = self._nics.get(key)
+        newest = version(known) if known is not None else self._left.get(key, self._floor)
+        if number <= newest:
+            if number == self._left.get(key):
+                del self._left[key]  # the watch has brought that it left: nothing older comes any more
+            return
+        self._left.pop(key, None)
+        self._sent.pop(key, None)
+        if self.name in networks_of(nic):
+            self._nics[key] = nic
+        elif known is not None:
+            del self._nics[key]
+            self._left[key] = number
+        self._review(key)
+
+    def wrote(self, base: Nic, nic: Nic) -> None:
+        """Takes in the answer to our own write, which was based on `base`, unless the NIC has gone meanwhile."""
+        key = str(nic.metadata.key)
+        known = self._nics.get(key)
+        if known is None or known.metadata.uid != nic.metadata.uid:
+            return
+        if version(nic) > version(base):
+            self._written.add(key)
+        self.see(nic)
+        self._review(key)  # also where the watch was faster
+
+    def lose(self, key: str, uid: str) -> None:
+        """A NIC is gone. A uid never comes back."""
+        known = self._nics.get(key)
+        self._left.pop(key, None)
+        if known is not None and known.metadata.uid == uid:
+            del self._nics[key]
+            self._written.discard(key)
+            self._review(key)
+
+    def is_about_to_write(self, nic: Nic) -> None:
+        """A write of addresses that is based on this state of the NIC may be under way from now on."""
+        self._sent[str(nic.metadata.key)] = version(nic)
+
+    def refuse(self, nic: Nic) -> None:
+        """A NIC was refused: it waits until something is released, or the network changes."""
+        key = str(nic.metadata.key)
+        self._refused.add(key)
+        self._mark(key)
+
+    def _configure(self) -> None:
+        try:
+            self.ledger.reconfigure(network_of(self.network))
+            self._defect = ""
+        except Malformed as error:
+            self._defect = str(error)
+
+    def _review(self, key: str) -> None:
+        """Brings into the ledger what a NIC has now."""
+        grant = self._grants.get(key)
+        if grant is not None and self._is_settled(grant):
+            del self._grants[key]
+        nic = self._nics.get(key)
+        claims = {*self._granted(key), *(self.owned(nic) if nic is not None else ())}
+        before = set(self.ledger.addresses_of(key))
+        self._record(key, claims)
+        if before - claims:
+            self._freed()
+        self._mark(key)
+
+    def _record(self, key: str, claims: set[Address]) -> None:
+        lost = self.ledger.record(key, claims)
+        former = self._lost.pop(key, ())
+        if lost:
+            self._lost[key] = lost
+        if lost != former:
+            others = {self.ledger.owner_of(address) for address in (*lost, *former)}
+            for other in {key, *others} & self._nics.keys():
+                self._mark(other)
+
+    def _freed(self) -> None:
+        """Addresses are free again: for those who had them as well, and for those who wait."""
+        for key in tuple(self._lost):
+            nic = self._nics.get(key)
+            self._record(key, {*self._granted(key), *(self.owned(nic) if nic is not None else ())})
+        self._revisit()
+
+    def _revisit(self) -> None:
+        waiting, self._refused = self._refused, set()
+        for key in waiting:
+            self._mark(key)
+
+    def _mark(self, key: str) -> None:
+        """Notes whether a NIC needs something."""
+        nic = self._nics.get(key)
+        if nic is None or not self._needs(nic):
+            self._due.discard(key)
+            self._refused.discard(key)
+        elif key in self._refused and is_refused(nic) and self._is_said(nic) and key not in self._grants:
+            self._due.discard(key)
+        else:
+            self._due.add(key)
+
+    def _needs(self, nic: Nic) -> bool:
+        here = nic.spec.network == self.name or not nic.spec.network
+        if not here or nic.metadata.deletion_timestamp is not None:
+            return False
+        return not is_satisfied(nic) or not self._is_said(nic) or str(nic.metadata.key) in self._grants
+
+    def _is_said(self, nic: Nic) -> bool:
+        """Whether the NIC's conditions say that it has something twice, if that is so."""
+        said = find(nic.status.conditions, UNIQUE) is not None
+        return said == bool(self._lost and self.twice(str(nic.metadata.key)))
+
+    def _granted(self, key: str) -> tuple[Address, ...]:
+        grant = self._grants.get(key)
+        return addresses(grant.ips) if grant is not None else ()
+
+    def _is_alive(self, grant: Grant) -> bool:
+        return not self._is_settled(grant)
+
+    def _is_settled(self, grant: Grant) -> bool:
+        """Whether a grant need not be remembered: the NIC has the addresses, or can't come to have them any more.
+
+        It can't when it is gone; when it wants another network, because a write of these addresses is based on a state
+        in which it wanted this one; and when this book's allocator has written it, unless that was before the last
+        write of addresses that may be under way.
+        """
+        nic = self._nics.get(grant.nic)
+        if nic is None or nic.metadata.uid != grant.uid or nic.spec.network != self.name:
+            return True
+        if nic.status.network == self.name and set(grant.ips) <= set(nic.status.ips):
+            return True
+        return grant.nic in self._written and version(nic) != self._sent.get(grant.nic)
+
+
+def _age(nic: Nic) -> tuple[str, str]:
+    return nic.metadata.creation_timestamp or "", str(nic.metadata.key)

@@ -1,0 +1,116 @@
+"""What a NIC's status says, and whether it is right: pure rules."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from lanloom.api.ipam import ALLOCATED, UNIQUE, Nic, NicStatus
+from lanloom.api.meta import Condition
+from lanloom.api.times import rfc3339
+from lanloom.ipam.manager.decisions import Decision
+from lanloom.ipam.rules.addresses import Address, find_address, format_address
+from lanloom.kube.conditions import find, set_condition
+
+
+def is_satisfied(nic: Nic) -> bool:
+    """Whether a NIC's status says that it has what its spec asks for, and that is so."""
+    spec, status = nic.spec, nic.status
+    found = find(status.conditions, ALLOCATED)
+    return (
+        found is not None
+        and found.status == "True"
+        and status.observed_generation == nic.metadata.generation
+        and status.network == spec.network
+        and len(status.ips) == len(spec.ips)
+        and all(_fits(asked, has) for asked, has in zip(spec.ips, status.ips, strict=True))
+    )
+
+
+def is_refused(nic: Nic) -> bool:
+    """Whether a NIC has been told that it does not get what it asks for now."""
+    found = find(nic.status.conditions, ALLOCATED)
+    return (
+        found is not None
+        and found.status == "False"
+        and nic.status.observed_generation == nic.metadata.generation
+    )
+
+
+def addresses(texts: tuple[str, ...]) -> tuple[Address, ...]:
+    """The addresses among texts of a status; what somebody spoilt there is left out, and so made good again."""
+    return tuple(address for text in texts if (address := find_address(text)) is not None)
+
+
+def status_after(
+    decision: Decision,
+    network: str,
+    epoch_of: Callable[[str], int],
+    twice: Mapping[Address, str],
+    now: float,
+) -> NicStatus:
+    """The status that a decision of the allocator of `network` leads to.
+
+    `epoch_of` gives the present epoch of a network: a NIC that is refused keeps the addresses of another one. `twice`
+    are its addresses that another NIC has as well, with that one's key.
+    """
+    before, refused = decision.nic.status, decision.ips is None
+    ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))
+    place = before.network if refused and before.ips else network if decision.nic.spec.network else ""
+    conditions = set_condition(
+        before.conditions,
+        type=ALLOCATED,
+        status="False" if refused else "True",
+        reason=decision.reason if refused else ALLOCATED,
+        message=decision.message if refused else has(ips, place),
+        now=now,
+    )
+    return replace(
+        before,
+        observed_generation=decision.nic.metadata.generation,
+        network=place,
+        ips=ips,
+        address=", ".join(ips),
+        epoch=epoch_of(place),
+        conditions=with_uniqueness(conditions, _doubles(twice), now),
+    )
+
+
+def touched(status: NicStatus, now: float) -> NicStatus:
+    """The same status, as an object of a new version: no write that was based on the old one is accepted any more."""
+    stamp = rfc3339(now)
+    return replace(
+        status,
+        conditions=tuple(
+            replace(item, last_update_time=stamp) if item.type == ALLOCATED else item
+            for item in status.conditions
+        ),
+    )
+
+
+def has(ips: tuple[str, ...], network: str) -> str:
+    """What a NIC got, in words."""
+    if not ips:
+        return "asks for no address"
+    return f"has {', '.join(ips)} of network {network}"
+
+
+def with_uniqueness(conditions: tuple[Condition, ...], message: str, now: float) -> tuple[Condition, ...]:
+    """The conditions with what is owned twice; without that condition if nothing is."""
+    if not message:
+        return tuple(item for item in conditions if item.type != UNIQUE)
+    return set_condition(
+        conditions, type=UNIQUE, status="False", reason="OwnedTwice", message=message, now=now
+    )
+
+
+def _doubles(twice: Mapping[Address, str]) -> str:
+    parts = (
+        f"{format_address(address)} is owned by {other} as well" for address, other in sorted(twice.items())
+    )
+    text = "; ".join(parts)
+    return f"{text}; give one of the two another address" if text else ""
+
+
+def _fits(asked: str, has: str) -> bool:
+    wanted = find_address(asked)
+    return wanted is None or wanted == find_address(has)

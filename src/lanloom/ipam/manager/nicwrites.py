@@ -1,0 +1,81 @@
+"""Writes the statuses of NICs, many at once, and tells of what they got or were refused."""
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import to_builtins
+
+from lanloom.api.ipam import ALLOCATED, NICS, UNIQUE, Nic, NicStatus
+from lanloom.ipam.manager.book import Book
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import Conflict, KubeError, NotFound
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.ports import Client
+
+_AT_ONCE = 16
+
+
+class NicWriter:
+    """Always on the version of the NIC that it is given: a retry on a newer one would get round the fence."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def write_all(self, book: Book | None, writes: Sequence[tuple[Nic, NicStatus]]) -> list[KubeError]:
+        """Writes each, and tells the book of the answers. What could not be written is for the caller to repeat."""
+        outcomes = await asyncio.gather(*(self._write(book, nic, status) for nic, status in writes))
+        return [error for error in outcomes if error is not None]
+
+    async def reread(self, book: Book, key: str, uid: str) -> None:
+        """Tells the book how a NIC is now. Raises KubeError."""
+        namespace, _, name = key.partition("/")
+        try:
+            found = await self._client.get(NICS, name, namespace)
+        except NotFound:
+            book.lose(key, uid)
+            return
+        if found.metadata.uid != uid:
+            book.lose(key, uid)
+        book.see(found)
+
+    async def _write(self, book: Book | None, nic: Nic, status: NicStatus) -> KubeError | None:
+        async with self._slots:
+            try:
+                await self._write_one(book, nic, status)
+            except NotFound:
+                if book is not None:
+                    book.lose(str(nic.metadata.key), nic.metadata.uid)
+            except KubeError as error:
+                return error
+        return None
+
+    async def _write_one(self, book: Book | None, nic: Nic, status: NicStatus) -> None:
+        meta = nic.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": merge_diff(to_builtins(nic.status), to_builtins(status)),
+        }
+        try:
+            answer = await self._client.patch(NICS, meta.name, body, meta.namespace, subresource="status")
+        except Conflict:
+            if book is not None:
+                await self.reread(book, str(meta.key), meta.uid)
+            raise
+        if book is not None:
+            book.wrote(nic, answer)
+        await self._tell(nic, status)
+
+    async def _tell(self, nic: Nic, status: NicStatus) -> None:
+        about = reference(NICS, nic)
+        before, after = (find(item.conditions, ALLOCATED) for item in (nic.status, status))
+        if after is not None and after.status == "False":
+            if before is None or (before.reason, before.message) != (after.reason, after.message):
+                await self._recorder.event(about, "Warning", after.reason, after.message)
+        elif after is not None and (status.ips, status.network) != (nic.status.ips, nic.status.network):
+            await self._recorder.event(about, "Normal", after.reason, after.message)
+        double = find(status.conditions, UNIQUE)
+        if double is not None and double != find(nic.status.conditions, UNIQUE):
+            await self._recorder.event(about, "Warning", double.reason, double.message)

@@ -1,0 +1,184 @@
+"""Which networks this process has taken over, and everything that it knows and writes of their objects.
+
+A network is taken over by raising its epoch, on the version that was read. From then on whatever its former allocator
+still writes to the network's object is refused, because it does so on an older version.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+from msgspec import to_builtins
+
+from lanloom.api.ipam import FINALIZER, NETWORKS, Allocator, Network, Nic
+from lanloom.api.meta import Key
+from lanloom.ipam.manager.book import Book, version
+from lanloom.ipam.manager.fresh import FreshNics
+from lanloom.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
+from lanloom.kube.errors import NotFound
+from lanloom.kube.ports import Client
+
+RETAKE_SECONDS = 20.0
+"""After this long a network that another allocator has taken is taken back, should we still lead then.
+
+That other one may be a leader of former times that was slow, and it has learned of its fall by then. If it is the new
+leader, we have learned of ours.
+"""
+
+CONFIRM_SECONDS = 5.0
+"""After this long a NIC that was listed and that the watch has not brought is asked for."""
+
+log = structlog.get_logger(__name__)
+
+
+class Reign:
+    """The books of one leadership. `identity` is this process's own."""
+
+    def __init__(self, client: Client, informers: IpamInformers, identity: str) -> None:
+        self._client = client
+        self._informers = informers
+        self._identity = identity
+        self._fresh = FreshNics(client)
+        self._books: dict[str, Book] = {}
+        self._known: dict[str, Network] = {}
+        self._banned: dict[str, float] = {}
+        self._unconfirmed: dict[str, tuple[float, set[tuple[str, str]]]] = {}
+
+    def clear(self) -> None:
+        """Forgets everything: what was known in one leadership is worth nothing in the next."""
+        self._fresh.forget()
+        for memory in (self._books, self._known, self._banned, self._unconfirmed):
+            memory.clear()
+
+    def nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        """Takes in what the watch tells of a NIC."""
+        for item in (old, new):
+            if item is None:
+                continue
+            key, names = str(item.metadata.key), networks_of(item)
+            # A look into each book, because a network that a NIC was in between two states is in neither of them.
+            for name, book in self._books.items():
+                if item is new and (name in names or book.knows(key)):
+                    book.see(item)
+                elif item is old and (new is None or new.metadata.uid != item.metadata.uid):
+                    book.lose(key, item.metadata.uid)
+
+    async def find(self, name: str) -> Network | None:
+        """The newest known object of a network. Asks the API server before it says that there is none."""
+        stored, known = self._informers.networks.store.get(Key("", name)), self._known.get(name)
+        if stored is not None:
+            return stored if known is None else max(stored, known, key=version)
+        return await self.reread(name)
+
+    async def reread(self, name: str) -> Network | None:
+        """A network as the API server has it now."""
+        try:
+            return self._note(await self._client.get(NETWORKS, name))
+        except NotFound:
+            self.forget(name)
+            return None
+
+    def forget(self, name: str) -> None:
+        """The network is gone."""
+        for memory in (self._books, self._known, self._banned, self._unconfirmed):
+            memory.pop(name, None)
+
+    def epoch_of(self, name: str) -> int:
+        """The epoch of a network, as far as is known."""
+        book = self._books.get(name)
+        if book is not None:
+            return book.epoch
+        stored = self._informers.networks.store.get(Key("", name))
+        return stored.status.allocator.epoch if stored is not None else 0
+
+    def book(self, network: Network) -> Book | None:
+        """The book of a network, if it is still ours."""
+        name = network.metadata.name
+        book = self._books.get(name)
+        if book is None:
+            return None
+        if book.network.metadata.uid == network.metadata.uid:
+            book.look(network)
+            present = book.network.status.allocator
+            if present == Allocator(holder=self._identity, epoch=book.epoch):
+                return book
+            log.warning("network-taken-by-another", network=name, holder=present.holder, epoch=present.epoch)
+            self._banned[name] = asyncio.get_running_loop().time() + RETAKE_SECONDS
+        del self._books[name]
+        return None
+
+    def banned(self, name: str) -> float:
+        """For how many seconds a network is left to another allocator; 0 or less if it is not."""
+        return self._banned.get(name, -math.inf) - asyncio.get_running_loop().time()
+
+    async def take_over(self, network: Network) -> Book:
+        """Makes sure that no other allocator can grant anything any more, and then reads who owns what."""
+        name = network.metadata.name
+        network = await self.keep(network)
+        mine = Allocator(holder=self._identity, epoch=network.status.allocator.epoch + 1)
+        network = await self.write_status(network, {"allocator": to_builtins(mine)})
+        fresh = await self._fresh.read()
+        book = self._books[name] = Book(network, fresh.nics.get(name, ()), fresh.version)
+        self._catch_up(book)
+        log.info("network-taken-over", network=name, epoch=book.epoch, nics=book.size)
+        return book
+
+    def _catch_up(self, book: Book) -> None:
+        """Takes in what the watch has brought while the list was read."""
+        store, missing = self._informers.nics.store, set()
+        for key, uid in book.names():
+            found = store.get(Key(*key.split("/")))
+            if found is None or found.metadata.uid != uid:
+                missing.add((key, uid))
+            if found is not None:
+                book.see(found)
+        for nic in store.by(BY_NETWORK, book.name):
+            book.see(nic)
+        self._unconfirmed[book.name] = (asyncio.get_running_loop().time(), missing)
+
+    def unconfirmed(self, book: Book) -> tuple[set[tuple[str, str]], float]:
+        """NICs (key and uid) that were listed and never brought by the watch, and when to ask for them.
+
+        They may have gone before it could bring them, and then nobody ever tells.
+        """
+        since, missing = self._unconfirmed.get(book.name, (0.0, set()))
+        store = self._informers.nics.store
+        missing = {item for item in missing & book.names() if store.get(Key(*item[0].split("/"))) is None}
+        self._unconfirmed[book.name] = (since, missing)
+        return missing, since + CONFIRM_SECONDS - asyncio.get_running_loop().time()
+
+    async def keep(self, network: Network) -> Network:
+        """Sees to it that a network stays as long as its addresses are owned."""
+        meta = network.metadata
+        if FINALIZER in meta.finalizers or meta.deletion_timestamp is not None:
+            return network
+        return await self._put_finalizers(network, (*meta.finalizers, FINALIZER))
+
+    async def let_go(self, network: Network) -> None:
+        """Lets a network that is being deleted go."""
+        left = [item for item in network.metadata.finalizers if item != FINALIZER]
+        if left != list(network.metadata.finalizers):
+            await self._put_finalizers(network, left)
+
+    async def write_status(self, network: Network, patch: Mapping[str, Any]) -> Network:
+        """Patches a network's status, if the network is still the one that is known. Raises Conflict."""
+        body = {"metadata": _version_of(network), "status": patch}
+        name = network.metadata.name
+        return self._note(await self._client.patch(NETWORKS, name, body, subresource="status"))
+
+    async def _put_finalizers(self, network: Network, finalizers: Sequence[str]) -> Network:
+        body = {"metadata": {**_version_of(network), "finalizers": list(finalizers)}}
+        return self._note(await self._client.patch(NETWORKS, network.metadata.name, body))
+
+    def _note(self, network: Network) -> Network:
+        """Remembers what is newer than what the watch has brought."""
+        known = self._known.get(network.metadata.name)
+        if known is None or version(known) < version(network):
+            self._known[network.metadata.name] = network
+        return network
+
+
+def _version_of(network: Network) -> dict[str, str]:
+    return {"resourceVersion": network.metadata.resource_version}
