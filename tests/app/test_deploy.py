@@ -1,5 +1,7 @@
 """The manifests in deploy/ against the programs that they start. `test_deploy_real` applies them to a real server."""
 
+from pathlib import Path
+
 import pytest
 
 from lanloom.app.metrics.probes import pages, parse_address
@@ -63,6 +65,16 @@ def test_processes_have_no_more_rights_than_they_need(process: str) -> None:
     assert context["capabilities"]["drop"] == ["ALL"]
     assert context["capabilities"].get("add", []) == (["NET_ADMIN"] if process == "agent" else [])
     assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+
+
+def test_the_cni_plugin_reaches_its_agent() -> None:
+    """The agent puts the plugin where runtimes look for it on the host, and listens where the plugin looks for it."""
+    mounts = {item["mountPath"]: item["name"] for item in container("agent")["volumeMounts"]}
+    paths = {item["name"]: item["hostPath"]["path"] for item in pod("agent")["spec"]["volumes"]}
+    given = options("agent")
+    assert paths[mounts[str(given["cni_bin"])]] == "/opt/cni/bin"
+    directory = str(Path(given["cni_socket"]).parent)
+    assert paths[mounts[directory]] == directory
 
 
 def test_selectors_select_the_pods() -> None:

@@ -24,6 +24,8 @@ OTHERS = (
     "rollout.yaml",
     "jumbo-frames.yaml",
 )
+ELSEWHERE = ("ipam-nad.yaml",)
+"""Tried by test_cni_ipam."""
 
 
 def ready(lab: Lab, network: str) -> None:
@@ -32,8 +34,8 @@ def ready(lab: Lab, network: str) -> None:
 
 
 def test_every_example_is_tried() -> None:
-    """The tests below know every file of the examples."""
-    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {*ON_CLUSTER_1, *OTHERS}
+    """The tests below and those that they name know every file of the examples."""
+    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {*ON_CLUSTER_1, *OTHERS, *ELSEWHERE}
 
 
 def test_networks_of_cluster_1(cluster: Lab) -> None:
