@@ -46,9 +46,10 @@ async def add(
     """Adds a network. Raises Malformed, Refused, KubeError."""
     check_name(name, "a network")
     state = await read_state(client)
+    if name in map(_name, state.networks):
+        raise _taken(name)
     new = Network(id=_free_object_name(state, name), name=name)
     change = apply(new, steps, Ledger(new), new_uuid)
-    name_is_free(state, change.network)
     if not dry_run:
         try:
             await client.create(

@@ -1,0 +1,105 @@
+"""A cluster for tests that call commands in this process: an embedded server in a thread of its own, without a manager.
+
+A command runs its own event loop, which it can't inside of another one.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from click.testing import CliRunner, Result
+
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.cli.__main__ import cli
+from lanloom.kube.config import load
+from lanloom.kube.http import HttpClient
+from lanloom.kube.ports import Client
+from tests.app.test_serve import serving
+
+T = TypeVar("T")
+Raw = dict[str, Any]
+
+
+class Cluster:
+    """The running server and its administrator."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    def lanloom(self, *words: str, columns: int = 80, environment: Mapping[str, str] = {}) -> Result:
+        """Runs a command, on a terminal of 80 columns."""
+        own = {"KUBECONFIG": str(self._kubeconfig), "COLUMNS": str(columns), **environment}
+        done = CliRunner(env=own).invoke(cli, words, prog_name="lanloom")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """What comes of calls to the server."""
+
+        async def connected() -> T:
+            async with HttpClient(load(str(self._kubeconfig))) as client:
+                return await work(client)
+
+        return asyncio.run(connected())
+
+    def state(self) -> Raw:
+        """Everything of address management, with versions and timestamps: what must be identical after a refusal."""
+
+        async def read(client: Client) -> Raw:
+            networks, nics = await client.list(NETWORKS), await client.list(NICS)
+            return {"networks": msgspec.to_builtins(networks.items), "nics": msgspec.to_builtins(nics.items)}
+
+        return self.do(read)
+
+    def nic(self, name: str, owner: str, network: str, *ips: str, kind: str = "Instance") -> None:
+        """A NIC that owns addresses, as a manager would have written."""
+
+        async def create(client: Client) -> None:
+            spec = {"owner": {"kind": kind, "name": owner}, "network": network, "ips": list(ips)}
+            await client.create(NICS, {"metadata": {"name": name}, "spec": spec}, "default")
+            status = {"network": network, "ips": list(ips)}
+            await client.patch(NICS, name, {"status": status}, "default", subresource="status")
+
+        self.do(create)
+
+    def clear(self) -> None:
+        """Takes every network and NIC away."""
+
+        async def delete(client: Client) -> None:
+            for nic in (await client.list(NICS)).items:
+                await client.delete(NICS, nic.metadata.name, nic.metadata.namespace)
+            for network in (await client.list(NETWORKS)).items:
+                await client.delete(NETWORKS, network.metadata.name)
+
+        self.do(delete)
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[Cluster]:
+    """The server, until the block ends."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    async def run() -> None:
+        async with serving(directory, manager=False):
+            ready.set()
+            await done
+
+    def live() -> None:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(run())
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield Cluster(directory / "kubeconfig")
+    finally:
+        loop.call_soon_threadsafe(done.set_result, None)
+        thread.join(30)
+        loop.close()
