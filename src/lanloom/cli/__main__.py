@@ -13,6 +13,7 @@ COMMANDS = {
     "doctor": ("lanloom.cli.doctor", "Check whether this machine can carry Lanloom's networks."),
     "ganeti": ("lanloom.cli.ganeti", "Move a Ganeti cluster's networks to subnets, and into Lanloom."),
     "host": ("lanloom.cli.host", "Install what reloads NetworkManager's profiles on a host."),
+    "instance": ("lanloom.cli.instance", "Manage instances with their NICs and addresses."),
     "lab": ("lanloom.cli.lab", "Run a whole cluster on this machine."),
     "manager": ("lanloom.cli.manager", "Run the controllers and the admission webhooks."),
     "network": ("lanloom.cli.network", "Manage networks with their subnets and address pools."),

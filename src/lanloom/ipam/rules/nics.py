@@ -68,7 +68,7 @@ def apply(nics: Sequence[WantedNic], steps: Iterable[NetStep], around: Surroundi
 def judge(nics: Sequence[WantedNic], ledger_of: Callable[[str], Ledger]) -> tuple[tuple[Address, ...], ...]:
     """The addresses that each NIC would get now, all of them or none; `ledger_of` has a network's ledger by its id.
 
-    The ledgers are left as they were. Raises Refused and Malformed.
+    Each NIC must have a key. The ledgers are left as they were. Raises Refused and Malformed.
     """
     found: dict[int, tuple[Address, ...]] = dict.fromkeys(range(len(nics)), ())
     for network in dict.fromkeys(nic.network for nic in nics if nic.network):
@@ -76,7 +76,7 @@ def judge(nics: Sequence[WantedNic], ledger_of: Callable[[str], Ledger]) -> tupl
         mine = [index for index, nic in enumerate(nics) if nic.network == network]
         operation = ledger.begin()
         try:
-            claims = [_claim(index, nics[index]) for index in mine]
+            claims = [_claim(nics[index], ledger) for index in mine]
             found.update(zip(mine, settle_all(operation, ledger.network, claims), strict=True))
         finally:
             operation.abort()
@@ -88,11 +88,12 @@ def has_its_addresses(nic: WantedNic) -> bool:
     return nic.ips == tuple(map(format_address, nic.held))
 
 
-def _claim(index: int, nic: WantedNic) -> Claim:
+def _claim(nic: WantedNic, ledger: Ledger) -> Claim:
+    granted = [address for address in ledger.addresses_of(nic.key) if address not in nic.held]
     return Claim(
-        owner=nic.key or f"of index {index}, which is new",
+        owner=nic.key,
         wanted=parse_requests(nic.ips),
-        held=nic.held,
+        held=(*nic.held, *granted),
         given_up=tuple(address for text in nic.release if (address := find_address(text)) is not None),
         force=nic.force,
     )

@@ -1,0 +1,223 @@
+"""What a command makes of an instance's NICs: computed on copies, judged by the rules, and not yet written.
+
+What is planned is written in stages, so that nothing that a NIC has is given up before everything new was given:
+
+1. explicit addresses, where one NIC of the instance could get automatically what another one asks for by address;
+2. everything new, beside what is to be given up;
+3. what is wanted at the end. NICs that move to another network do it here.
+
+Most changes need the last stage only. NICs are deleted when all stages are done.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count
+from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import Nic, NicSpec, OwnerSpec
+from lanloom.api.meta import Key
+from lanloom.app.ipam.instances import find_instance, the_instance, wanted_nics
+from lanloom.ipam.rules.addresses import find_address, format_address
+from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.macs import Macs
+from lanloom.ipam.rules.names import check_name, object_name
+from lanloom.ipam.rules.net_option import NetStep
+from lanloom.ipam.rules.nics import Surroundings, WantedNic, apply, judge
+from lanloom.ipam.state import State
+from lanloom.ipam.wire import network_of
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A NIC's object before and after; None where there is none. `key` is the object's."""
+
+    key: Key
+    before: Nic | None
+    after: NicSpec | None
+
+    @property
+    def of_addresses(self) -> bool:
+        """Whether it may change what the NIC owns."""
+        old = self.before.spec if self.before is not None else None
+        if old is None or self.after is None:
+            return old is not None or (self.after is not None and self.after.ips != ())
+        return (old.network, old.ips) != (self.after.network, self.after.ips)
+
+
+class Outlook(Struct, frozen=True, kw_only=True):
+    """A NIC as it would be; `ips` are what it would get if everything were written now."""
+
+    key: Key
+    index: int
+    spec: NicSpec
+    ips: tuple[str, ...]
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is to be done to an instance, and what its NICs are then, in order."""
+
+    key: Key
+    changes: tuple[Change, ...] = ()
+    outlook: tuple[Outlook, ...] = ()
+
+
+class Insistence(Struct, frozen=True, kw_only=True):
+    """What a plan is made with besides the options: `force`, and random numbers for MAC addresses."""
+
+    rng: Random
+    force: bool = False
+
+
+def plan_add(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep], how: Insistence) -> Plan:
+    """A new instance. Raises Malformed, Refused."""
+    check_name(key.name, "an instance")
+    if find_instance(state, key.namespace, key.name) is not None:
+        raise Refused(
+            f"there is an instance {key.name} in namespace {key.namespace} already; choose another name, "
+            f"or change that one with `lanloom instance modify {key.name}`"
+        )
+    return _plan(state, key, owner, (), apply((), steps, _surroundings(state, how)))
+
+
+def plan_modify(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep], how: Insistence) -> Plan:
+    """Changes of an instance; without a NIC that is left it is removed. Raises Malformed, Refused."""
+    nics = the_instance(state, key.namespace, key.name).nics
+    return _plan(state, key, owner, nics, apply(wanted_nics(nics), steps, _surroundings(state, how)))
+
+
+def plan_remove(state: State, key: Key) -> Plan:
+    """The end of an instance. Raises Refused."""
+    nics = the_instance(state, key.namespace, key.name).nics
+    return _plan(state, key, nics[0].spec.owner, nics, ())
+
+
+def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicSpec]]]:
+    """What to write of each NIC, stage by stage, or all `at_once`. Deletions are in none of them."""
+    kept = [change for change in plan.changes if change.after is not None]
+    several = sum(change.of_addresses for change in kept) > 1
+    written = {change.key: change.before.spec if change.before is not None else None for change in kept}
+    found: list[list[tuple[Change, NicSpec]]] = []
+    for number in (2,) if at_once else (0, 1, 2):
+        stage = []
+        for change in kept:
+            spec = _at_stage(change, number, several=several, contested=several and _contested(kept))
+            if spec is not None and spec != written[change.key]:
+                stage.append((change, spec))
+                written[change.key] = spec
+        if stage:
+            found.append(stage)
+    return found
+
+
+def _plan(
+    state: State, key: Key, owner: OwnerSpec, before: Sequence[Nic], after: Sequence[WantedNic]
+) -> Plan:
+    olds = {str(nic.metadata.key): nic for nic in before}
+    same = set(wanted_nics(before))
+    names = _free_names(state, key)
+    changes, outlook = list[Change](), list[tuple[WantedNic, NicSpec]]()
+    for index, nic in enumerate(after):
+        old = olds.pop(nic.key, None)
+        place = old.metadata.key if old is not None else next(names)
+        spec = _spec(nic, old, owner, index, same=nic in same)
+        if old is None or spec != old.spec:
+            changes.append(Change(key=place, before=old, after=spec))
+        outlook.append((replace(nic, key=str(place)), spec))
+    changes += [Change(key=old.metadata.key, before=old, after=None) for old in olds.values()]
+    return Plan(key=key, changes=tuple(changes), outlook=_outlook(state, outlook, same))
+
+
+def _outlook(
+    state: State, nics: Sequence[tuple[WantedNic, NicSpec]], same: Collection[WantedNic]
+) -> tuple[Outlook, ...]:
+    """What each NIC would have. One that stays as it is has what it has, be it what it asks for or not."""
+    networks = {item.metadata.name: item for item in state.networks}
+    ledgers: dict[str, Ledger] = {}
+
+    def ledger_of(id_: str) -> Ledger:
+        if id_ not in networks:
+            raise Refused(f"network {id_} is gone; move the NIC to another one with network=…")
+        if id_ not in ledgers:
+            ledgers[id_] = state.ledger(networks[id_])
+        return ledgers[id_]
+
+    asking = [nic for nic, _ in nics if nic not in same]
+    found = dict(zip((nic.key for nic in asking), judge(asking, ledger_of), strict=True))
+    return tuple(
+        Outlook(
+            key=Key(*nic.key.split("/", 1)),
+            index=index,
+            spec=spec,
+            ips=tuple(map(format_address, found.get(nic.key, nic.held))),
+        )
+        for index, (nic, spec) in enumerate(nics)
+    )
+
+
+def _spec(nic: WantedNic, old: Nic | None, owner: OwnerSpec, index: int, *, same: bool) -> NicSpec:
+    """The spec that asks for a NIC. One that only moves up is not touched otherwise."""
+    spec = old.spec if old is not None else NicSpec(owner=owner)
+    if same:
+        return replace(spec, index=index)
+    return replace(
+        spec,
+        network=nic.network,
+        ips=nic.ips,
+        release=nic.release,
+        force=nic.force,
+        index=index,
+        name=nic.name,
+        mac=nic.mac,
+        mode=nic.mode,
+        link=nic.link,
+        vlan=nic.vlan,
+    )
+
+
+def _at_stage(change: Change, number: int, *, several: bool, contested: bool) -> NicSpec | None:
+    """What a NIC is to ask for in the first, second or third stage; None for nothing yet."""
+    spec = change.after
+    if spec is None or number == 2 or not several:
+        return spec if number == 2 else None
+    old = change.before
+    if old is not None and old.spec.network != spec.network:
+        return None
+    leaving = tuple(text for text in spec.release if old is not None and text in old.status.ips)
+    if number == 1:
+        return replace(spec, ips=spec.ips + leaving, release=()) if leaving else spec
+    explicit = tuple(text for text in spec.ips if find_address(text) is not None)
+    held = old.status.ips if old is not None else ()
+    kept = tuple(text for text in held if text not in explicit)
+    return replace(spec, ips=explicit + kept, release=()) if contested and explicit else None
+
+
+def _contested(changes: Iterable[Change]) -> bool:
+    """Whether a NIC could get automatically what another NIC of the operation asks for by address."""
+    asking: dict[str, tuple[set[Key], set[Key]]] = {}
+    for change in changes:
+        spec, held = change.after, change.before.status.ips if change.before is not None else ()
+        for text in spec.ips if spec is not None else ():
+            if spec is not None and text not in held:
+                explicit = find_address(text) is not None
+                asking.setdefault(spec.network, (set(), set()))[explicit].add(change.key)
+    return any(one and other and len(one | other) > 1 for one, other in asking.values())
+
+
+def _surroundings(state: State, how: Insistence) -> Surroundings:
+    networks = {item.metadata.name: item for item in state.networks}
+    return Surroundings(
+        find=lambda ident: network_of(state.find(ident)),
+        by_id=lambda id_: network_of(networks[id_]) if id_ in networks else None,
+        macs=Macs((nic.spec.mac for nic in state.nics), how.rng),
+        force=how.force,
+    )
+
+
+def _free_names(state: State, key: Key) -> Iterator[Key]:
+    """Names for objects of new NICs. Two who add the same instance choose the same, and one of them is refused."""
+    taken = {nic.metadata.key for nic in state.nics}
+    base = object_name(key.name)
+    names = (Key(key.namespace, f"{base}-{number}") for number in count())
+    return (name for name in names if name not in taken)

@@ -1,0 +1,124 @@
+"""Instances as their users see them: the NICs in a namespace that name the same owner, in order.
+
+A virtual machine of KubeVirt is an instance too. NICs that are being deleted belong to none any more, though they keep
+their addresses until their owner has ended.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from msgspec import Struct
+
+from lanloom.api.ipam import ALLOCATED, INSTANCE, VIRTUAL_MACHINE, Network, Nic
+from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
+from lanloom.ipam.rules.addresses import Address, format_address, shown
+from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.nics import WantedNic
+from lanloom.ipam.state import State
+from lanloom.ipam.wire import owned
+from lanloom.kube.conditions import find as find_condition
+
+KINDS = (INSTANCE, VIRTUAL_MACHINE)
+
+_NAMED = 10
+"""So many instances are told to somebody who named another one."""
+
+
+class Instance(Struct, frozen=True, kw_only=True):
+    """An instance and its NICs. `networks` are those of the cluster, by object name."""
+
+    namespace: str
+    name: str
+    nics: tuple[Nic, ...]
+    networks: dict[str, Network] = {}
+
+    @property
+    def kind(self) -> str:
+        """What it is: Instance or VirtualMachine."""
+        return max(nic.spec.owner.kind for nic in self.nics)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the virtual machine, where it is known."""
+        return next((nic.spec.owner.uid for nic in self.nics if nic.spec.owner.uid), "")
+
+
+def instances(state: State, namespace: str = "") -> list[Instance]:
+    """The instances of a namespace, or of all, by namespace and name."""
+    networks = {item.metadata.name: item for item in state.networks}
+    mine = (
+        nic
+        for nic in state.nics
+        if nic.spec.owner.kind in KINDS
+        and nic.metadata.deletion_timestamp is None
+        and namespace in ("", nic.metadata.namespace)
+    )
+    return [
+        Instance(namespace=place, name=name, nics=tuple(nics), networks=networks)
+        for (place, name), nics in groupby(sorted(mine, key=_order), key=_owner)
+    ]
+
+
+def find_instance(state: State, namespace: str, name: str) -> Instance | None:
+    """The instance of that name, if there is one."""
+    return next((item for item in instances(state, namespace) if item.name == name), None)
+
+
+def the_instance(state: State, namespace: str, name: str) -> Instance:
+    """The instance of that name. Raises Refused."""
+    found = find_instance(state, namespace, name)
+    if found is None:
+        names = [item.name for item in instances(state, namespace)]
+        known = ", ".join(names[:_NAMED] + ["…"] * (len(names) > _NAMED)) or "none"
+        raise Refused(
+            f"there is no instance {shown(name)} in namespace {namespace}; instances there are: {known}"
+        )
+    return found
+
+
+def wanted_nics(nics: Iterable[Nic]) -> tuple[WantedNic, ...]:
+    """NICs as the rules see them. Raises Malformed."""
+    return tuple(map(_wanted, nics))
+
+
+def refusal(nic: Nic) -> str:
+    """Why the manager did not give a NIC what its spec asks for; empty if it did, or has not looked at it yet."""
+    condition = find_condition(nic.status.conditions, ALLOCATED)
+    return (condition.message or condition.reason) if condition is not None and is_refused(nic) else ""
+
+
+def held_by(nic: Nic) -> tuple[Address, ...]:
+    """What a NIC owns in the network that its spec names. Raises Malformed."""
+    return owned(nic) if nic.status.network == nic.spec.network else ()
+
+
+def state_of(nic: Nic) -> str:
+    """One word for how a NIC fares."""
+    return "ready" if is_satisfied(nic) else "refused" if is_refused(nic) else "waiting"
+
+
+def _wanted(nic: Nic) -> WantedNic:
+    spec, held = nic.spec, held_by(nic)
+    settled = is_satisfied(nic)
+    return WantedNic(
+        key=str(nic.metadata.key),
+        uuid=spec.uuid or nic.metadata.uid,
+        name=spec.name,
+        network=spec.network,
+        ips=tuple(map(format_address, held)) if settled else spec.ips,
+        held=held,
+        release=() if settled else spec.release,
+        force=spec.force,
+        mac=spec.mac,
+        mode=spec.mode,
+        link=spec.link,
+        vlan=spec.vlan,
+    )
+
+
+def _owner(nic: Nic) -> tuple[str, str]:
+    return nic.metadata.namespace, nic.spec.owner.name
+
+
+def _order(nic: Nic) -> tuple[str, str, int, str]:
+    return *_owner(nic), nic.spec.index, nic.metadata.name

@@ -1,0 +1,167 @@
+"""Writing a plan of an instance: all of it, or nothing. What was written before something failed is undone."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from lanloom.api.ipam import INSTANCE, NICS, Nic, NicSpec
+from lanloom.api.meta import Key
+from lanloom.app.ipam.instanceplan import Change, Plan, stages
+from lanloom.app.ipam.instances import refusal
+from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
+from lanloom.ipam.rules.errors import IpamError, Refused
+from lanloom.kube.errors import Conflict, KubeError, NotFound
+from lanloom.kube.mergediff import Raw, merge_diff
+from lanloom.kube.ports import Client
+
+WAIT_SECONDS = 30.0
+"""How long the manager may take to give addresses; it takes milliseconds if it is there."""
+
+_FIRST_LOOK, _LONGEST_PAUSE = 0.01, 0.5
+"""Seconds between two looks at a NIC; doubled each time."""
+
+Tell = Callable[[str], None]
+
+
+Written = dict[Key, Nic]
+"""What was written of each NIC last."""
+
+
+async def carry_out(client: Client, plan: Plan, *, wait: bool, tell: Tell) -> None:
+    """Writes all that is planned, and waits until the NICs have their addresses; `tell` gets each step's name.
+
+    Raises Refused with the manager's reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a
+    NIC changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
+    undone.
+    """
+    written: Written = {}
+    gone = [change.before for change in plan.changes if change.after is None and change.before is not None]
+    deleted: list[str] = []
+    try:
+        for stage in stages(plan, at_once=not wait):
+            for change, spec in stage:
+                written[change.key] = await _write(client, change, spec, written)
+            if wait:
+                tell("waiting for addresses")
+                await _settled(client, [written[change.key] for change, _ in stage])
+        for nic in gone:
+            await _delete(client, nic)
+            deleted.append(f"NIC {nic.metadata.key} is deleted")
+    except BaseException as error:
+        left = deleted + await _undo(client, plan, written)
+        if left and isinstance(error, IpamError | KubeError):
+            raise Refused(f"{error}; this could not be undone: {'; '.join(left)}") from None
+        raise
+    awaited = [nic for nic in gone if nic.spec.owner.kind == INSTANCE] if wait else []
+    if awaited:
+        tell("waiting until its addresses are given back")
+        await _ended(client, awaited)
+
+
+async def _write(client: Client, change: Change, spec: NicSpec, written: Written) -> Nic:
+    """Creates the NIC, or changes it from what it was last."""
+    last = written.get(change.key, change.before)
+    if last is not None:
+        return await _patch(client, last, spec)
+    body = {"metadata": {"name": change.key.name}, "spec": _plain(spec)}
+    return await client.create(NICS, body, change.key.namespace)
+
+
+async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
+    """Raises Conflict if the NIC's spec is no longer that of `last`. Its status changes all the time, and may."""
+    place, patch = last.metadata.key, merge_diff(_plain(last.spec), _plain(spec))
+    version = last.metadata.resource_version
+    while True:
+        body: Raw = {"metadata": {"resourceVersion": version}, "spec": patch}
+        try:
+            return await client.patch(NICS, place.name, body, place.namespace)
+        except Conflict:
+            now = await client.get(NICS, place.name, place.namespace)
+            if now.spec != last.spec or now.metadata.uid != last.metadata.uid:
+                raise
+            version = now.metadata.resource_version
+
+
+async def _settled(client: Client, nics: list[Nic]) -> None:
+    """Waits until each NIC has what it asks for. Raises Refused if one does not get it, or nobody gives anything."""
+    waiting = [nic.metadata.key for nic in nics if nic.spec.ips or nic.status.ips]
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            for place in waiting:
+                await _has_its_own(client, place)
+    except TimeoutError:
+        raise Refused(
+            f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
+            "see whether `lanloom manager` runs, or use --no-wait"
+        ) from None
+
+
+async def _has_its_own(client: Client, place: Key) -> None:
+    pause = _FIRST_LOOK
+    while True:
+        nic = await client.get(NICS, place.name, place.namespace)
+        if is_satisfied(nic):
+            return
+        if is_refused(nic):
+            raise Refused(f"NIC {place} was refused its addresses, so nothing was changed: {refusal(nic)}")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _undo(client: Client, plan: Plan, written: Written) -> list[str]:
+    """Takes back what was written; returns what could not be, in words."""
+    left = []
+    for change in reversed([change for change in plan.changes if change.key in written]):
+        nic = written[change.key]
+        try:
+            if change.before is None:
+                await _discard(client, nic)
+            else:
+                await _patch(client, nic, change.before.spec)
+        except NotFound:
+            continue
+        except KubeError as error:
+            left.append(f"NIC {change.key} is changed ({error})")
+    return left
+
+
+async def _discard(client: Client, nic: Nic) -> None:
+    """Deletes a NIC that was just made. That of a machine would keep its addresses until the machine has ended."""
+    place = nic.metadata.key
+    if nic.spec.owner.kind != INSTANCE and nic.spec.ips:
+        await _patch(client, nic, replace(nic.spec, ips=()))
+    await client.delete(NICS, place.name, place.namespace, uid=nic.metadata.uid)
+
+
+async def _delete(client: Client, nic: Nic) -> None:
+    with suppress(NotFound):
+        await client.delete(NICS, nic.metadata.name, nic.metadata.namespace, uid=nic.metadata.uid)
+
+
+async def _ended(client: Client, nics: list[Nic]) -> None:
+    """Waits until deleted NICs are gone, and their addresses free."""
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            for nic in nics:
+                await _is_gone(client, nic)
+    except TimeoutError:
+        raise Refused(
+            f"NIC {nic.metadata.key} is deleted, but nobody gave its addresses back within {WAIT_SECONDS:.0f} s; "
+            "see whether `lanloom manager` runs"
+        ) from None
+
+
+async def _is_gone(client: Client, nic: Nic) -> None:
+    place, pause = nic.metadata.key, _FIRST_LOOK
+    with suppress(NotFound):
+        while (await client.get(NICS, place.name, place.namespace)).metadata.uid == nic.metadata.uid:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _plain(spec: NicSpec) -> Raw:
+    plain: Raw = msgspec.to_builtins(spec)
+    return plain

@@ -1,0 +1,149 @@
+"""What the commands of `lanloom instance` share: how they name instances, change them, and tell what they did."""
+
+import asyncio
+import functools
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.listing import output_option, print_data
+from lanloom.cli.networkrunning import COMPLETION_SECONDS, dry_run_option, run
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from lanloom.api.meta import Key
+    from lanloom.app.ipam.instancechange import Done, How
+    from lanloom.app.ipam.instanceplan import Insistence
+    from lanloom.kube.ports import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def namespace_option(function: F) -> F:
+    """`--namespace`: where instances are looked for."""
+    return click.option(
+        "-n", "--namespace", default="default", show_default=True, help="The instance's namespace."
+    )(function)
+
+
+def instance_argument(function: F) -> F:
+    """INSTANCE: which one."""
+    return click.argument("instance", shell_complete=complete_instances)(function)
+
+
+def force_option(function: F) -> F:
+    """`--force`, and its old name."""
+    return click.option(
+        "--force",
+        "--no-conflicts-check",
+        "force",
+        is_flag=True,
+        help="Allow addresses that are externally reserved, but none that another NIC owns.",
+    )(function)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """An instance that is to be changed, and how."""
+
+    instance: str
+    namespace: str
+    dry_run: bool
+    wait: bool
+    output: str
+    kubeconfig: str | None
+
+    def run(self, work: "Callable[[Client, Key, How], Awaitable[Done]]") -> None:
+        """Does the work, waiting for addresses, and tells what changed or would."""
+        from lanloom.api.meta import Key
+        from lanloom.app.ipam.instancechange import How
+
+        key = Key(self.namespace, self.instance)
+        with _progress(self.instance) as tell:
+            how = How(dry_run=self.dry_run, wait=self.wait, tell=tell)
+            done = run(self.kubeconfig, lambda client: work(client, key, how))
+        self._tell(done)
+
+    def _tell(self, done: "Done") -> None:
+        from lanloom.app.ipam.instanceviews import differences, plain
+        from lanloom.cli.console import console as make_console
+
+        for note in done.notes:
+            click.echo(f"Note: {note}", err=True)
+        if self.output != "table":
+            nics = [plain(view) for view in done.after]
+            print_data({"name": self.instance, "namespace": self.namespace, "nics": nics}, self.output)
+            return
+        console = make_console()
+        found = list(differences(done.before, done.after))
+        for item in found:
+            console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
+        if not found:
+            console.print(f"Instance {self.instance} is as it was.", markup=False)
+        if self.dry_run:
+            console.print("This was a dry run: nothing was changed.")
+
+
+def changing_options(function: F) -> F:
+    """The options of a change; the command gets them, with INSTANCE, as one argument `changing`."""
+
+    @functools.wraps(function)
+    def called(*words: Any, no_wait: bool, **options: Any) -> Any:
+        names = ("instance", "namespace", "dry_run", "output", "kubeconfig")
+        own = {name: options.pop(name) for name in names}
+        return function(*words, changing=Changing(wait=not no_wait, **own), **options)
+
+    no_wait_option = click.option(
+        "--no-wait", is_flag=True, help="Do not wait until addresses are given, or taken back."
+    )
+    plain: Any = output_option(kubeconfig_option(called))
+    decorated: F = namespace_option(dry_run_option(no_wait_option(plain)))
+    return decorated
+
+
+def insistence(force: bool) -> "Insistence":
+    """What a change is planned with."""
+    from lanloom.app.ipam.instanceplan import Insistence
+
+    return Insistence(rng=Random(secrets.randbits(128)), force=force)
+
+
+def complete_instances(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of instances; none where the cluster does not answer at once."""
+    from lanloom.app.connect import connect
+    from lanloom.app.ipam.instances import instances
+    from lanloom.ipam.state import read_state
+    from lanloom.kube.errors import KubeError
+
+    async def names() -> list[str]:
+        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+            found = instances(await read_state(client), ctx.params.get("namespace") or "default")
+        return [item.name for item in found]
+
+    try:
+        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
+    except (KubeError, OSError, TimeoutError):
+        return []
+
+
+@contextmanager
+def _progress(instance: str) -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal what is waited for."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from lanloom.cli.waiting import waiting
+
+    with waiting(instance) as progress:
+        yield progress
