@@ -93,6 +93,13 @@ class Story:
             patch = {"metadata": {"ownerReferences": reference}}
             await self.client.patch(VIRTUAL_MACHINE_INSTANCES, "web", patch, "default")
 
+    async def replace(self, adopts: bool) -> None:
+        """The machine is deleted and another one of its name made, which takes over the instance or has its own."""
+        await self.delete(VIRTUAL_MACHINES, "web", "Orphan" if adopts else "Background")
+        await asyncio.sleep(3.0)
+        await self.make_machine()
+        await (self.adopt() if adopts else self.start())
+
     async def end(self, pod: str, phase: str) -> None:
         """A pod ends."""
         await self.client.patch(PODS, pod, {"status": {"phase": phase}}, "default", subresource="status")
@@ -142,6 +149,8 @@ DEEDS: dict[str, Deed] = {
     "start": lambda story: story.start(),
     "launch": lambda story: story.launch(),
     "adopt": lambda story: story.adopt(),
+    "replaced": lambda story: story.replace(adopts=False),
+    "replaced under a guest": lambda story: story.replace(adopts=True),
     "a fails": lambda story: story.end("launcher-a", "Failed"),
     "b succeeds": lambda story: story.end("launcher-b", "Succeeded"),
     "a goes": lambda story: story.delete(PODS, "launcher-a"),
