@@ -113,7 +113,7 @@ def launcher(lab: Lab, name: str, node: str) -> None:
 
 
 def test_addresses_of_pods(addressed: Lab) -> None:
-    """Pods on two nodes get different addresses, keep them when the agent starts anew, and give them back at their end."""
+    """Pods on two nodes get different addresses, keep them when the agent starts anew, and give them back."""
     addressed.apply(pod("a", "node1"), pod("b", "node2"))
     first, second = add(addressed, "node1", "a"), add(addressed, "node2", "b")
     assert first == ["192.168.15.100/24", "fd00:15::1000/64"]

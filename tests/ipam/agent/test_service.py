@@ -199,12 +199,12 @@ def test_no_allocator() -> None:
 
     async def story(each: World) -> None:
         await each.pod()
-        each.allocates = False
+        await each.stop_allocating()
         began = asyncio.get_running_loop().time()
         with refusal(11, "manager"):
             await each.add()
         assert asyncio.get_running_loop().time() - began < 41
-        each.allocates = True
+        each.allocate()
         assert await each.add() == ["192.0.2.10/24"]
         assert not await each.events()
 

@@ -16,12 +16,7 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.ipam.agent import IpamService
-from lanloom.ipam.agent.waiting import answered
-from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.errors import IpamError
-from lanloom.ipam.rules.requests import parse_requests, settle
-from lanloom.ipam.state import read_state
-from lanloom.ipam.wire import network_of, owned
+from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.events import Recorder
 from tests.ipam.agent.objects import NODE, Raw, launcher_body, machine_body, pod_body, request
 from tests.virtual import run
@@ -51,7 +46,6 @@ class World:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.client = LocalClient(engine)
-        self.allocates = True
 
     def agent(self, node: str = NODE, client: LocalClient | None = None) -> IpamService:
         """The agent of a node; each call is one that has just been started."""
@@ -95,49 +89,35 @@ class World:
         return tuple(sorted(found, key=lambda nic: nic.metadata.name))
 
     async def events(self) -> list[tuple[str, str, str]]:
-        """What the Events say: about whom, reason, message."""
-        found = (await self.client.list(EVENTS)).items
+        """What the Events of agents say: about which pod, reason, message."""
+        found = [
+            item for item in (await self.client.list(EVENTS)).items if item.involved_object.kind == "Pod"
+        ]
         return [(item.involved_object.name, item.reason, item.message) for item in found]
 
-    async def allocate(self) -> None:
-        """Gives NICs what they ask for, as the manager's allocator does, only one after the other."""
-        while True:
-            for nic in (await self.nics()) if self.allocates else ():
-                if not answered(nic) and nic.metadata.deletion_timestamp is None:
-                    await self._give(nic)
-            await asyncio.sleep(0.1)
+    def allocate(self) -> None:
+        """Begins to give NICs what they ask for, as a manager that has just been elected."""
+        self._leading = asyncio.create_task(self._lead())
 
-    async def _give(self, nic: Nic) -> None:
-        state, key = await read_state(self.client), str(nic.metadata.key)
-        network = state.find(nic.spec.network)
-        ledger = state.ledger(network)
-        operation = ledger.begin()
-        held = owned(nic) if nic.status.network == network.metadata.name else ()
-        try:
-            wanted = parse_requests(nic.spec.ips)
-            found = settle(operation, network_of(network), key, held, wanted)
-            ips = list(map(format_address, found))
-            condition = {"type": "Allocated", "status": "True", "reason": "Allocated"}
-        except IpamError as error:
-            ips = list(nic.status.ips)
-            condition = {
-                "type": "Allocated",
-                "status": "False",
-                "reason": type(error).__name__,
-                "message": str(error),
-            }
-        status = {
-            "ips": ips,
-            "network": network.metadata.name,
-            "observedGeneration": nic.metadata.generation,
-            "conditions": [condition],
-        }
-        await self.client.patch(NICS, nic.metadata.name, {"status": status}, "default", subresource="status")
+    async def stop_allocating(self) -> None:
+        """Ends that."""
+        self._leading.cancel()
+        await asyncio.gather(self._leading, return_exceptions=True)
+
+    async def _lead(self) -> None:
+        loop, rng = asyncio.get_running_loop(), Random(1)
+        informers = ipam_informers(self.client, rng)
+        recorder = Recorder(self.client, "lanloom-manager", "test", now=loop.time, rng=rng)
+        manager = IpamManager(self.client, informers, recorder, identity="test", now=loop.time, rng=rng)
+        async with asyncio.TaskGroup() as group:
+            for informer in informers.all():
+                group.create_task(informer.run())
+            group.create_task(manager.run())
 
 
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
-    """With two networks, and an allocator at work."""
+    """With two networks, and the manager's allocator at work."""
     loop = asyncio.get_running_loop()
     engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
     await engine.start()
@@ -146,12 +126,11 @@ async def world() -> AsyncIterator[World]:
         await made.client.create(CRDS, crd)
     for network in (NET1, NET2):
         await made.client.create(NETWORKS, network)
-    allocating = asyncio.create_task(made.allocate())
+    made.allocate()
     try:
         yield made
     finally:
-        allocating.cancel()
-        await asyncio.gather(allocating, return_exceptions=True)
+        await made.stop_allocating()
         await engine.close()
 
 

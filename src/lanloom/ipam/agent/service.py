@@ -11,7 +11,7 @@ import structlog
 
 from lanloom.api.cni import NETWORK_NAME, NODE_LABEL, node_value
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import NETWORKS, NICS, POD, Nic
+from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, POD, Network, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key
 from lanloom.ipam.agent.config import IpamConfig, parse_ipam
@@ -31,7 +31,7 @@ from lanloom.ipam.agent.protocol import (
 )
 from lanloom.ipam.agent.result import check_given, result_of
 from lanloom.ipam.agent.stale import stale_marks, valid_attachments
-from lanloom.ipam.agent.waiting import ALLOCATED, allocated, answered, until
+from lanloom.ipam.agent.waiting import allocated, answered, until
 from lanloom.ipam.agent.wanted import asked_for, nic_body
 from lanloom.ipam.rules.errors import IpamError
 from lanloom.ipam.wire import network_of
@@ -85,15 +85,18 @@ class IpamService:
         pod = await self._pod(request)
         try:
             config = parse_ipam(request.config)
-            nic = await self._allocate(request, config, pod)
-            network = await self._client.get(NETWORKS, nic.status.network or nic.spec.network)
+            network = await find_network(self._client, config.network)
+            nic = await self._allocate(request, config, pod, network)
+            if (
+                nic.status.network != network.metadata.name
+            ):  # it runs, and keeps what it had before the NAD was changed
+                network = await self._client.get(NETWORKS, nic.status.network)
             return result_of(nic, network_of(network), config)
         except CniError as error:
             await self._notes.refused(pod, request, error)
             raise
 
-    async def _allocate(self, request: Request, config: IpamConfig, pod: Pod) -> Nic:
-        network = await find_network(self._client, config.network)
+    async def _allocate(self, request: Request, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, request)
         ips = asked_for(pod.metadata.annotations, holder, config)
         await self._notes.unused(pod, holder)

@@ -5,14 +5,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from random import Random
 
-from lanloom.api.ipam import NICS, Nic
+from lanloom.api.ipam import ALLOCATED, NICS, Nic
 from lanloom.api.meta import Key
 from lanloom.kube.backoff import backoff
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Gone, ServerError, TransportError
 from lanloom.kube.ports import Client
-
-ALLOCATED = "Allocated"
 
 
 async def until(client: Client, key: Key, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
