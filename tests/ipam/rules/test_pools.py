@@ -50,7 +50,7 @@ def handed_out(network: Network, request: str = "pool", owned: Owned | None = No
     ],
 )
 def test_what_is_refused(option: str, message: str) -> None:
-    """Pools lie in one subnet and never overlap; a name that two pools share lists the ranges; a removal meets a pool."""
+    """Pools lie in one subnet and never overlap; a shared name lists the ranges; a removal meets a pool."""
     with pytest.raises(Refused, match=message):
         modified(NET, pools=[option])
 
@@ -68,7 +68,7 @@ def test_pools_are_ordered_by_address() -> None:
 
 
 def test_a_removal_cuts_what_it_meets() -> None:
-    """A range is cut out of every pool that has some of it; what is left keeps names, order and whether it is disabled."""
+    """A range is cut out of every pool that has some of it; what is left keeps name, order and `disabled`."""
     network = modified(NET, pools=["b:modify,disabled=true"]).network
     network = modified(network, pools=["remove:10.0.0.12-10.0.1.14"]).network
     assert lines(network)[1:] == [

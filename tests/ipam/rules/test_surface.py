@@ -126,11 +126,9 @@ def test_the_deprecated_options() -> None:
         "2001:db8::/64 via 2001:db8::1",
     ]
     subnet = network.subnets[0]
-    taken = [
-        "X" if any(a in item for item in subnet.reserved) else "."
-        for a in range(subnet.cidr.first, subnet.cidr.first + 16)
-    ]
-    assert "".join(taken) == "X....X.........X"
+    every = range(subnet.cidr.range.first, subnet.cidr.range.last + 1)
+    taken = [any(address in item for item in subnet.reserved) for address in every]
+    assert "".join("X" if one else "." for one in taken) == "X....X.........X"
 
 
 def test_reserving_while_adding() -> None:

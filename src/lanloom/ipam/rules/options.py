@@ -85,6 +85,10 @@ def parse_option(text: str, flag: str) -> Option:
         ident, _, rest = text.partition(":")
     if not ident:
         raise _malformed(flag, text, "it names nothing; write what is meant before the colon")
+    if "," in ident or "=" in ident:
+        raise _malformed(flag, text, f"{shown(ident)} names nothing; write IDENT:ACTION,key=value")
+    if _is_acted(ident):
+        raise _two_actions(flag, text)
     bare, params = _parameters(flag, text, rest)
     acting = [ACTIONS[key] for key in params if key in ACTIONS]
     if len(acting) > 1:
@@ -110,8 +114,7 @@ def parse_parameters(text: str, flag: str) -> Option:
 
 def _leading(flag: str, text: str, action: Action, rest: str) -> Option:
     """`add:PARAMETERS` or `remove:IDENT`."""
-    acted = _ACTED.fullmatch(rest.partition(",")[0])
-    if acted and find_address(acted[0]) is None:  # 2001:db8::add is an address
+    if _is_acted(rest.partition(",")[0]):
         raise _two_actions(flag, text)
     if action == "remove":
         if "," in rest or "=" in rest:
@@ -121,6 +124,11 @@ def _leading(flag: str, text: str, action: Action, rest: str) -> Option:
     if any(key in ACTIONS for key in params):
         raise _two_actions(flag, text)
     return Option(flag=flag, text=text, action=action, bare=bare, params=params)
+
+
+def _is_acted(ident: str) -> bool:
+    """Whether an identifier has an action itself, and doesn't just end like it: 2001:db8::add is an address."""
+    return _ACTED.fullmatch(ident) is not None and find_address(ident.rpartition("-")[2]) is None
 
 
 def _parameters(flag: str, text: str, rest: str) -> tuple[str, dict[str, Value]]:
