@@ -54,7 +54,9 @@ def memory(raw: Raw, subnets: Sequence[StoredSubnet]) -> dict[str, Value]:
     """What must be kept of a network of the old form beside its subnets; mostly nothing."""
     plain = old_values(subnets)
     odd = {
-        key: raw[key] for key in OLD if key in raw and raw[key] != plain.get(key) and _same(key, raw, plain)
+        key: raw[key]
+        for key in OLD
+        if key in raw and (key not in plain or raw[key] != plain[key]) and _same(key, raw, plain)
     }
     keys = list(raw)
     back = old_order(new_order(keys), [key for key in OLD if key in plain or key in odd])

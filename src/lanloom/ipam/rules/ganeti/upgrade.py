@@ -18,6 +18,7 @@ from lanloom.ipam.rules.ganeti.layout import memory, new_order, subnet_value, wi
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import BEFORE, NEW, StoredNetwork, StoredSubnet, network_at
 from lanloom.ipam.rules.ganeti.text import Members, Style, decode, rewrite, style_of
+from lanloom.ipam.rules.ranges import parse_cidr
 
 Subnets = Callable[[str, Raw], Sequence[StoredSubnet]]
 """The subnets of a network of the old form, given the key under which it is stored."""
@@ -31,6 +32,7 @@ def upgrade_config(text: str) -> Changed:
     notes: list[str] = []
     subnets = {key: counted(network, config) for key, network in config.networks.items() if not network.new}
     for key in subnets:
+        notes += _normalised(config.networks[key], data["networks"][key])
         notes += corrections(config.networks[key], subnets[key], config)
     edits = config_edits(text, data, _network_edit(style, lambda key, _: subnets[key]), ips_upgrade(style))
     return edits.changed(tuple(notes))
@@ -80,6 +82,13 @@ def corrections(network: StoredNetwork, subnets: Sequence[StoredSubnet], config:
             f"{network.title}: {format_address(address)} was not reserved, but {owner[address]} has it; "
             "it is reserved now"
         )
+
+
+def _normalised(network: StoredNetwork, raw: Raw) -> Iterator[str]:
+    """The CIDRs that were given with host bits."""
+    for key in ("network", "network6"):
+        if raw.get(key) and parse_cidr(raw[key])[1]:
+            yield f"{network.title}: {key} {raw[key]} has host bits; its subnet is {parse_cidr(raw[key])[0]}"
 
 
 def _refuse_misfits(network: StoredNetwork) -> None:
