@@ -99,11 +99,13 @@ def test_runtime() -> None:
 
 def test_ranges_in_any_form() -> None:
     """Ranges may be texts, objects or arrays of start, size and end, an end or a size left out."""
+    first, last = "192.0.2.0", "192.0.2.15"
     for form in (
-        "192.0.2.0/28",
-        ["192.0.2.0", 16],
-        {"start": "192.0.2.0", "end": "192.0.2.15"},
-        {"start": "192.0.2.0", "size": 16},
+        f"{first}/28",
+        [first, 16],
+        [first, 16, last],
+        {"start": first, "end": last},
+        {"start": first, "size": 16},
     ):
         data = upgraded()
         pool(data)["range"] = form

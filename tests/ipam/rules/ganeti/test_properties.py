@@ -1,5 +1,6 @@
 """What must hold of upgrade, downgrade and verify for whatever networks and NICs a cluster has."""
 
+from collections.abc import Callable
 from ipaddress import IPv4Network
 
 from hypothesis import given, settings
@@ -70,7 +71,7 @@ def clusters(draw: st.DrawFn) -> Json:
 
 @given(clusters(), TEXTS)
 @settings(max_examples=60, deadline=None)
-def test_there_and_back(cluster: Json, write) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+def test_there_and_back(cluster: Json, write: Callable[[Json], str]) -> None:
     """An upgrade happens once, corrects nothing that is right, and a downgrade gives back the very bytes of before."""
     before = write(cluster)
     up = upgrade_config(before)
@@ -83,7 +84,7 @@ def test_there_and_back(cluster: Json, write) -> None:  # type: ignore[no-untype
 
 @given(clusters(), TEXTS)
 @settings(max_examples=40, deadline=None)
-def test_one_meaning(cluster: Json, write) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+def test_one_meaning(cluster: Json, write: Callable[[Json], str]) -> None:
     """Both forms of a file mean the same networks and NICs."""
     before = write(cluster)
     old, new = config_of(decode(before)), config_of(decode(upgrade_config(before).text))
