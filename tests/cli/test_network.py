@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import Result
 
+from lanloom.api.ipam import NETWORKS
 from tests.cli.serving import Cluster, served
 
 
@@ -380,6 +381,37 @@ def test_a_dry_run_of_a_removal(cluster: Cluster) -> None:
         "This was a dry run: nothing was changed.",
     ]
     assert cluster.state() == before
+
+
+def test_an_object_that_cannot_be_read_is_named(cluster: Cluster) -> None:
+    """What somebody wrote past the webhooks is no wrong usage: exit status 1, with the object and the field."""
+    body = {"metadata": {"name": "broken"}, "spec": {"subnets": [{"cidr": "nonsense"}]}}
+    cluster.do(lambda client: client.create(NETWORKS, body))
+    for words in (
+        ("list",),
+        ("info", "broken"),
+        ("usage",),
+        ("modify", "--mac-prefix", "aa:00:00", "broken"),
+    ):
+        found = network(cluster, *words)
+        assert found.exit_code == 1
+        assert found.stderr.startswith("Error: Network broken: spec.subnets[0].cidr: ")
+
+
+def test_input_is_read_before_the_cluster_is_asked(cluster: Cluster) -> None:
+    """Malformed input exits with 2 also where no cluster can be reached."""
+    nowhere = {"KUBECONFIG": "/nonexistent"}
+    for words in (
+        "modify --mac-prefix x net1",
+        "add --tags a,,b net1",
+        "list -o x",
+        "rename net1 a/b",
+        "info a/b",
+    ):
+        assert cluster.lanloom("network", *words.split(), environment=nowhere).exit_code == 2
+    unreachable = cluster.lanloom("network", "list", environment=nowhere)
+    assert unreachable.exit_code == 1
+    assert unreachable.stderr.count("\n") == 1
 
 
 def test_shells_complete_names(cluster: Cluster) -> None:

@@ -100,7 +100,7 @@ def info(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None
     from lanloom.cli.networkinfo import print_network
 
     found = _described(kubeconfig, networks)
-    with refusals():
+    with refusals(reading=True):
         if output != "table":
             print_data([information(item) for item in found], output)
             return
@@ -132,7 +132,7 @@ def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> Non
     from lanloom.cli.networkusage import print_usage
 
     found = _described(kubeconfig, networks)
-    with refusals():
+    with refusals(reading=True):
         usages = [usage_of(item) for item in found]
     if output != "table":
         print_data([plain(item) for item in usages], output)
@@ -145,7 +145,7 @@ def _described(kubeconfig: str | None, networks: tuple[str, ...]) -> "list[Descr
     from lanloom.app.ipam.networkviews import described
 
     state = read(kubeconfig, networks)
-    with refusals():
+    with refusals(reading=True):
         return described(state, networks)
 
 

@@ -78,7 +78,7 @@ def add(
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
     from lanloom.app.ipam.networks import add as add_network
-    from lanloom.ipam.rules.general import AddTags, SetMacPrefix
+    from lanloom.ipam.rules.general import AddTags, SetMacPrefix, check_mac_prefix, check_tag
     from lanloom.ipam.rules.names import check_name
     from lanloom.ipam.rules.syntax import Deprecated, add_steps
 
@@ -87,8 +87,8 @@ def add(
         old = Deprecated(
             network=network or "", gateway=gateway or "", network6=network6 or "", gateway6=gateway6 or ""
         )
-        steps: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=mac_prefix)]
-        steps += [] if tags is None else [AddTags(tags=tuple(tags.split(",")))]
+        steps: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=check_mac_prefix(mac_prefix))]
+        steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
         steps += add_steps(subnets, pools, add_reserved_ips, old)
     done = run(kubeconfig, lambda client: add_network(client, name, steps, new_uuid, dry_run=dry_run))
     tell(done, dry_run=dry_run)
@@ -154,7 +154,7 @@ def modify(
       lanloom network modify --pool pool1:modify,disabled=true net1
       lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
     """
-    from lanloom.ipam.rules.general import SetMacPrefix
+    from lanloom.ipam.rules.general import SetMacPrefix, check_mac_prefix
     from lanloom.ipam.rules.oldoptions import old_options
     from lanloom.ipam.rules.syntax import modify_steps
 
@@ -163,7 +163,7 @@ def modify(
         raise click.UsageError("nothing is to be changed; give at least one of the options")
     with refusals():
         fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
-        first: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=mac_prefix)]
+        first: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=check_mac_prefix(mac_prefix))]
         old = old_options(gateway, network6, gateway6)
     change(kubeconfig, network, lambda now: (*first, *old.steps(now), *fixed), dry_run=dry_run)
 

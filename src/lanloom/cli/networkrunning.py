@@ -54,7 +54,7 @@ def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]") -> T:
         async with connect(kubeconfig) as client:
             return await work(client)
 
-    with refusals():
+    with refusals(reading=True):
         return asyncio.run(connected())
 
 

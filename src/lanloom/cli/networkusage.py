@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
-from lanloom.cli.console import NARROWEST
 from lanloom.cli.console import console as make_console
 from lanloom.cli.networkinfo import counts, map_lines
 from lanloom.ipam.rules.drawing import BLOCKS, LETTERS, bar, percent
@@ -23,6 +22,9 @@ SMALL = 256
 
 WIDEST = 100
 """Columns of a bar on a wide terminal, or where the output is no terminal."""
+
+NARROWEST = 10
+"""Columns of a bar in any case."""
 
 _MARGIN = 2
 _COLOURS = {"": "green", "nearly full": "yellow", "full": "red"}
@@ -48,7 +50,7 @@ def print_usage(networks: Iterable["NetworkUsage"]) -> None:
 
 
 def _print_pool(console: "Console", item: "PoolUsage", glyphs: "Glyphs") -> None:
-    width = min(max(console.width, NARROWEST), WIDEST) - 2 * _MARGIN - len(" 100 %")
+    width = max(min(console.width, WIDEST) - 2 * _MARGIN - len(" 100 %"), NARROWEST)
     colour = "dim" if item.pool.disabled else _COLOURS[item.warning]
     head = f"{pool_title(item.pool)} in {item.subnet.cidr}: {counts(item.usage)}"
     _print(console, Text.assemble(head, (_mark(item), f"bold {colour}")))

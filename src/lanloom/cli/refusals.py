@@ -13,14 +13,16 @@ class MalformedInput(click.ClickException):
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Ends the command with the message of an IpamError or KubeError."""
+def refusals(*, reading: bool = False) -> Iterator[None]:
+    """Ends the command with the message of an IpamError or KubeError.
+
+    While `reading` a cluster, what is malformed is there and not in the input.
+    """
     from lanloom.ipam.rules.errors import IpamError, Malformed
     from lanloom.kube.errors import KubeError
 
     try:
         yield
-    except Malformed as error:
-        raise MalformedInput(str(error)) from None
     except (IpamError, KubeError) as error:
-        raise click.ClickException(str(error)) from None
+        wrong_input = isinstance(error, Malformed) and not reading
+        raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None

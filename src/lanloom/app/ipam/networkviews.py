@@ -3,28 +3,14 @@
 from collections.abc import Sequence
 
 from lanloom.api.ipam import Network as NetworkObject
-from lanloom.app.ipam.networks import nics_on
+from lanloom.api.ipam import Nic as NicObject
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.described import Described
 from lanloom.ipam.rules.fields import NETWORK_FIELDS
 from lanloom.ipam.rules.model import Nic
 from lanloom.ipam.rules.query import Value
-from lanloom.ipam.state import State
+from lanloom.ipam.state import State, ledger_of
 from lanloom.ipam.wire import network_of, nic_of
-
-
-def describe(state: State, item: NetworkObject) -> Described:
-    """A network with who owns what of it. Raises Malformed."""
-    nics = sorted(map(nic_of, nics_on(state, item)), key=lambda nic: (nic.owner, nic.index, nic.key))
-    ctime = item.metadata.creation_timestamp
-    return Described(
-        network=network_of(item),
-        ledger=state.ledger(item),
-        nics=tuple(nics),
-        serial_no=item.metadata.generation,
-        ctime=ctime,
-        mtime=item.status.modified or ctime,
-    )
 
 
 def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
@@ -32,7 +18,23 @@ def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
     items = [state.find(ident) for ident in idents] or sorted(
         state.networks, key=lambda item: item.spec.name or item.metadata.name
     )
-    return [describe(state, item) for item in items]
+    on: dict[str, list[NicObject]] = {}  # once for all, because networks and NICs may be many
+    for nic in state.nics:
+        for name in {nic.spec.network, nic.status.network}:
+            on.setdefault(name, []).append(nic)
+    return [_describe(item, on.get(item.metadata.name, ())) for item in items]
+
+
+def _describe(item: NetworkObject, nics: Sequence[NicObject]) -> Described:
+    ctime = item.metadata.creation_timestamp
+    return Described(
+        network=network_of(item),
+        ledger=ledger_of(item, nics),
+        nics=tuple(sorted(map(nic_of, nics), key=lambda nic: (nic.owner, nic.index, nic.key))),
+        serial_no=item.metadata.generation,
+        ctime=ctime,
+        mtime=item.status.modified or ctime,
+    )
 
 
 def information(of: Described) -> dict[str, Value]:
