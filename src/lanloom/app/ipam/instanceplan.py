@@ -43,7 +43,8 @@ class Change(Struct, frozen=True, kw_only=True):
         old = self.before.spec if self.before is not None else None
         if old is None or self.after is None:
             return old is not None or (self.after is not None and self.after.ips != ())
-        return (old.network, old.ips) != (self.after.network, self.after.ips)
+        new = self.after
+        return (old.network, old.ips, old.release) != (new.network, new.ips, new.release)
 
 
 class Outlook(Struct, frozen=True, kw_only=True):

@@ -72,17 +72,21 @@ async def _write(client: Client, change: Change, spec: NicSpec, written: Written
 
 async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
     """Raises Conflict if the NIC's spec is no longer that of `last`. Its status changes all the time, and may."""
-    place, patch = last.metadata.key, merge_diff(_plain(last.spec), _plain(spec))
-    version = last.metadata.resource_version
+    place, now = last.metadata.key, last
     while True:
-        body: Raw = {"metadata": {"resourceVersion": version}, "spec": patch}
         try:
-            return await client.patch(NICS, place.name, body, place.namespace)
+            return await _patch_once(client, now, spec)
         except Conflict:
             now = await client.get(NICS, place.name, place.namespace)
             if now.spec != last.spec or now.metadata.uid != last.metadata.uid:
                 raise
-            version = now.metadata.resource_version
+
+
+async def _patch_once(client: Client, now: Nic, spec: NicSpec) -> Nic:
+    """Raises Conflict if anything of the NIC changed."""
+    version = {"resourceVersion": now.metadata.resource_version}
+    body: Raw = {"metadata": version, "spec": merge_diff(_plain(now.spec), _plain(spec))}
+    return await client.patch(NICS, now.metadata.name, body, now.metadata.namespace)
 
 
 async def _settled(client: Client, nics: list[Nic]) -> None:
@@ -120,12 +124,39 @@ async def _undo(client: Client, plan: Plan, written: Written) -> list[str]:
             if change.before is None:
                 await _discard(client, nic)
             else:
-                await _patch(client, nic, change.before.spec)
+                await _restore(client, nic, change.before)
         except NotFound:
             continue
-        except KubeError as error:
+        except (KubeError, Refused) as error:
             left.append(f"NIC {change.key} is changed ({error})")
     return left
+
+
+async def _restore(client: Client, last: Nic, before: Nic) -> None:
+    """Makes a NIC ask for what it asked for before, when it has the addresses again that it had.
+
+    An automatic entry would keep what it got meanwhile; so the addresses themselves are asked for first. Raises
+    Refused if one of them is lost, KubeError.
+    """
+    place, pause = last.metadata.key, _FIRST_LOOK
+    exactly = replace(before.spec, ips=before.status.ips, release=(), force=True)
+    ends = asyncio.get_running_loop().time() + WAIT_SECONDS
+    while True:
+        now = await client.get(NICS, place.name, place.namespace)
+        if now.metadata.uid != last.metadata.uid or now.spec != last.spec:
+            raise Refused("somebody else changed it meanwhile")
+        same = (now.status.network, now.status.ips) == (before.status.network, before.status.ips)
+        late = (is_refused(now) and now.spec == exactly) or asyncio.get_running_loop().time() >= ends
+        wanted = before.spec if same or late else exactly
+        with suppress(Conflict):
+            if wanted != now.spec:
+                last = await _patch_once(client, now, wanted)
+            if wanted is before.spec:
+                break
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    if not same:
+        raise Refused(f"it had {', '.join(before.status.ips) or 'no address'}")
 
 
 async def _discard(client: Client, nic: Nic) -> None:
