@@ -1,0 +1,268 @@
+"""How fast addresses are found and given out, against other ways in the same run; `ipammemory` is about their size.
+
+Nothing waits here, so what takes longer than microseconds is measured as CPU time: other work on the machine shows less
+in it. Each figure is the best of some rounds, except for the million.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from ipaddress import IPv4Network
+from random import Random
+
+from bitarray import bitarray
+
+from bench.ipambaselines import FlatBits, StringPool, scan
+from bench.report import Row
+from lanloom.ipam.rules.addresses import format_address
+from lanloom.ipam.rules.bits import Bits
+from lanloom.ipam.rules.bits_text import parse_bits
+from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.model import Network, Pool, Subnet
+from lanloom.ipam.rules.ranges import IPRange, parse_cidr
+
+MILLION = 1_000_000
+BIG = 24
+"""The largest dense pool has 2 to the power of that many addresses."""
+
+SIZES = (8, 12, 16, 20, BIG)
+FILLS = ("empty", "half", "but 1 in 1,000", "any second one")
+PICKS = 200
+"""So many addresses are taken in a round, as far as there are as many."""
+
+ROUNDS = 7
+
+
+def rows() -> Iterator[Row]:
+    """Every figure."""
+    yield from _next_free()
+    yield from _whole_allocation()
+    yield from _whole_network()
+    yield from _million()
+    yield from _creation()
+    yield from _loading()
+
+
+def _next_free() -> Iterator[Row]:
+    figures = {f"2^{power} {fill}": _best(_filled(1 << power, fill)) for power in SIZES for fill in FILLS}
+    full, flat = Bits(0, 1 << BIG), FlatBits(1 << BIG, full=True)
+    full.take_run(0, (1 << BIG) - 1)
+    ours = figures[f"2^{BIG} adversarial"] = min(_adversarial(full) for _ in range(ROUNDS))
+    theirs = min(_adversarial(flat) for _ in range(ROUNDS))
+    slowest = max(figures, key=lambda name: figures[name])
+    yield Row(
+        name="next free address, found and marked: slowest of 21 fills, /24 to 2^24 addresses",
+        measured=figures[slowest],
+        limit=500,
+        unit="ns",
+        note=f"{slowest}; all from {min(figures.values()):.0f} ns on; best of {ROUNDS}",
+    )
+    yield Row(
+        name="next free address of a full pool of 2^24 after its first and last are freed: "
+        "how much faster than a flat bitarray with a hint",
+        measured=theirs / ours,
+        limit=20,
+        unit="×",
+        at_least=True,
+        note=f"{ours:.0f} ns against {theirs:,.0f} ns; the flat one takes {_best(FlatBits(1 << BIG)):.0f} ns "
+        "as long as nothing is freed",
+    )
+    network = IPv4Network("10.0.0.0/16")
+    used = set(list(network)[: 1 << 15])
+    scanned = min(_seconds(lambda: scan(network, used)) for _ in range(3)) * 1e9
+    yield Row(
+        name="next free address of a /16 that is half full: how much faster than a scan with ipaddress",
+        measured=scanned / _best(_filled(1 << 16, "half")),
+        limit=10_000,
+        unit="×",
+        at_least=True,
+        note=f"the scan takes {scanned / 1e6:.1f} ms",
+    )
+
+
+def _filled(size: int, fill: str) -> Bits:
+    bits, random = Bits(0, size), Random(size)
+    if fill == "half":
+        bits.take_run(0, size // 2 - 1)
+    elif fill == "any second one":
+        taken = bitarray()
+        taken.frombytes(random.randbytes(size // 8))
+        bits.load(taken)
+    elif fill == "but 1 in 1,000":
+        bits.take_run(0, size - 1)
+        for number in random.sample(range(size), max(1, size // 1000)):
+            bits.free(number)
+    return bits
+
+
+def _best(bits: Bits | FlatBits) -> float:
+    return min(_takes(bits, PICKS) for _ in range(ROUNDS))
+
+
+def _takes(bits: Bits | FlatBits, count: int) -> float:
+    """Nanoseconds for each of some next free addresses; they are given back afterwards."""
+    taken, take = [0] * count, bits.take_lowest
+    started = time.perf_counter_ns()
+    for at in range(count):
+        taken[at] = take()
+    spent = time.perf_counter_ns() - started
+    for number in taken:
+        if number >= 0:
+            bits.free(number)
+    return spent / count
+
+
+def _adversarial(bits: Bits | FlatBits) -> float:
+    """Nanoseconds for each of two addresses: the first and the last of a pool that was full."""
+    spent = 0
+    for _ in range(20):
+        bits.free(0)
+        bits.free((1 << BIG) - 1)
+        started = time.perf_counter_ns()
+        bits.take_lowest()
+        bits.take_lowest()
+        spent += time.perf_counter_ns() - started
+    return spent / 40
+
+
+def _whole_allocation() -> Iterator[Row]:
+    for cidr, version in (("10.0.0.0/16", "IPv4"), ("2001:db8::/64", "IPv6, a /64")):
+        count = 20_000
+        keys = nics(count)
+        network = one_pool(cidr, external=16)
+        yield Row(
+            name=f"whole allocation, {version}: begun, taken for an owner, committed, as text",
+            measured=min(_allocations(Ledger(network), keys) for _ in range(ROUNDS)),
+            limit=3,
+            unit="µs",
+            note=f"{count:,} in turn, each 16th address is externally reserved; best of {ROUNDS}",
+        )
+
+
+def _whole_network() -> Iterator[Row]:
+    network = one_pool("10.0.0.0/16")
+    keys = nics((1 << 16) - 2)
+    strings = StringPool("10.0.0.0/16")
+    seconds, of_strings = [], []
+    for _ in range(3):  # in turns, so that a busy machine is busy for both
+        seconds.append(_allocations(Ledger(network), keys) * len(keys) / 1e6)
+        fills = (0, 1 << 15, (1 << 16) - 100)
+        of_strings.append(sum(_string_allocations(strings, filled) for filled in fills) / len(fills))
+    ours, each = min(seconds), min(of_strings)
+    yield Row(
+        name="all of a /16, an operation for each address",
+        measured=ours,
+        limit=0.2,
+        unit="s",
+        note=f"{len(keys):,} addresses with owners and texts; best of 3",
+    )
+    yield Row(
+        name="all of a /16: how much faster than with bit strings as Ganeti has them",
+        measured=each * len(keys) / ours,
+        limit=100,
+        unit="×",
+        at_least=True,
+        note=f"{each * 1e6:,.0f} µs each for strings, at three fills, best of 3; they record no owner",
+    )
+
+
+def _string_allocations(pool: StringPool, filled: int) -> float:
+    pool.fill(filled)
+    return _seconds(lambda: [pool.allocate() for _ in range(20)]) / 20
+
+
+def _million() -> Iterator[Row]:
+    keys = nics(MILLION)
+    for cidr, version in (("10.0.0.0/8", "IPv4"), ("2001:db8::/64", "IPv6")):
+        network = one_pool(cidr)
+        given = _allocations(Ledger(network), keys) * MILLION / 1e6
+        known = _seconds(partial(recorded, network, keys))
+        yield Row(
+            name=f"a million reservations, {version}",
+            measured=max(given, known),
+            limit=3,
+            unit="s",
+            note=f"{given:.2f} s as operations, {known:.2f} s when they are read; once",
+        )
+
+
+def _creation() -> Iterator[Row]:
+    network = one_pool("2001:db8::/64")
+    yield Row(
+        name="a ledger with a pool over a /64",
+        measured=min(_seconds(lambda: Ledger(network)) for _ in range(50)) * 1000,
+        limit=1,
+        unit="ms",
+        note="best of 50",
+    )
+
+
+def _loading() -> Iterator[Row]:
+    size = 1 << 20
+    text = "".join(Random(size).choices("01", k=size))
+
+    def load() -> Bits:
+        bits = Bits(0, size)
+        bits.load(parse_bits(text))
+        return bits
+
+    def walk() -> Bits:
+        bits = Bits(0, size)
+        for number, bit in enumerate(text):
+            if bit == "1":
+                bits.take(number)
+        return bits
+
+    loaded = min(_seconds(load) for _ in range(20))
+    yield Row(
+        name="a pool of 2^20 from a bit string",
+        measured=loaded * 1000,
+        limit=10,
+        unit="ms",
+        note=f"{min(_seconds(walk) for _ in range(2)) / loaded:.0f} × faster than bit by bit; best of 20",
+    )
+
+
+def one_pool(cidr: str, external: int = 0) -> Network:
+    """One subnet, one pool over all of it; each `external`th of the first 65,536 addresses is externally reserved."""
+    block = parse_cidr(cidr)[0]
+    reserved = range(block.first, block.first + (1 << 16), external) if external else ()
+    subnet = Subnet(
+        uuid="",
+        cidr=block,
+        pools=(Pool(range=block.range),),
+        external=tuple(IPRange(address, address) for address in reserved),
+    )
+    return Network(id="bench", name="bench", subnets=(subnet,))
+
+
+def nics(count: int) -> list[str]:
+    """Keys of NICs."""
+    return [f"default/instance-{number}-0" for number in range(count)]
+
+
+def _allocations(ledger: Ledger, keys: list[str]) -> float:
+    """Microseconds for an address for each key."""
+    texts = [""] * len(keys)
+    gc.collect()
+    started = time.process_time()
+    for at, key in enumerate(keys):
+        operation = ledger.begin()
+        texts[at] = format_address(operation.take_next(key, "pool"))
+        operation.commit()
+    return (time.process_time() - started) / len(keys) * 1e6
+
+
+def recorded(network: Network, keys: list[str]) -> Ledger:
+    """A ledger that was told of an address for each key."""
+    ledger, first = Ledger(network), network.subnets[0].cidr.first + 1
+    for number, key in enumerate(keys):
+        ledger.record(key, (first + number,))
+    return ledger
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
