@@ -15,6 +15,7 @@ from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
+from lanloom.ipam.manager import ipam_informers
 from lanloom.ipam.owners import OwnerController, owner_informers
 from lanloom.kube.errors import ApiError, NotFound, from_status
 from lanloom.kube.events import Recorder
@@ -148,7 +149,7 @@ async def scene(*, kubevirt: bool = True, seed: int = 1) -> AsyncIterator[Scene]
 
 async def _control(client: Troubled, made: Scene, rng: Random) -> None:
     loop = asyncio.get_running_loop()
-    nics = Informer(client, NICS, rng=rng)
+    nics = ipam_informers(client, rng).nics
     instances = Informer(client, VIRTUAL_MACHINE_INSTANCES, rng=rng, optional=True)
     owners = owner_informers(client, instances, rng)
     recorder = Recorder(client, "lanloom-manager", "test", now=loop.time, rng=rng)

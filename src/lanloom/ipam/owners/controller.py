@@ -14,9 +14,11 @@ import structlog
 from lanloom.api.core import Pod
 from lanloom.api.ipam import FINALIZER, NICS, VIRTUAL_MACHINE, Nic
 from lanloom.api.meta import Key, Object
+from lanloom.ipam.manager import BY_OWNER
 from lanloom.ipam.owners.ends import Evidence, is_leaked, may_go
-from lanloom.ipam.owners.informers import OwnerInformers, owner_title, title, titles_of_pod
+from lanloom.ipam.owners.informers import OwnerInformers, owners_of_pod
 from lanloom.ipam.owners.looks import look, seen
+from lanloom.ipam.rules.model import Owner
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
@@ -37,7 +39,7 @@ log = structlog.get_logger(__name__)
 class OwnerController:
     """One controller over all NICs. It runs on the leader only; the informers run on every replica.
 
-    `leaked` is called for each NIC that was deleted because its owner is gone.
+    The store of `nics` has the index BY_OWNER. `leaked` is called for each NIC that is deleted as its owner is gone.
     """
 
     def __init__(
@@ -57,7 +59,6 @@ class OwnerController:
         self._recorder = recorder
         self._leaked = leaked
         self._suspected: dict[str, tuple[str, float]] = {}
-        self._by_owner: dict[str, dict[Key, None]] = {}
         self._controller: Controller[str] = Controller(
             "nicowner", self._reconcile, rng=rng, workers=WORKERS, observe=observe
         )
@@ -81,15 +82,6 @@ class OwnerController:
         await self._controller.run()
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
-        for item in (old, new):
-            if item is not None:
-                known = self._by_owner.setdefault(owner_title(item), {})
-                if item is new:
-                    known[item.metadata.key] = None
-                else:
-                    known.pop(item.metadata.key, None)
-                if not known:
-                    del self._by_owner[owner_title(item)]
         if new is None and old is not None:
             self._suspected.pop(str(old.metadata.key), None)
         elif new is not None and (old is None or _holding(old) != _holding(new)):
@@ -99,17 +91,18 @@ class OwnerController:
         if old is not None and new is not None and old.status.phase == new.status.phase:
             return
         for item in (old, new):
-            for owner in titles_of_pod(item) if item is not None else ():
+            for owner in owners_of_pod(item) if item is not None else ():
                 self._look_at(owner)
 
     def _machine_changed(self, old: Object | None, new: Object | None) -> None:
         item = new or old
         if item is not None and (old is None or new is None):
-            self._look_at(title(VIRTUAL_MACHINE, item.metadata.namespace, item.metadata.name))
+            meta = item.metadata
+            self._look_at(Owner(kind=VIRTUAL_MACHINE, namespace=meta.namespace, name=meta.name))
 
-    def _look_at(self, owner: str) -> None:
-        for key in self._by_owner.get(owner, ()):
-            self._controller.enqueue(str(key))
+    def _look_at(self, owner: Owner) -> None:
+        for nic in self._nics.store.by(BY_OWNER, str(owner)):
+            self._controller.enqueue(str(nic.metadata.key))
 
     async def _reconcile(self, key: str) -> float | None:
         nic = self._nics.store.get(Key(*key.split("/")))

@@ -7,8 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.ipam import POD, VIRTUAL_MACHINE
 from lanloom.api.kubevirt import VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance, instance_of
+from lanloom.ipam.rules.model import Owner
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 
@@ -39,21 +40,13 @@ def owner_informers(
     )
 
 
-def owner_title(nic: Nic) -> str:
-    """What a NIC belongs to, as text that tells owners apart."""
-    return title(nic.spec.owner.kind, nic.metadata.namespace, nic.spec.owner.name)
-
-
-def title(kind: str, namespace: str, name: str) -> str:
-    """An owner, as text that tells owners apart."""
-    return f"{kind} {namespace}/{name}"
-
-
-def titles_of_pod(pod: Pod) -> Iterator[str]:
+def owners_of_pod(pod: Pod) -> Iterator[Owner]:
     """The owners that a pod may be: itself, and the machine that runs in it."""
-    yield title(POD, pod.metadata.namespace, pod.metadata.name)
-    for name in _instances(pod):
-        yield f"{VIRTUAL_MACHINE} {name}"
+    namespace = pod.metadata.namespace
+    yield Owner(kind=POD, namespace=namespace, name=pod.metadata.name)
+    name, _ = instance_of(pod)
+    if name:
+        yield Owner(kind=VIRTUAL_MACHINE, namespace=namespace, name=name)
 
 
 def _instances(pod: Pod) -> tuple[str, ...]:
