@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from lanloom.ipam.rules.addresses import Address, parse_address, shown
+from lanloom.ipam.rules.addresses import LIMITS, Address, parse_address, shown, version_of
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ranges import Cidr, IPRange, parse_cidr, parse_range
 
@@ -84,7 +84,8 @@ def range_of(value: object, place: str) -> IPRange:
         raise Malformed(f"{place} should have a start, and a size or an end")
     if last is None and size is not None:
         last = first + size - 1
-    if last is None or last < first or (size is not None and size != last - first + 1):
+    belong = last is not None and first <= last <= LIMITS[version_of(first)][1]
+    if last is None or not belong or size not in (None, last - first + 1):
         raise Malformed(f"{place}: start, size and end do not belong together")
     return IPRange(first, last)
 
