@@ -67,6 +67,7 @@ def measure() -> Memory:
             profiles = directory / "profiles"
             profiles.mkdir()
             words = ["--kubeconfig", kubeconfig, "--node", "bench", "--profiles", str(profiles)]
+            words += ["--cni-socket", str(directory / "cni.sock")]
             with _started("agent", *words) as agent:
                 return _steady(agent)
 

@@ -4,14 +4,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
 
 import lanloom.cni
-from lanloom.ipam.agent import CniServer, IpamService
+from lanloom.ipam.agent.protocol import Raw, Request
+from lanloom.ipam.agent.server import CniServer
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
+
+if TYPE_CHECKING:
+    from lanloom.ipam.agent.service import IpamService
 
 PROGRAM = "lanloom-ipam"
 """The name of the program, which configurations give as the `type` of their `ipam` section."""
@@ -64,12 +69,28 @@ def install(directory: Path, socket: Path) -> bool:
     return True
 
 
+class _LateService:
+    """The service, loaded at the first call: until then, on most nodes for good, it would only take memory."""
+
+    def __init__(self, client: Client, node: str, recorder: Recorder, rng: Random) -> None:
+        self._made = (client, node, recorder, rng)
+        self._service: IpamService | None = None
+
+    async def answer(self, request: Request) -> Raw:
+        """As IpamService does."""
+        if self._service is None:
+            from lanloom.ipam.agent.service import IpamService
+
+            client, node, recorder, rng = self._made
+            self._service = IpamService(client, node, recorder, rng=rng)
+        return await self._service.answer(request)
+
+
 async def serve_cni(
     client: Client, node: str, settings: CniSettings, *, now: Callable[[], float], rng: Random
 ) -> None:
     """Answers the plugin until cancelled. What fails here is logged, and the node's VLANs are kept all the same."""
-    recorder = Recorder(client, "lanloom-agent", node, now=now, rng=rng)
-    service = IpamService(client, node, recorder, rng=rng)
+    service = _LateService(client, node, Recorder(client, "lanloom-agent", node, now=now, rng=rng), rng)
     try:
         settings.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if settings.programs is not None and install(settings.programs, settings.socket):

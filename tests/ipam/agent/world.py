@@ -15,7 +15,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
-from lanloom.ipam.agent import IpamService
+from lanloom.ipam.agent.service import IpamService
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.events import Recorder
 from tests.ipam.agent.objects import NODE, Raw, launcher_body, machine_body, pod_body, request

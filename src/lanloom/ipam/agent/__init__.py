@@ -1,6 +1,5 @@
-"""The node's side of address management: answers the CNI plugin `lanloom-ipam`."""
+"""The node's side of address management: answers the CNI plugin `lanloom-ipam`.
 
-from lanloom.ipam.agent.server import CniServer
-from lanloom.ipam.agent.service import IpamService
-
-__all__ = ["CniServer", "IpamService"]
+`server` is the socket, `service` what each command does by way of `nics` and `waiting`; all else are rules over what
+runtimes, users and KubeVirt wrote.
+"""
