@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -87,15 +88,12 @@ def change(
     dry_run: bool,
 ) -> None:
     """Changes a network and tells what changed."""
-    from lanloom.app.ipam.networks import modify
+    from lanloom.app.ipam.networks import Edit, modify
 
     with refusals():
         check_idents([network])
-    done = run(
-        kubeconfig,
-        lambda client: modify(client, network, steps, new_uuid, judge=judge, dry_run=dry_run),
-    )
-    tell(done, dry_run=dry_run)
+    edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, judge=judge, dry_run=dry_run)
+    tell(run(kubeconfig, lambda client: modify(client, edit, Random())), dry_run=dry_run)
 
 
 def new_uuid() -> str:

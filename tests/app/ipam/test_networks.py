@@ -19,7 +19,7 @@ from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
-from lanloom.app.ipam.networks import ATTEMPTS, Done, add, modify, name_is_free, remove
+from lanloom.app.ipam.networks import PATIENCE, Done, Edit, add, modify, name_is_free, remove
 from lanloom.app.ipam.networkviews import described, information
 from lanloom.ipam.rules.change import Step
 from lanloom.ipam.rules.errors import Malformed, Refused
@@ -27,6 +27,7 @@ from lanloom.ipam.rules.general import AddTags, RemoveTags, Rename
 from lanloom.ipam.rules.syntax import add_steps, modify_steps
 from lanloom.ipam.state import read_state
 from lanloom.kube.errors import Conflict
+from tests.virtual import run
 
 T = TypeVar("T", bound=Object)
 
@@ -97,7 +98,14 @@ async def added(client: LocalClient, name: str = "net1", cidr: str = "192.0.2.0/
 
 async def changed(client: LocalClient, *steps: Step, ident: str = "net1", dry_run: bool = False) -> Done:
     """Changes a network by steps."""
-    return await modify(client, ident, lambda _: steps, uuids().__next__, dry_run=dry_run)
+    edit = Edit(ident=ident, steps=lambda _: steps, new_uuid=uuids().__next__, dry_run=dry_run)
+    return await modify(client, edit, Random(1))
+
+
+async def renamed(client: LocalClient, name: str, ident: str = "net1") -> None:
+    """Gives a network another name."""
+    edit = Edit(ident=ident, steps=lambda _: [Rename(name=name)], new_uuid=str, judge=name_is_free)
+    await modify(client, edit, Random(1))
 
 
 async def test_a_change_is_computed_anew_when_somebody_else_wrote_first() -> None:
@@ -131,28 +139,39 @@ async def test_a_change_that_is_not_allowed_any_more_is_refused() -> None:
             await changed(client, RemoveTags(tags=("ours",)))
 
 
-async def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
-    """After some attempts the conflict is told."""
-    async with world() as (client, other):
-        await added(client)
-        numbers = count()
+def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
+    """After half a minute, with ever longer pauses, it says so."""
 
-        async def meddle() -> None:
-            await other.patch(NETWORKS, "net1", {"spec": {"tags": [f"t{next(numbers)}"]}})
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with world() as (client, other):
+            await added(client)
+            numbers, began = count(), loop.time()
 
-        client.meddle = meddle
-        with pytest.raises(Conflict):
-            await changed(client, AddTags(tags=("ours",)))
-        assert client.patches == ATTEMPTS
+            async def meddle() -> None:
+                await other.patch(NETWORKS, "net1", {"spec": {"tags": [f"t{next(numbers)}"]}})
+
+            client.meddle = meddle
+            with pytest.raises(Refused, match="others change network net1 all the time"):
+                await changed(client, AddTags(tags=("ours",)))
+            assert PATIENCE <= loop.time() - began < PATIENCE + 2
+            assert client.patches < 100
+            assert "ours" not in (await other.get(NETWORKS, "net1")).spec.tags
+
+    run(story())
 
 
-async def test_changes_at_the_same_time_are_all_made() -> None:
+def test_changes_at_the_same_time_are_all_made() -> None:
     """Ten administrators who change one network each get what they asked for."""
-    async with world() as (client, other):
-        await added(client)
-        tags = [f"tag{index}" for index in range(10)]
-        await asyncio.gather(*(changed(client, AddTags(tags=(tag,))) for tag in tags))
-        assert (await other.get(NETWORKS, "net1")).spec.tags == tuple(tags)
+
+    async def story() -> None:
+        async with world() as (client, other):
+            await added(client)
+            tags = [f"tag{index}" for index in range(10)]
+            await asyncio.gather(*(changed(client, AddTags(tags=(tag,))) for tag in tags))
+            assert (await other.get(NETWORKS, "net1")).spec.tags == tuple(tags)
+
+    run(story())
 
 
 async def test_what_is_as_it_was_is_not_written() -> None:
@@ -232,12 +251,10 @@ async def test_the_name_of_a_renamed_network_is_free() -> None:
     """Its object keeps its name, so that NICs find it; another network of that name gets another object."""
     async with world() as (client, other):
         await added(client)
-        await modify(client, "net1", lambda _: [Rename(name="old")], uuids().__next__, judge=name_is_free)
+        await renamed(client, "old")
         for _ in range(2):
             await added(client, cidr="10.0.0.0/24")
-            await modify(
-                client, "net1", lambda _: [Rename(name="older")], uuids().__next__, judge=name_is_free
-            )
+            await renamed(client, "older")
             await remove(client, "older")
         await added(client, cidr="10.0.0.0/24")
         state = await read_state(other)

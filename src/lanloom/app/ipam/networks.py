@@ -4,7 +4,10 @@ The webhooks judge by the same rules again; what is judged here is judged so tha
 and so that a dry run needs to write nothing.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
+from itertools import count
+from random import Random
 
 import msgspec
 from msgspec import Struct
@@ -20,12 +23,13 @@ from lanloom.ipam.rules.model import Network
 from lanloom.ipam.rules.names import check_name, object_name
 from lanloom.ipam.state import State, read_state
 from lanloom.ipam.wire import network_of, spec_of
+from lanloom.kube.backoff import backoff
 from lanloom.kube.errors import AlreadyExists, Conflict
 from lanloom.kube.mergediff import Raw, merge_diff
 from lanloom.kube.ports import Client
 
-ATTEMPTS = 20
-"""How often a change is computed anew because somebody else wrote first. A busy allocator writes often."""
+PATIENCE = 30.0
+"""Seconds for which a change is computed anew when somebody else wrote first; a busy allocator writes often."""
 
 NewUuid = Callable[[], str]
 Judge = Callable[[State, Network], None]
@@ -60,34 +64,43 @@ async def add(
     return Done(after=change.network, notes=change.notes)
 
 
-async def modify(
-    client: Client,
-    ident: str,
-    steps: Callable[[Network], Iterable[Step]],
-    new_uuid: NewUuid,
-    *,
-    judge: Judge | None = None,
-    dry_run: bool = False,
-) -> Done:
-    """Changes a network; `steps` may depend on its present form. Raises Malformed, Refused, KubeError."""
-    for attempt in range(ATTEMPTS):
-        state = await read_state(client)
-        item = state.find(ident)
-        before = network_of(item)
-        change = apply(before, steps(before), state.ledger(item), new_uuid)
-        if judge is not None:
-            judge(state, change.network)
-        patch = _patch(item.spec, before, change.network)
-        if patch and not dry_run:
-            version = {"resourceVersion": item.metadata.resource_version}
-            try:
-                await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
-            except Conflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                continue
-        return Done(before=before, after=change.network, notes=change.notes)
-    raise AssertionError("unreachable")
+class Edit(Struct, frozen=True, kw_only=True):
+    """A change of a network: its steps, which may depend on its present form, and what else must allow it."""
+
+    ident: str
+    steps: Callable[[Network], Iterable[Step]]
+    new_uuid: NewUuid
+    judge: Judge | None = None
+    dry_run: bool = False
+
+
+async def modify(client: Client, edit: Edit, rng: Random) -> Done:
+    """Changes a network, whoever else writes to it. Raises Malformed, Refused, KubeError."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE
+    for attempt in count():
+        try:
+            return await _modify(client, edit)
+        except Conflict:
+            if loop.time() >= until:
+                break
+        await asyncio.sleep(backoff(attempt, rng, first=0.02, cap=0.5))
+    raise Refused(f"others change network {edit.ident} all the time; nothing was changed, try again later")
+
+
+async def _modify(client: Client, edit: Edit) -> Done:
+    """One attempt. Raises Conflict where somebody wrote in between."""
+    state = await read_state(client)
+    item = state.find(edit.ident)
+    before = network_of(item)
+    change = apply(before, edit.steps(before), state.ledger(item), edit.new_uuid)
+    if edit.judge is not None:
+        edit.judge(state, change.network)
+    patch = _patch(item.spec, before, change.network)
+    if patch and not edit.dry_run:
+        version = {"resourceVersion": item.metadata.resource_version}
+        await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
+    return Done(before=before, after=change.network, notes=change.notes)
 
 
 async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Done:
