@@ -69,7 +69,9 @@ def list_instances(
     """
     if instances and all_namespaces:
         raise click.UsageError("names are those of one namespace; leave out --all-namespaces, or the names")
-    listing.print(_read(kubeconfig, "" if all_namespaces else namespace, instances))
+    found = _read(kubeconfig, "" if all_namespaces else namespace, instances)
+    with refusals(reading=True):
+        listing.print(found)
 
 
 @command.command(name="list-fields")
@@ -107,7 +109,7 @@ def info(instance: str, namespace: str, output: str, kubeconfig: str | None) -> 
     from lanloom.cli.instanceinfo import print_instance
 
     (found,) = _read(kubeconfig, namespace, (instance,))
-    with refusals():
+    with refusals(reading=True):
         if output == "table":
             print_instance(found)
         else:
@@ -116,11 +118,14 @@ def info(instance: str, namespace: str, output: str, kubeconfig: str | None) -> 
 
 def _read(kubeconfig: str | None, namespace: str, names: tuple[str, ...]) -> "list[Instance]":
     """The instances of those names in their order; without any all of a namespace, or of all of them."""
-    from lanloom.app.ipam.instances import instances, the_instance
+    from lanloom.app.ipam.instances import check_instance, instances, the_instance
     from lanloom.ipam.state import read_state
 
-    state = run(kubeconfig, read_state)
     with refusals():
+        for name in names:
+            check_instance(name)
+    state = run(kubeconfig, read_state)
+    with refusals(reading=True):
         return [the_instance(state, namespace, name) for name in names] or instances(state, namespace)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,6 +17,7 @@ from click.shell_completion import CompletionItem
 from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.networkrunning import COMPLETION_SECONDS, dry_run_option, run
 from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -25,13 +27,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
 def namespace_option(function: F) -> F:
     """`--namespace`: where instances are looked for."""
     return click.option(
-        "-n", "--namespace", default="default", show_default=True, help="The instance's namespace."
+        "-n",
+        "--namespace",
+        default="default",
+        show_default=True,
+        callback=_namespace,
+        help="The instance's namespace.",
     )(function)
 
 
@@ -66,7 +74,10 @@ class Changing:
         """Does the work, waiting for addresses, and tells what changed or would."""
         from lanloom.api.meta import Key
         from lanloom.app.ipam.instancechange import How
+        from lanloom.app.ipam.instances import check_instance
 
+        with refusals():
+            check_instance(self.instance)
         key = Key(self.namespace, self.instance)
         with _progress(self.instance) as tell:
             how = How(dry_run=self.dry_run, wait=self.wait, tell=tell)
@@ -135,6 +146,14 @@ def complete_instances(
         return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
     except (KubeError, OSError, TimeoutError):
         return []
+
+
+def _namespace(ctx: click.Context, parameter: click.Parameter, given: str) -> str:
+    if len(given) > 63 or not _NAMESPACE.fullmatch(given):
+        raise click.BadParameter(
+            f"{given!r} can't be a namespace; use small letters, digits and dashes", ctx=ctx, param=parameter
+        )
+    return given
 
 
 @contextmanager

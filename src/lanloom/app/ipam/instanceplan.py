@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from lanloom.api.ipam import Nic, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
-from lanloom.app.ipam.instances import find_instance, the_instance, wanted_nics
+from lanloom.app.ipam.instances import check_instance, find_instance, the_instance, wanted_nics
 from lanloom.ipam.rules.addresses import find_address, format_address
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import Macs
-from lanloom.ipam.rules.names import check_name, object_name
+from lanloom.ipam.rules.names import object_name
 from lanloom.ipam.rules.net_option import NetStep
 from lanloom.ipam.rules.nics import Surroundings, WantedNic, apply, judge
 from lanloom.ipam.state import State
@@ -73,7 +73,7 @@ class Insistence(Struct, frozen=True, kw_only=True):
 
 def plan_add(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep], how: Insistence) -> Plan:
     """A new instance. Raises Malformed, Refused."""
-    check_name(key.name, "an instance")
+    check_instance(key.name)
     if find_instance(state, key.namespace, key.name) is not None:
         raise Refused(
             f"there is an instance {key.name} in namespace {key.namespace} already; choose another name, "

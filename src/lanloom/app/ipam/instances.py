@@ -4,6 +4,7 @@ A virtual machine of KubeVirt is an instance too. NICs that are being deleted be
 their addresses until their owner has ended.
 """
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 from lanloom.api.ipam import ALLOCATED, INSTANCE, VIRTUAL_MACHINE, Network, Nic
 from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
 from lanloom.ipam.rules.addresses import Address, format_address, shown
-from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.nics import WantedNic
 from lanloom.ipam.state import State
 from lanloom.ipam.wire import owned
@@ -22,6 +23,9 @@ KINDS = (INSTANCE, VIRTUAL_MACHINE)
 
 _NAMED = 10
 """So many instances are told to somebody who named another one."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 class Instance(Struct, frozen=True, kw_only=True):
@@ -41,6 +45,15 @@ class Instance(Struct, frozen=True, kw_only=True):
     def uid(self) -> str:
         """The uid of the virtual machine, where it is known."""
         return next((nic.spec.owner.uid for nic in self.nics if nic.spec.owner.uid), "")
+
+
+def check_instance(name: str) -> None:
+    """Raises Malformed for what can be no instance's name. Unlike names in options it may look like anything else."""
+    if not _NAME.fullmatch(name):
+        raise Malformed(
+            f"{shown(name)} can't be the name of an instance: use letters, digits, dots, dashes and underscores, "
+            "253 at most, and begin with a letter or digit"
+        )
 
 
 def instances(state: State, namespace: str = "") -> list[Instance]:

@@ -24,6 +24,9 @@ OBJECT_NAME_MAX = 63
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_FOUR_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){3}")
+"""What is meant as an IPv4 address, even if a number is too large for one."""
+
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _SLUG_MAX = 40
@@ -131,7 +134,7 @@ def _why_not(text: str) -> str:
         return "that word has a meaning in options; choose another one"
     if is_uuid(text):
         return "it would be taken for a UUID; choose another one"
-    if is_range(text):
+    if is_range(text) or _FOUR_NUMBERS.fullmatch(text):
         return "it would be taken for addresses; choose another one"
     return ""
 

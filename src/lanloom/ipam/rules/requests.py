@@ -3,7 +3,6 @@
 Explicit addresses are taken first, those of all NICs of the operation; then automatic ones by index. All or none.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -12,7 +11,6 @@ from lanloom.ipam.rules.addresses import (
     Address,
     find_address,
     format_address,
-    parse_address,
     shown,
     version_of,
 )
@@ -23,9 +21,6 @@ from lanloom.ipam.rules.names import check_name
 
 Request = Address | str
 """An address, or `pool`, `pool4`, `pool6` or the name of pools, for the lowest free one there."""
-
-_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){3}")
-"""What is meant as an IPv4 address and is none, if no pool has that name."""
 
 _NAMED = 10
 """So many names of pools are told to somebody who named another one."""
@@ -146,8 +141,6 @@ def _next(operation: Operation, network: Network, owner: str, request: str) -> A
 
 
 def _refuse_name(network: Network, request: str) -> None:
-    if _NUMBERS.fullmatch(request):
-        parse_address(request)
     known = sorted({pool.name for pool in network.pools() if pool.name})
     more = ["…"] * (len(known) > _NAMED)
     names = f"its pools are: {', '.join(known[:_NAMED] + more)}" if known else "it has no pool with a name"
