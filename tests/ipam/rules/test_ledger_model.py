@@ -106,8 +106,10 @@ class Bookkeeping(RuleBasedStateMachine):
             with pytest.raises(RuntimeError, match="has ended"):
                 operation.commit()
 
-    @rule(owner=owners, known=st.sets(addresses, max_size=8))
-    def record(self, owner: str, known: set[Address]) -> None:
+    @rule(data=st.data(), owner=owners)
+    def record(self, data: st.DataObject, owner: str) -> None:
+        held = st.sampled_from(sorted(self.plain.held()) or ADDRESSES)
+        known = data.draw(st.sets(held | addresses, max_size=5), label="known")
         expected = self.plain.record(owner, known)
         for ledger in self.ledgers:
             assert ledger.record(owner, known) == expected
@@ -165,7 +167,7 @@ def text_of(runs: Any, whole: IPRange) -> str:
 
 
 class TestBookkeeping(Bookkeeping.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=30, stateful_step_count=40)
+    settings = settings(max_examples=40, stateful_step_count=40)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Who owns which address, against two dicts; blocks with many owners and with few."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import hypothesis.strategies as st
@@ -26,7 +27,7 @@ runs = st.tuples(
 
 
 @settings(max_examples=40)
-@given(st.lists(runs, max_size=12))
+@given(st.lists(runs, min_size=4, max_size=12))
 def test_owners_are_a_dict_that_can_be_read_from_both_sides(
     runs: Sequence[tuple[bool, int, int, int, int, int, str]],
 ) -> None:
@@ -66,6 +67,21 @@ def test_everything_may_be_taken_away_again(base: int) -> None:
         owners.remove(address)
     assert owners.within(IPRange(0, 2 * IPV6)) == []
     assert owners.of("default/nic-0") == ()
+
+
+def test_what_was_owned_once_takes_no_memory() -> None:
+    """After all addresses of many blocks but a few were taken away, hardly more memory is in use than for a few."""
+    tracemalloc.start()
+    owners = Owners()
+    for address in range(16 * BLOCK):
+        owners.add(address, "default/nic")
+    most, _ = tracemalloc.get_traced_memory()
+    for address in range(16 * BLOCK - 1, 20, -1):
+        owners.remove(address)
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most > 500_000
+    assert left < 100_000
 
 
 def test_an_owner_is_kept_once() -> None:
