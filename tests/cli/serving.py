@@ -1,9 +1,10 @@
-"""A cluster for tests that call commands in this process: an embedded server in a thread of its own, without a manager.
+"""A cluster for tests that call commands in this process: an embedded server in a thread of its own.
 
 A command runs its own event loop, which it can't inside of another one.
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 from click.testing import CliRunner, Result
 
 from lanloom.api.ipam import NETWORKS, NICS
@@ -80,13 +82,14 @@ class Cluster:
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[Cluster]:
-    """The server, until the block ends."""
+def served(directory: Path, *, manager: bool = False) -> Iterator[Cluster]:
+    """The server, with a manager or without, until the block ends. It shares the commands' output, and so is silent."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     ready, loop = threading.Event(), asyncio.new_event_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     async def run() -> None:
-        async with serving(directory, manager=False):
+        async with serving(directory, manager=manager):
             ready.set()
             await done
 
@@ -97,9 +100,10 @@ def served(directory: Path) -> Iterator[Cluster]:
     thread = threading.Thread(target=live)
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(60)
         yield Cluster(directory / "kubeconfig")
     finally:
         loop.call_soon_threadsafe(done.set_result, None)
         thread.join(30)
         loop.close()
+        structlog.reset_defaults()
