@@ -64,7 +64,7 @@ INSTANCE_FIELDS: Query[Instance] = Query(
             name="state",
             title="State",
             kind="text",
-            description="ready if every NIC has what it asks for, else waiting or refused",
+            description="ready, waiting or refused",
             value=_state,
         ),
         Field(
