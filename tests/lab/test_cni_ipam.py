@@ -15,7 +15,7 @@ from tests.lab.objects import EXAMPLES, example
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NETWORK = "vlan2015"
-INTERFACE = "net1"
+NODES = ("node1", "node2")
 Raw = dict[str, Any]
 
 CALL = """
@@ -36,6 +36,8 @@ def addressed(clean: Lab) -> Iterator[Lab]:
         "wait", "--for=condition=Established", *(f"crd/{kind['metadata']['name']}" for kind in kinds)
     )
     clean.kubectl("apply", "-f", example("cluster-1.yaml"), "-f", example("ipam-nad.yaml"))
+    for node in NODES:
+        eventually(lambda at=node: call(clean, at, "STATUS", "nobody", status=None) == {})
     clean.kubectl("wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=30s")
     try:
         yield clean
@@ -94,9 +96,10 @@ def end(lab: Lab, *pods: str) -> None:
 def kubevirt(kind: str, name: str, *owners: Raw) -> Raw:
     """A machine or an instance, on the example's NAD."""
     meta = {"name": name, "namespace": "default", "ownerReferences": list(owners)}
-    networks = [{"name": "lan", "multus": {"networkName": NETWORK}}]
-    spec = {"networks": networks} if kind == "VirtualMachineInstance" else {}
-    return {"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": meta, "spec": spec}
+    body = {"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": meta}
+    if kind == "VirtualMachineInstance":
+        body["spec"] = {"networks": [{"name": "lan", "multus": {"networkName": NETWORK}}]}
+    return body
 
 
 def owner(lab: Lab, kind: str, name: str) -> Raw:

@@ -172,9 +172,17 @@ class IpamService:
         for nic in nics.items:
             of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
             if of_this and stale_marks(nic, valid) and not await self._lives(nic):
-                log.info("nic-collected", nic=str(nic.metadata.key))
-                await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
+                await self._drop(nic)
         return {}
+
+    async def _drop(self, nic: Nic) -> None:
+        """Deletes a NIC of a pod that has ended; one that can't be deleted is no reason to leave the others."""
+        try:
+            await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
+        except ApiError as error:
+            log.warning("nic-not-deleted", nic=str(nic.metadata.key), error=str(error))
+        else:
+            log.info("nic-collected", nic=str(nic.metadata.key))
 
     async def _lives(self, nic: Nic) -> bool:
         try:
