@@ -172,6 +172,20 @@ def test_what_is_known_already_can_be_committed_and_not_be_aborted_away() -> Non
         assert ledger.usage(next(SMALL.pools())).used == 1
 
 
+def test_an_address_that_an_operation_holds_is_not_freed_by_news() -> None:
+    """What was known to be another NIC's and is not any more is again the operation's that has taken it before."""
+    ledger = Ledger(SMALL)
+    operation = ledger.begin()
+    address = operation.take_next(A, "pool")
+    ledger.record(B, [address])
+    ledger.record(B, ())
+    assert ledger.usage(next(SMALL.pools())).used == 1
+    assert ledger.owner_of(address) == A
+    assert next_texts(ledger, 1, owner=B) == [format_address(address + 1)]
+    operation.commit()
+    assert ledger.addresses_of(A) == (address,)
+
+
 def test_an_address_that_is_recorded_twice_stays_with_the_first() -> None:
     """Two NICs that claim one address are told; the one that was known first has it."""
     ledger = Ledger(SMALL)
@@ -338,14 +352,26 @@ def _later(cidr: str, count: int) -> str:
     return format_address(parse_cidr(cidr)[0].first + count)
 
 
-def test_a_huge_pool_costs_nothing() -> None:
-    """A ledger with a pool over a /64 and half of that reserved takes less than 10 KB."""
-    huge = network(subnet("2001:db8::/64", "2001:db8::/64", external=["2001:db8::/65"]))
+@pytest.mark.parametrize(
+    "cidr, lower_half, first_free",
+    [
+        ("2001:db8::/64", "2001:db8::/65", "2001:db8:0:0:8000::"),
+        ("0.0.0.0/0", "0.0.0.0/1", "128.0.0.0"),
+        ("::/0", "::/1", "8000::"),
+    ],
+)
+def test_a_huge_pool_costs_nothing(cidr: str, lower_half: str, first_free: str) -> None:
+    """A ledger with a pool over a /64 and more, half of it reserved, takes less than 10 KB."""
+    huge = network(subnet(cidr, cidr, external=[lower_half]))
+    size = 1 << (huge.subnets[0].cidr.bits - huge.subnets[0].cidr.length)
     Ledger(huge)
     tracemalloc.start()
     ledger = Ledger(huge)
-    size, _ = tracemalloc.get_traced_memory()
+    cost, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert size < 10_000
-    assert ledger.usage(next(huge.pools())) == Usage(size=1 << 64, used=0, reserved=1 << 63)
-    assert next_texts(ledger, 1) == ["2001:db8:0:0:8000::"]
+    assert cost < 10_000
+    edges = len(huge.subnets[0].edges) - 1
+    assert ledger.usage(next(huge.pools())) == Usage(size=size, used=0, reserved=size // 2 + edges)
+    assert next_texts(ledger, 1) == [first_free]
+    assert list(ledger.owned_in(huge.subnets[0].cidr.range)) == [(parse_address(first_free), A)]
+    assert str(next(ledger.reserved_runs(next(huge.pools())))).endswith(f"-{first_free}")

@@ -167,9 +167,9 @@ def text_of(runs: Any, whole: IPRange) -> str:
 
 
 class TestBookkeeping(Bookkeeping.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=40, stateful_step_count=40)
+    settings = settings(max_examples=20, stateful_step_count=40)
 
 
 @pytest.mark.slow
 class TestBookkeepingAtLength(Bookkeeping.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=250, stateful_step_count=60)
+    settings = settings(max_examples=100, stateful_step_count=50)
