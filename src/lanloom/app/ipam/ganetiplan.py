@@ -115,6 +115,11 @@ def _adapted(network: Network, notes: list[str]) -> Network:
     """With names and VLAN ids as they are written here."""
     subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
     connections = tuple(replace(one, vlan=_vlan(one.vlan)) for one in network.connections)
+    for old, new in zip(network.connections, connections, strict=True):
+        if old != new:
+            notes.append(
+                f"VLAN {old.vlan} of network {network.name} in node group {old.group} is {new.vlan} here"
+            )
     return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
 
 
@@ -141,6 +146,9 @@ def _nics(
         found = wanted.get(nic.network)
         if found is None and nic.ips:
             notes.append(f"{nic}: {format_address(nic.ips[0])} belongs to no network and is not imported")
+        name = imported_name(nic.name)
+        if name != nic.name:
+            notes.append(f"{nic}: its name {shown(nic.name)} is {name} here")
         connection = _connection(nic, found.network if found is not None else None)
         ledger = ledgers.get(nic.network)
         ips = nic.ips if found is not None else ()
@@ -152,7 +160,7 @@ def _nics(
                 ips=tuple(map(format_address, ips)),
                 force=ledger is not None and any(map(ledger.is_reserved, ips)),
                 index=nic.index,
-                name=imported_name(nic.name),
+                name=name,
                 uuid=nic.uuid,
                 mac=_mac(nic),
                 mode=connection.mode,
@@ -163,10 +171,10 @@ def _nics(
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:
-    """How a NIC is connected by itself: not at all where it is on a network's cable."""
-    if network is not None:
-        return Connection(group="", mode="", link="")
-    return Connection(group="", mode=nic.mode, link=nic.link, vlan=_vlan(nic.vlan))
+    """How a NIC is connected by itself: not at all where its network says the same for every node group."""
+    own = Connection(group="", mode=nic.mode, link=nic.link, vlan=_vlan(nic.vlan))
+    same = {replace(one, group="") for one in network.connections} if network is not None else set()
+    return Connection(group="", mode="", link="") if same == {own} else own
 
 
 def _mac(nic: StoredNic) -> str:
