@@ -167,6 +167,7 @@ def test_what_is_known_already_can_be_committed_and_not_be_aborted_away() -> Non
         operation = ledger.begin()
         address = operation.take_next(A, "pool")
         ledger.record(A, [address])
+        assert list(ledger.owned_in(SMALL.subnets[0].cidr.range)) == [(address, A)]
         getattr(operation, ending)()
         assert ledger.addresses_of(A) == (address,)
         assert ledger.usage(next(SMALL.pools())).used == 1
@@ -316,6 +317,9 @@ def test_no_address_goes_out_twice_even_if_pools_overlap() -> None:
     assert next_texts(ledger, 5) == [f"192.0.2.{number}" for number in (2, 3, 4, 5, 6)]
     with pytest.raises(Exhausted):
         ledger.begin().take_next(A, "pool")
+    ledger.record(A, ())
+    ledger.reconfigure(network(subnet("192.0.2.0/28", "192.0.2.2-192.0.2.4")))
+    assert next_texts(ledger, 3) == [f"192.0.2.{number}" for number in (2, 3, 4)]
 
 
 def test_a_pool_need_not_be_one_of_the_network() -> None:

@@ -10,7 +10,7 @@ from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.bits import Bits
 from lanloom.ipam.rules.bits_sparse import SparseBits, Taken
 from lanloom.ipam.rules.model import Network, Subnet
-from lanloom.ipam.rules.ranges import IPRange, merge
+from lanloom.ipam.rules.ranges import IPRange, merge, overlapping
 
 
 class Ranges:
@@ -94,7 +94,7 @@ class PoolBits:
 class Layout:
     """A network, and where in it what lies."""
 
-    __slots__ = ("_choices", "_ordered", "_pools", "_ranges", "_states", "_subnets", "reserved")
+    __slots__ = ("_apart", "_choices", "_ordered", "_pools", "_ranges", "_states", "_subnets", "reserved")
 
     def __init__(
         self, network: Network, taken: Taken, dense_limit: int, before: "Layout | None" = None
@@ -102,15 +102,17 @@ class Layout:
         self._subnets = sorted(network.subnets, key=lambda subnet: subnet.cidr.range)
         self._ranges = Ranges(subnet.cidr.range for subnet in self._subnets)
         self.reserved = Ranges(merge(item for subnet in network.subnets for item in subnet.reserved))
-        known = before._states if before else {}
+        # Making bits takes time for each owned address, so those that would be the same are kept; but not where pools
+        # overlapped, which is forbidden: an address that was given back was then marked as free in one of them only.
+        known = before._states if before and before._apart else {}
         self._states: dict[IPRange, PoolBits] = {}
         for pool in sorted(network.pools(), key=lambda pool: pool.range):
             cuts = tuple(self.reserved.within(pool.range))
             old = known.get(pool.range)
-            # Making bits takes time for each owned address, so those that would be the same are kept.
             kept = old if old and old.same(cuts) else None
             self._states[pool.range] = kept or PoolBits(pool.range, cuts, taken, dense_limit)
         self._pools = Ranges(self._states)
+        self._apart = not any(overlapping(self._states))
         self._ordered = tuple(self._states.values())
         self._choices = _choices(network, self._states)
 
