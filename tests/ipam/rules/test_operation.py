@@ -1,6 +1,7 @@
 """One operation: the order of its steps, and that it happens whole or not at all."""
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.ipam.rules.change import Step, apply, in_order
 from lanloom.ipam.rules.errors import IpamError, Malformed, Refused
@@ -11,6 +12,7 @@ from lanloom.ipam.rules.general import (
     RemoveTags,
     Rename,
     SetMacPrefix,
+    check_connection,
 )
 from lanloom.ipam.rules.model import Connection, Network
 from lanloom.ipam.rules.syntax import modify_steps
@@ -126,6 +128,19 @@ def test_refused_general_steps(step: Step, error: type[IpamError]) -> None:
     """What is malformed, there already or not there at all is refused."""
     with pytest.raises(error):
         made(NET, step)
+
+
+@pytest.mark.parametrize("vlan", ["", "1", "4094", ".10", ":20", ":20:30", ".10:20:30", "10:20"])
+def test_vlan_ids(vlan: str) -> None:
+    """A connection has a VLAN id, or several as Ganeti writes them."""
+    check_connection(replace(BRIDGED, vlan=vlan))
+
+
+@pytest.mark.parametrize("vlan", ["0", "4095", ".", ":", "10:", "a", "1.2", "-1", "10:0", "١"])
+def test_what_is_no_vlan_id(vlan: str) -> None:
+    """What is no VLAN id from 1 to 4094 is malformed."""
+    with pytest.raises(Malformed, match="VLAN id"):
+        check_connection(replace(BRIDGED, vlan=vlan))
 
 
 def test_a_node_group_is_connected_once() -> None:

@@ -55,6 +55,17 @@ def test_what_is_refused(option: str, message: str) -> None:
         modified(NET, pools=[option])
 
 
+def test_a_network_without_pools() -> None:
+    """Where there is no subnet or pool, the message says so."""
+    for option, message in {
+        "add:10.0.0.1": "its subnets are: none",
+        "remove:10.0.0.1": "its pools are: none",
+        "p:modify,disabled": "its pools are: none",
+    }.items():
+        with pytest.raises(Refused, match=message):
+            modified(network_with(), pools=[option])
+
+
 def test_pools_are_ordered_by_address() -> None:
     """Inside of a subnet pools are ordered by address, whenever they were added."""
     network = modified(NET, pools=["add:10.0.0.25", "add:10.0.0.5", "add:10.0.0.20-10.0.0.24"]).network
@@ -134,6 +145,9 @@ def test_a_disabled_pool_hands_out_nothing() -> None:
     """A pool can be disabled and enabled again; what it gave stays given."""
     off = modified(NET, pools=["b:modify,disabled=true"]).network
     assert handed_out(off, "b") == []
+    assert "  pool 10.0.0.30-10.0.0.39 (c) disabled" in lines(
+        modified(off, pools=["b:modify,name=c"]).network
+    )
     on = modified(off, pools=["b:modify,disabled=false"]).network
     assert handed_out(on, "b") == handed_out(NET, "b")
 

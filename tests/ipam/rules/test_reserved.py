@@ -95,6 +95,12 @@ def test_a_range_lies_in_one_subnet(ranges: str) -> None:
             modified(NET, **{option: ranges})  # type: ignore[arg-type]
 
 
+def test_a_network_without_subnets() -> None:
+    """Where there is no subnet, the message says so."""
+    with pytest.raises(Refused, match="its subnets are: none"):
+        modified(network_with(), add="10.0.0.1")
+
+
 def test_added_before_removed() -> None:
     """`--add-reserved-ips` is applied before `--remove-reserved-ips` of the same operation."""
     change = modified(NET, add="10.0.0.40-10.0.0.49", remove="10.0.0.45")

@@ -105,6 +105,9 @@ def test_a_message_names_a_few_owners() -> None:
     owned = {f"nic{number}": [f"10.0.0.{number + 100}"] for number in range(9)}
     with pytest.raises(Refused, match=r"10.0.0.100 \(NIC nic0\), .*\(NIC nic2\) and others; take"):
         modified(NET, ["back:remove"], owned=owned)
+    few = {nic: owned[nic] for nic in ("nic0", "nic1", "nic2")}
+    with pytest.raises(Refused, match=r"\(NIC nic2\); take"):
+        modified(NET, ["back:remove"], owned=few)
 
 
 def test_shrinking_trims_pools() -> None:

@@ -17,6 +17,7 @@ _MAC_PREFIX = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){2}")
 _TAG = re.compile(r"[A-Za-z0-9_.+*/:@-]{1,128}")
 _GROUP = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _LINK = re.compile(r"[^\s/,=\0]{1,253}")
+_VLANS = re.compile(r"\.?[0-9]{1,4}(:[0-9]{1,4})*|(:[0-9]{1,4})+")
 _VLAN_MAX = 4094
 
 
@@ -135,6 +136,18 @@ def check_connection(one: Connection) -> None:
         raise Malformed(f"{shown(one.mode)} is no mode of a NIC; choose one of {', '.join(MODES)}")
     if not _LINK.fullmatch(one.link):
         raise Malformed(f"{shown(one.link)} is no link; name a bridge, a switch or a routing table")
-    digits = one.vlan.isascii() and one.vlan.isdigit() and len(one.vlan) <= 4
-    if one.vlan and not (digits and 1 <= int(one.vlan) <= _VLAN_MAX):
-        raise Malformed(f"{shown(one.vlan)} is no VLAN id; choose one from 1 to {_VLAN_MAX}")
+    if one.vlan:
+        check_vlan(one.vlan)
+
+
+def check_vlan(text: str) -> str:
+    """A VLAN id; or, as Ganeti writes them for Open vSwitch, `.10` untagged, `:20:30` tagged, `.10:20` both.
+
+    Raises Malformed.
+    """
+    numbers = re.findall("[0-9]+", text) if _VLANS.fullmatch(text) else []
+    if not numbers or not all(1 <= int(number) <= _VLAN_MAX for number in numbers):
+        raise Malformed(
+            f"{shown(text)} is no VLAN id; write one from 1 to {_VLAN_MAX}, or several as .10:20:30"
+        )
+    return text

@@ -96,7 +96,7 @@ def find_subnet(network: Network, ident: str) -> Subnet:
 def find_pools(network: Network, ident: str | IPRange) -> tuple[Pool, ...]:
     """The pools with that name, or the one of exactly that range. Raises Refused where there is none."""
     wanted = _pool_ident(ident)
-    found = tuple(pool for pool in network.pools() if wanted in (pool.name, pool.range))
+    found = tuple(pool for pool in network.pools() if wanted and wanted in (pool.name, pool.range))
     if not found:
         known = ", ".join(map(pool_title, network.pools())) or "none"
         raise Refused(f"network {network.name} has no pool {_quoted(wanted)}; its pools are: {known}")

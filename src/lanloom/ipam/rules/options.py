@@ -83,12 +83,7 @@ def parse_option(text: str, flag: str) -> Option:
         ident, rest = match[1], text[match.end(1) + 1 :]
     else:
         ident, _, rest = text.partition(":")
-    if not ident:
-        raise _malformed(flag, text, "it names nothing; write what is meant before the colon")
-    if "," in ident or "=" in ident:
-        raise _malformed(flag, text, f"{shown(ident)} names nothing; write IDENT:ACTION,key=value")
-    if _is_acted(ident):
-        raise _two_actions(flag, text)
+    _check_ident(flag, text, ident)
     bare, params = _parameters(flag, text, rest)
     acting = [ACTIONS[key] for key in params if key in ACTIONS]
     if len(acting) > 1:
@@ -124,6 +119,15 @@ def _leading(flag: str, text: str, action: Action, rest: str) -> Option:
     if any(key in ACTIONS for key in params):
         raise _two_actions(flag, text)
     return Option(flag=flag, text=text, action=action, bare=bare, params=params)
+
+
+def _check_ident(flag: str, text: str, ident: str) -> None:
+    if not ident:
+        raise _malformed(flag, text, "it names nothing; write what is meant before the colon")
+    if "," in ident or "=" in ident:
+        raise _malformed(flag, text, f"{shown(ident)} names nothing; write IDENT:ACTION,key=value")
+    if _is_acted(ident):
+        raise _two_actions(flag, text)
 
 
 def _is_acted(ident: str) -> bool:
