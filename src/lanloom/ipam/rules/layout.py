@@ -102,6 +102,7 @@ class Layout:
         self._subnets = sorted(network.subnets, key=lambda subnet: subnet.cidr.range)
         self._ranges = Ranges(subnet.cidr.range for subnet in self._subnets)
         self.reserved = Ranges(merge(item for subnet in network.subnets for item in subnet.reserved))
+        self._apart: bool = not any(overlapping(pool.range for pool in network.pools()))
         # Making bits takes time for each owned address, so those that would be the same are kept; but not where pools
         # overlapped, which is forbidden: an address that was given back was then marked as free in one of them only.
         known = before._states if before and before._apart else {}
@@ -112,7 +113,6 @@ class Layout:
             kept = old if old and old.same(cuts) else None
             self._states[pool.range] = kept or PoolBits(pool.range, cuts, taken, dense_limit)
         self._pools = Ranges(self._states)
-        self._apart = not any(overlapping(self._states))
         self._ordered = tuple(self._states.values())
         self._choices = _choices(network, self._states)
 
