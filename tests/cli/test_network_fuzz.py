@@ -47,12 +47,16 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     return [*words, draw(TEXTS)] if command == "connect" else words
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A network with subnets, pools and a NIC."""
     with served(tmp_path_factory.mktemp("cluster")) as made:
-        words = "--subnet cidr=192.0.2.0/24,name=foo --subnet cidr=2001:db8::/64 --pool 192.0.2.10-192.0.2.19,name=pool1"
-        assert made.lanloom("network", "add", *words.split(), "net1").exit_code == 0
+        subnets = "--subnet cidr=192.0.2.0/24,name=foo --subnet cidr=2001:db8::/64"
+        words = f"add {subnets} --pool 192.0.2.10-192.0.2.19,name=pool1 net1"
+        assert made.lanloom("network", *words.split()).exit_code == 0
         made.nic("nic0", "inst1", "net1", "192.0.2.10", "2001:db8::1")
         yield made
 
