@@ -14,12 +14,16 @@ import yaml
 
 from lanloom.api.core import NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE, READY_LABEL
 from lanloom.app.agent import run_agent
 from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.ipam.agent.protocol import CniError, Command, Request
+from lanloom.ipam.agent.service import IpamService
 from lanloom.kube.config import ClusterConfig, load
 from lanloom.kube.errors import Forbidden, NotFound
+from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.vlan.rules.names import vlan_status_name
@@ -152,6 +156,40 @@ async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -
         with pytest.raises(Forbidden, match="may only delete its own node's"):
             await first.delete(VLAN_STATUSES, theirs)
         await second.delete(VLAN_STATUSES, theirs)
+
+
+async def test_the_rights_suffice_for_addresses(server: RealServer) -> None:
+    """With the accounts of deploy/, a CNI call gets a pod an address, the same one again, and DEL deletes the NIC."""
+    async with cluster(server) as made:
+        await eventually(lambda: made.admin.create(NETWORKS, ADDRESSES), lambda _: True)
+        agent = await made.agent("node1")
+        spec = {"nodeName": "node1", "serviceAccountName": "lanloom-agent", "containers": [CONTAINER]}
+        body = {"metadata": {"name": "addressed"}, "spec": spec}
+        pod = await made.admin.create(PODS, body, LANLOOM_NAMESPACE)
+        recorder = Recorder(agent, "lanloom-agent", "node1", now=time.time, rng=random.Random(3))
+        service = IpamService(agent, "node1", recorder, rng=random.Random(3))
+        for _ in range(2):
+            result = await service.answer(cni_call("ADD", pod.metadata.uid))
+            assert result == {"ips": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]}
+        assert await service.answer(cni_call("STATUS", "")) == {}
+        with pytest.raises(CniError, match="no pod"):
+            await service.answer(cni_call("ADD", "", pod="nobody"))
+        await made.admin.delete(PODS, "addressed", LANLOOM_NAMESPACE)
+        await service.answer(cni_call("DEL", pod.metadata.uid))
+        (nic,) = (await made.admin.list(NICS)).items
+        assert nic.metadata.deletion_timestamp is not None
+
+
+CONTAINER = {"name": "main", "image": "main"}
+SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pools": [{"range": "192.0.2.10-192.0.2.20"}]}
+ADDRESSES = {"metadata": {"name": "net1"}, "spec": {"subnets": [SUBNET]}}
+
+
+def cni_call(command: Command, uid: str, pod: str = "addressed") -> Request:
+    """A runtime's call for a pod in Lanloom's namespace."""
+    config = {"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "lanloom-ipam", "network": "net1"}}
+    names = f"K8S_POD_NAMESPACE={LANLOOM_NAMESPACE};K8S_POD_NAME={pod};K8S_POD_UID={uid}"
+    return Request(version=1, command=command, config=config, container="c1", interface="net1", args=names)
 
 
 async def test_an_agent_can_read_no_secret_and_change_no_network(server: RealServer) -> None:
