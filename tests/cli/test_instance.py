@@ -42,7 +42,7 @@ def done(cluster: Cluster, words: str) -> str:
 
 def ips(cluster: Cluster, name: str) -> list[list[str]]:
     """The addresses of an instance's NICs."""
-    found = json.loads(done(cluster, f"info {name} --output json"))
+    (found,) = json.loads(done(cluster, f"info {name} --output json"))
     return [nic["ips"] for nic in found["nics"]]
 
 
@@ -95,9 +95,9 @@ def test_what_is_printed_for_programs(cluster: Cluster) -> None:
     )
     assert web["mac"].startswith("aa:bb:cc:")
     assert (loose["ips"], loose["network"], loose["mode"], loose["link"]) == ([], None, "bridged", "br0")
-    info = json.loads(done(cluster, "info prog --output json"))
+    (info,) = json.loads(done(cluster, "info prog --output json"))
     assert info["nics"] == found["nics"]
-    assert yaml.safe_load(done(cluster, "info prog --output yaml")) == info
+    assert yaml.safe_load(done(cluster, "info prog --output yaml")) == [info]
     assert (info["name"], info["namespace"], info["kind"]) == ("prog", "default", "Instance")
 
 
@@ -116,17 +116,27 @@ def test_lists(cluster: Cluster) -> None:
     """Lists show chosen fields, with separators, without titles, and for programs; each field works."""
     done(cluster, "add --net 0:ip0=192.0.2.30,ip1=192.0.2.31,network=net1 --net 1 listed")
     done(cluster, "add --net 0:network=net-l2 plain")
-    assert done(cluster, "list --no-headers --separator : -o name,nic.ips,nic.networks listed plain") == (
-        "listed:192.0.2.30+192.0.2.31,-:net1,-\nplain:-:net-l2\n"
-    )
+    assert done(
+        cluster, "list --no-headers --separator : -o name,nic.ips,nic.networks.names listed plain"
+    ) == ("listed:192.0.2.30+192.0.2.31,-:net1,-\nplain:-:net-l2\n")
     head, row = done(cluster, "list listed").splitlines()
     assert head.split() == ["Instance", "Kind", "NICs", "NIC_networks", "NIC_IPs", "State"]
     assert row.split() == ["listed", "Instance", "2", "net1,-", "192.0.2.30+192.0.2.31,-", "ready"]
-    names = [line.split()[0] for line in done(cluster, "list-fields --no-headers").splitlines()]
+    names = [field["name"] for field in json.loads(done(cluster, "list-fields --output json"))]
     (found,) = json.loads(done(cluster, f"list -o {','.join(names)} --output json listed"))
     assert list(found) == names
     assert (found["nic.ips"], found["nic.count"]) == ([["192.0.2.30", "192.0.2.31"], []], 2)
     assert len(found["nic.uuids"]) == 2
+    chosen = "name,nic.ip/0,nic.mac/1,nic.name/5,nic.networks.names"
+    (one,) = json.loads(done(cluster, f"list -o {chosen} --output json listed"))
+    assert list(one.values()) == [
+        "listed",
+        ["192.0.2.30", "192.0.2.31"],
+        found["nic.macs"][1],
+        None,
+        ["net1", None],
+    ]
+    assert "MAC address of NIC 1" in done(cluster, "list-fields nic.mac/1")
     assert {"listed", "plain"} <= {
         item["name"] for item in json.loads(done(cluster, "list -A --output json"))
     }
@@ -197,10 +207,11 @@ MALFORMED = [
     "modify --net 0:ip=pool",
     "remove",
     "remove a/b",
-    "info",
     "info a/b",
     "info --output xml there",
     "list -o nothing",
+    "list -o nic.colour/0",
+    "list -o nic.mac/x",
     "list -A there",
     "list --separator : --output json",
     "list-fields nothing",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lanloom.cli.instancechange import add, modify, remove
-from lanloom.cli.instancerunning import complete_instances, instance_argument, namespace_option
+from lanloom.cli.instancerunning import instances_argument, namespace_option
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.networkrunning import run
 from lanloom.cli.options import kubeconfig_option
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=complete_instances)
+@instances_argument
 @listing_options(_fields)
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="The instances of all namespaces.")
@@ -57,6 +57,8 @@ def list_instances(
 ) -> None:
     """List instances. What fields there are is told by `lanloom instance list-fields`.
 
+    Of `nic.macs`, which has the MAC address of each NIC, `nic.mac/0` is that of the first one; so with its likes.
+
     \b
     Exit code: 0, or 1 if there is no instance of a name, 2 for a field that there is not.
 
@@ -65,7 +67,7 @@ def list_instances(
       lanloom instance list
       lanloom instance list -A -o +namespace,nic.macs
       lanloom instance list --no-headers --separator : -o name,nic.ips inst1
-      lanloom instance list -o name,nic.ips --output json
+      lanloom instance list -o name,nic.ip/0,nic.mac/0 --output json
     """
     if instances and all_namespaces:
         raise click.UsageError("names are those of one namespace; leave out --all-namespaces, or the names")
@@ -90,30 +92,31 @@ def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
 
 
 @command.command()
-@instance_argument
+@instances_argument
 @namespace_option
 @output_option
 @kubeconfig_option
-def info(instance: str, namespace: str, output: str, kubeconfig: str | None) -> None:
-    """Show an instance: each NIC with its addresses, what it asks for, and why it did not get it.
+def info(instances: tuple[str, ...], namespace: str, output: str, kubeconfig: str | None) -> None:
+    """Show everything of instances: each NIC with its addresses, what it asks for, and why it did not get it.
 
     \b
-    Exit code: 0, or 1 if there is no such instance.
+    Exit code: 0, or 1 if there is no instance of a name.
 
     \b
     Examples:
       lanloom instance info inst1
-      lanloom instance info inst1 --output json | jq '.nics[].ips'
+      lanloom instance info inst1 --output json | jq '.[].nics[].ips'
     """
     from lanloom.app.ipam.instanceviews import information
     from lanloom.cli.instanceinfo import print_instance
 
-    (found,) = _read(kubeconfig, namespace, (instance,))
+    found = _read(kubeconfig, namespace, instances)
     with refusals(reading=True):
-        if output == "table":
-            print_instance(found)
-        else:
-            print_data(information(found), output)
+        if output != "table":
+            print_data([information(item) for item in found], output)
+            return
+        for item in found:
+            print_instance(item)
 
 
 def _read(kubeconfig: str | None, namespace: str, names: tuple[str, ...]) -> "list[Instance]":

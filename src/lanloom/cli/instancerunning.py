@@ -48,6 +48,13 @@ def instance_argument(function: F) -> F:
     return click.argument("instance", shell_complete=complete_instances)(function)
 
 
+def instances_argument(function: F) -> F:
+    """[INSTANCE]…: which ones, or all of the namespace."""
+    return click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=complete_instances)(
+        function
+    )
+
+
 def force_option(function: F) -> F:
     """`--force`, and its old name."""
     return click.option(

@@ -1,10 +1,48 @@
-"""The fields of instances for lists. Those that Ganeti has are named as there; `nic.*s` have an item for each NIC."""
+"""The fields of instances for lists. Those that Ganeti has are named as there.
 
-from collections.abc import Callable
+`nic.macs` and the like have an item for each NIC, `nic.mac/N` is that of one NIC.
+"""
+
+import re
+from collections.abc import Callable, Sequence
 
 from lanloom.app.ipam.instances import Instance
 from lanloom.app.ipam.instanceviews import READY, NicView, views
 from lanloom.ipam.rules.query import MISSING, Field, Query, Value
+
+_OF_EACH = " of each NIC"
+_ONE = re.compile(r"(nic\.[a-z]+)/(0|[1-9][0-9]?)")
+
+
+class InstanceQuery(Query[Instance], frozen=True):
+    """The fields of instances, with those of single NICs (`nic.ip/0`), which are made when they are asked for."""
+
+    def _named(self, names: Sequence[str]) -> tuple[Field[Instance], ...]:
+        lists = {field.name: field for field in self.fields if field.name.startswith("nic.")}
+        single = {
+            name: _of_one(lists[f"{match[1]}s"], name, int(match[2]))
+            for name in names
+            if (match := _ONE.fullmatch(name)) and f"{match[1]}s" in lists
+        }
+        known = Query((*self.fields, *single.values()), self.default)
+        return Query._named(known, names)
+
+
+def _of_one(field: Field[Instance], name: str, index: int) -> Field[Instance]:
+    """The field of one NIC: the item of the list of all, None if there is no such NIC."""
+
+    def item(instance: Instance) -> Value:
+        items = field.value(instance)
+        return items[index] if isinstance(items, list) and index < len(items) else None
+
+    of = field.description.removesuffix(_OF_EACH)
+    return Field(
+        name=name,
+        title=f"{field.title.removesuffix('s')}/{index}",
+        kind="list" if field.name == "nic.ips" else "text",
+        description=f"{of} of NIC {index}",
+        value=item,
+    )
 
 
 def _state(instance: Instance) -> str:
@@ -31,13 +69,13 @@ def _of_nics(name: str, title: str, description: str, value: Callable[[NicView],
         name=name,
         title=title,
         kind="list",
-        description=f"{description} of each NIC",
+        description=description + _OF_EACH,
         value=lambda instance: [value(view) or None for view in views(instance)],
         text=_texts,
     )
 
 
-INSTANCE_FIELDS: Query[Instance] = Query(
+INSTANCE_FIELDS = InstanceQuery(
     (
         Field(
             name="name",
@@ -57,7 +95,7 @@ INSTANCE_FIELDS: Query[Instance] = Query(
             name="kind",
             title="Kind",
             kind="text",
-            description="Instance, or VirtualMachine of KubeVirt",
+            description="Instance or VirtualMachine",
             value=lambda instance: instance.kind,
         ),
         Field(
@@ -85,11 +123,12 @@ INSTANCE_FIELDS: Query[Instance] = Query(
             name="nic.ips",
             title="NIC_IPs",
             kind="list",
-            description="IP addresses of each NIC",
+            description="IP addresses" + _OF_EACH,
             value=lambda instance: [list(view.ips) for view in views(instance)],
             text=_lists,
         ),
-        _of_nics("nic.networks", "NIC_networks", "Network", lambda view: view.network),
+        _of_nics("nic.networks", "NIC_nets", "UUID of the network", lambda view: view.network_uuid),
+        _of_nics("nic.networks.names", "NIC_networks", "Name of the network", lambda view: view.network),
         _of_nics("nic.macs", "NIC_MACs", "MAC address", lambda view: view.mac),
         _of_nics("nic.modes", "NIC_modes", "Mode", lambda view: view.mode),
         _of_nics("nic.links", "NIC_links", "Link", lambda view: view.link),
@@ -97,6 +136,6 @@ INSTANCE_FIELDS: Query[Instance] = Query(
         _of_nics("nic.names", "NIC_names", "Name", lambda view: view.name),
         _of_nics("nic.uuids", "NIC_UUIDs", "UUID", lambda view: view.uuid),
     ),
-    ("name", "kind", "nic.count", "nic.networks", "nic.ips", "state"),
+    ("name", "kind", "nic.count", "nic.networks.names", "nic.ips", "state"),
 )
 """What `lanloom instance list -o` can show."""

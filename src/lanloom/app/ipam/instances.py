@@ -38,13 +38,9 @@ class Instance(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """What it is: Instance or VirtualMachine."""
-        return max(nic.spec.owner.kind for nic in self.nics)
-
-    @property
-    def uid(self) -> str:
-        """The uid of the virtual machine, where it is known."""
-        return next((nic.spec.owner.uid for nic in self.nics if nic.spec.owner.uid), "")
+        """What it is: VirtualMachine as soon as one of its NICs is a machine's, else Instance."""
+        kinds = {nic.spec.owner.kind for nic in self.nics}
+        return VIRTUAL_MACHINE if VIRTUAL_MACHINE in kinds else INSTANCE
 
 
 def check_instance(name: str) -> None:

@@ -25,6 +25,7 @@ class NicView(Struct, frozen=True, kw_only=True):
     uuid: str = ""
     name: str = ""
     network: str = ""
+    network_uuid: str = ""
     ips: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     mac: str = ""
@@ -75,6 +76,7 @@ def plain(view: NicView) -> dict[str, Value]:
         "uuid": view.uuid or None,
         "object": view.object,
         "network": view.network or None,
+        "network_uuid": view.network_uuid or None,
         "ips": list(view.ips),
         "wanted": list(view.wanted),
         "mac": view.mac or None,
@@ -157,6 +159,7 @@ def _view(
         uuid=uuid,
         name=spec.name,
         network=(network.spec.name if network is not None else "") or spec.network,
+        network_uuid=(network.spec.uuid or network.metadata.uid) if network is not None else "",
         ips=ips,
         wanted=spec.ips,
         mac=spec.mac,
