@@ -47,12 +47,21 @@ async def read_state(client: Client) -> State:
 def ledger_of(network: NetworkObject, nics: Iterable[NicObject]) -> Ledger:
     """Who owns what in a network: the addresses in the NICs' statuses, and those granted but not written there yet.
 
-    NICs must have been read after the network. Raises Malformed.
+    NICs must have been read after the network: then a grant whose NIC is not among them, or has another uid, is of one
+    that is gone, and so are its addresses. What two NICs have belongs to the older. Raises Malformed.
     """
     name = network.metadata.name
-    holding = {str(item.metadata.key): item for item in nics if item.status.network == name}
-    ledger = Ledger(network_of(network), {key: owned(item) for key, item in holding.items()})
-    for grant in network.status.grants:
-        have = ledger.addresses_of(grant.nic)
-        ledger.record(grant.nic, {*have, *map(parse_address, grant.ips)})
+    granted = {(grant.nic, grant.uid): grant.ips for grant in network.status.grants}
+    ledger = Ledger(network_of(network))
+    for item in sorted(nics, key=age):
+        key = str(item.metadata.key)
+        has = owned(item) if item.status.network == name else ()
+        due = granted.get((key, item.metadata.uid), ()) if item.spec.network == name else ()
+        if has or due:
+            ledger.record(key, {*has, *map(parse_address, due)})
     return ledger
+
+
+def age(item: NicObject) -> tuple[str, str]:
+    """What sorts NICs, the oldest first."""
+    return item.metadata.creation_timestamp or "", str(item.metadata.key)

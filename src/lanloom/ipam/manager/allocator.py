@@ -78,10 +78,11 @@ class NetworkAllocator:
                 return wait
             book = await self._reign.take_over(network)
         book.look(await self._reign.keep(book.network))
+        waits = [await self._reign.confirm(book)]
         writes = self._decide(book)
         await self._grant(book, writes)
         failures = await self._writer.write_all(book, [(item.nic, item.status) for item in writes])
-        waits = [await self._report(book), await self._confirm(book)]
+        waits.append(await self._report(book))
         if failures:
             raise failures[0]
         if len(writes) == BATCH:
@@ -148,15 +149,6 @@ class NetworkAllocator:
         before = book.network.status
         book.look(await self._write(book, status))
         await self._tell(book, views, before)
-        return None
-
-    async def _confirm(self, book: Book) -> float | None:
-        """Asks for NICs that may have gone before the watch could bring them."""
-        missing, wait = self._reign.unconfirmed(book)
-        if missing and wait > 0:
-            return wait
-        for key, uid in sorted(missing):
-            await self._writer.reread(book, key, uid)
         return None
 
     def _status(self, book: Book, grants: Iterable[Grant]) -> tuple[tuple[PoolView, ...], NetworkStatus]:

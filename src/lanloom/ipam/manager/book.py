@@ -16,6 +16,7 @@ from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network as Model
+from lanloom.ipam.state import age
 from lanloom.ipam.wire import network_of
 from lanloom.kube.conditions import find
 
@@ -48,7 +49,7 @@ class Book:
         self._grants = {grant.nic: grant for grant in network.status.grants if self._is_alive(grant)}
         self._configure()
         self.levels = first_levels(network)
-        for item in sorted(self._nics.values(), key=_age):
+        for item in sorted(self._nics.values(), key=age):
             self._review(str(item.metadata.key))
 
     @property
@@ -75,7 +76,7 @@ class Book:
 
     def due(self) -> list[Nic]:
         """The NICs that need something, oldest first."""
-        return sorted((self._nics[key] for key in self._due), key=_age)
+        return sorted((self._nics[key] for key in self._due), key=age)
 
     def held(self, nic: Nic) -> tuple[Address, ...]:
         """What a NIC has here: granted first, which is what it was last decided to have."""
@@ -108,6 +109,11 @@ class Book:
     def names(self) -> set[tuple[str, str]]:
         """Key and uid of every NIC of the network."""
         return {(key, item.metadata.uid) for key, item in self._nics.items()}
+
+    def uid_of(self, key: str) -> str:
+        """The uid of a NIC of the network; empty if there is none of that key."""
+        known = self._nics.get(key)
+        return known.metadata.uid if known is not None else ""
 
     def knows(self, key: str) -> bool:
         """Whether the NIC of that key is, or was, one of the network's."""
@@ -259,7 +265,3 @@ class Book:
         if nic.status.network == self.name and set(grant.ips) <= set(nic.status.ips):
             return True
         return grant.nic in self._written and version(nic) != self._sent.get(grant.nic)
-
-
-def _age(nic: Nic) -> tuple[str, str]:
-    return nic.metadata.creation_timestamp or "", str(nic.metadata.key)

@@ -36,7 +36,7 @@ class IpamManager:
     ) -> None:
         self._informers = informers
         self._reign = Reign(client, informers, identity)
-        writer = NicWriter(client, recorder)
+        writer = NicWriter(client, self._reign, recorder)
         self._allocator = NetworkAllocator(self._reign, writer, recorder, now)
         self._homeless = Homeless(informers, writer, self._reign.epoch_of, now)
         self._networks: Controller[str] = Controller(
@@ -58,7 +58,8 @@ class IpamManager:
         for network in self._informers.networks.store.items():
             self._networks.enqueue(network.metadata.name)
         for nic in self._informers.nics.store.items():
-            self._look_at(nic)
+            for name in networks_of(nic):
+                self._networks.enqueue(name)
         try:
             await self._networks.run()
         finally:
@@ -77,11 +78,5 @@ class IpamManager:
             self._networks.enqueue(item.metadata.name)
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
-        self._reign.nic_changed(old, new)
-        for item in (old, new):
-            if item is not None:
-                self._look_at(item)
-
-    def _look_at(self, nic: Nic) -> None:
-        for name in networks_of(nic):
+        for name in self._reign.nic_changed(old, new):
             self._networks.enqueue(name)

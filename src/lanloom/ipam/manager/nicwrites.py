@@ -7,6 +7,7 @@ from msgspec import to_builtins
 
 from lanloom.api.ipam import ALLOCATED, NICS, UNIQUE, Nic, NicStatus
 from lanloom.ipam.manager.book import Book
+from lanloom.ipam.manager.reign import Reign
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
@@ -19,8 +20,9 @@ _AT_ONCE = 16
 class NicWriter:
     """Always on the version of the NIC that it is given: a retry on a newer one would get round the fence."""
 
-    def __init__(self, client: Client, recorder: Recorder) -> None:
+    def __init__(self, client: Client, reign: Reign, recorder: Recorder) -> None:
         self._client = client
+        self._reign = reign
         self._recorder = recorder
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -28,18 +30,6 @@ class NicWriter:
         """Writes each, and tells the book of the answers. What could not be written is for the caller to repeat."""
         outcomes = await asyncio.gather(*(self._write(book, nic, status) for nic, status in writes))
         return [error for error in outcomes if error is not None]
-
-    async def reread(self, book: Book, key: str, uid: str) -> None:
-        """Tells the book how a NIC is now. Raises KubeError."""
-        namespace, _, name = key.partition("/")
-        try:
-            found = await self._client.get(NICS, name, namespace)
-        except NotFound:
-            book.lose(key, uid)
-            return
-        if found.metadata.uid != uid:
-            book.lose(key, uid)
-        book.see(found)
 
     async def _write(self, book: Book | None, nic: Nic, status: NicStatus) -> KubeError | None:
         async with self._slots:
@@ -62,7 +52,7 @@ class NicWriter:
             answer = await self._client.patch(NICS, meta.name, body, meta.namespace, subresource="status")
         except Conflict:
             if book is not None:
-                await self.reread(book, str(meta.key), meta.uid)
+                await self._reign.reread_nic(book, str(meta.key), meta.uid)
             raise
         if book is not None:
             book.wrote(nic, answer)

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from msgspec import to_builtins
 
-from lanloom.api.ipam import FINALIZER, NETWORKS, Allocator, Network, Nic
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, Allocator, Network, Nic
 from lanloom.api.meta import Key
 from lanloom.ipam.manager.book import Book, version
 from lanloom.ipam.manager.fresh import FreshNics
@@ -44,26 +44,34 @@ class Reign:
         self._books: dict[str, Book] = {}
         self._known: dict[str, Network] = {}
         self._banned: dict[str, float] = {}
-        self._unconfirmed: dict[str, tuple[float, set[tuple[str, str]]]] = {}
+        self._doubts: dict[str, dict[tuple[str, str], float]] = {}
 
     def clear(self) -> None:
         """Forgets everything: what was known in one leadership is worth nothing in the next."""
         self._fresh.forget()
-        for memory in (self._books, self._known, self._banned, self._unconfirmed):
+        for memory in (self._books, self._known, self._banned, self._doubts):
             memory.clear()
 
-    def nic_changed(self, old: Nic | None, new: Nic | None) -> None:
-        """Takes in what the watch tells of a NIC."""
-        for item in (old, new):
-            if item is None:
-                continue
-            key, names = str(item.metadata.key), networks_of(item)
-            # A look into each book, because a network that a NIC was in between two states is in neither of them.
-            for name, book in self._books.items():
-                if item is new and (name in names or book.knows(key)):
-                    book.see(item)
-                elif item is old and (new is None or new.metadata.uid != item.metadata.uid):
-                    book.lose(key, item.metadata.uid)
+    def nic_changed(self, old: Nic | None, new: Nic | None) -> set[str]:
+        """Takes in what the watch tells of a NIC; the networks that it matters to."""
+        names = {name for item in (old, new) if item is not None for name in networks_of(item)}
+        # A look into each book, because a network that a NIC was in between two states is in neither of them.
+        for name, book in self._books.items():
+            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+                self._lose(book, old)
+            if new is not None and (name in names or book.knows(str(new.metadata.key))):
+                book.see(new)
+                names.add(name)
+        return names
+
+    def _lose(self, book: Book, nic: Nic) -> None:
+        key = str(nic.metadata.key)
+        book.lose(key, nic.metadata.uid)
+        later = book.uid_of(key)
+        if (
+            later
+        ):  # a namesake that we were told of otherwise; should it be gone too, the watch need not tell of it
+            self._doubt(book, {(key, later)})
 
     async def find(self, name: str) -> Network | None:
         """The newest known object of a network. Asks the API server before it says that there is none."""
@@ -82,7 +90,7 @@ class Reign:
 
     def forget(self, name: str) -> None:
         """The network is gone."""
-        for memory in (self._books, self._known, self._banned, self._unconfirmed):
+        for memory in (self._books, self._known, self._banned, self._doubts):
             memory.pop(name, None)
 
     def epoch_of(self, name: str) -> int:
@@ -127,27 +135,57 @@ class Reign:
 
     def _catch_up(self, book: Book) -> None:
         """Takes in what the watch has brought while the list was read."""
-        store, missing = self._informers.nics.store, set()
-        for key, uid in book.names():
+        store = self._informers.nics.store
+        for key, _ in book.names():
             found = store.get(Key(*key.split("/")))
-            if found is None or found.metadata.uid != uid:
-                missing.add((key, uid))
             if found is not None:
                 book.see(found)
         for nic in store.by(BY_NETWORK, book.name):
             book.see(nic)
-        self._unconfirmed[book.name] = (asyncio.get_running_loop().time(), missing)
+        self._doubt(book, book.names())
 
-    def unconfirmed(self, book: Book) -> tuple[set[tuple[str, str]], float]:
-        """NICs (key and uid) that were listed and never brought by the watch, and when to ask for them.
+    async def confirm(self, book: Book) -> float | None:
+        """Asks for NICs that the watch is slow to bring; in how many seconds to do so, if that is not now.
 
-        They may have gone before it could bring them, and then nobody ever tells.
+        They may have gone before it could bring them, and then it never tells. Raises KubeError.
         """
-        since, missing = self._unconfirmed.get(book.name, (0.0, set()))
-        store = self._informers.nics.store
-        missing = {item for item in missing & book.names() if store.get(Key(*item[0].split("/"))) is None}
-        self._unconfirmed[book.name] = (since, missing)
-        return missing, since + CONFIRM_SECONDS - asyncio.get_running_loop().time()
+        doubts, now = self._doubts.get(book.name, {}), asyncio.get_running_loop().time()
+        for item in doubts.keys() - self._unseen(doubts.keys() & book.names()):
+            del doubts[item]
+        for (key, uid), since in sorted(doubts.items()):
+            if since + CONFIRM_SECONDS <= now:
+                await self.reread_nic(book, key, uid)
+                if doubts.get((key, uid)) == since:
+                    del doubts[key, uid]
+        return min((since + CONFIRM_SECONDS - now for since in doubts.values()), default=None)
+
+    async def reread_nic(self, book: Book, key: str, uid: str) -> None:
+        """Tells the book how a NIC is now. Raises KubeError."""
+        namespace, _, name = key.partition("/")
+        try:
+            found = await self._client.get(NICS, name, namespace)
+        except NotFound:
+            book.lose(key, uid)
+            return
+        if found.metadata.uid != uid:
+            book.lose(key, uid)
+        book.see(found)
+        self._doubt(book, {(key, found.metadata.uid)})
+
+    def _doubt(self, book: Book, nics: set[tuple[str, str]]) -> None:
+        """Remembers NICs (key and uid) that we know of and the watch has not brought."""
+        now = asyncio.get_running_loop().time()
+        doubts = self._doubts.setdefault(book.name, {})
+        for item in self._unseen(nics):
+            doubts[item] = now
+
+    def _unseen(self, nics: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        known = {
+            (key, found.metadata.uid)
+            for key, _ in nics
+            if (found := self._informers.nics.store.get(Key(*key.split("/")))) is not None
+        }
+        return nics - known
 
     async def keep(self, network: Network) -> Network:
         """Sees to it that a network stays as long as its addresses are owned."""

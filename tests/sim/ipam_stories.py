@@ -1,0 +1,88 @@
+"""One course of events with addresses, from a seed to its end."""
+
+import asyncio
+from random import Random
+
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.kube.errors import NotFound
+from tests.ipam.manager.realm import PLACE, first_storage
+from tests.sim.ipam import IpamCluster
+from tests.sim.ipam_judge import Witness, complaints
+from tests.sim.ipam_users import NAMES, Users
+from tests.virtual import run
+
+ACTS = 60
+
+
+class Harm(AssertionError):
+    """An address belonged to two NICs."""
+
+
+def play(seed: int, *, unfenced: str = "") -> int:
+    """Plays a seed; how many statuses were written. Raises Harm, and AssertionError for whatever else is wrong."""
+    return run(_play(seed, first_storage(), unfenced), rng=Random(f"order {seed}"))
+
+
+async def _play(seed: int, storage: MemoryStorage, unfenced: str) -> int:
+    cluster = IpamCluster(seed, storage, unfenced=unfenced)
+    witness = Witness(cluster)
+    try:
+        await cluster.start()
+        users = Users(cluster, Random(f"users {seed}"))
+        await users.begin()
+        chaos = asyncio.create_task(cluster.misfortunes())
+        await users.act(ACTS)
+        chaos.cancel()
+        await asyncio.gather(chaos, return_exceptions=True)
+        await cluster.heal()
+        _check(witness)
+        await users.let_go()
+        await _rest(cluster, users)
+        await _start_over(cluster, users)
+        _check(witness)
+        crashes = [error for process in cluster.processes.values() for error in process.crashes]
+        assert not crashes, crashes
+    except BaseException as error:
+        error.add_note("\n".join(cluster.journal[-200:]))
+        raise
+    finally:
+        await cluster.close()
+    return witness.given
+
+
+def _check(witness: Witness) -> None:
+    if witness.harm:
+        raise Harm(witness.harm[0])
+
+
+async def _rest(cluster: IpamCluster, users: Users) -> None:
+    """Waits until nothing is wrong. What is left then is what is wrong."""
+    found: list[str] = ["nobody has looked"]
+    for _ in range(30):
+        await asyncio.sleep(10)
+        await users.let_go()
+        found = await complaints(cluster)
+        if not found and cluster.leaders:
+            return
+    raise AssertionError("\n".join(found))
+
+
+async def _start_over(cluster: IpamCluster, users: Users) -> None:
+    """Everything that was ever given can be given again."""
+    for nic in (await cluster.admin.list(NICS)).items:
+        await cluster.admin.patch(NICS, nic.metadata.name, {"metadata": {"finalizers": None}}, PLACE)
+        await cluster.admin.delete(NICS, nic.metadata.name, PLACE)
+    await _rest(cluster, users)
+    for name in NAMES:
+        body = {"spec": {"subnets": [{"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.8-192.0.2.26"}]}]}}
+        try:
+            await cluster.admin.patch(NETWORKS, name, body)
+        except NotFound:
+            await cluster.admin.create(NETWORKS, {"metadata": {"name": name}, **body})
+        spec = {"owner": {"kind": "Instance", "name": "all"}, "network": name, "ips": ["pool"] * 19}
+        await cluster.admin.create(NICS, {"metadata": {"name": f"all-of-{name}"}, "spec": spec}, PLACE)
+    await _rest(cluster, users)
+    for name in NAMES:
+        nic = await cluster.admin.get(NICS, f"all-of-{name}", PLACE)
+        assert len(nic.status.ips) == 19, f"{nic.metadata.name} got {nic.status}"

@@ -1,0 +1,34 @@
+"""No address is given twice and none is lost, whatever befalls the managers and whatever users do."""
+
+import pytest
+
+from tests.sim.ipam_stories import Harm, play
+from tests.sim.seeds import FEW, batches, replay
+
+HERE = "tests/sim/test_ipam_stories.py"
+SCHEDULES = 2000
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_an_address_is_never_given_twice_nor_lost(seed: int) -> None:
+    """At every write each address has one owner at the most, and in the end everybody has what can be had."""
+    with replay(seed, HERE):
+        play(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_no_schedule_breaks_it(seeds: range) -> None:
+    """The same holds for two thousand schedules of deaths, lost leadership, late writes and meddling users."""
+    for seed in seeds:
+        with replay(seed, HERE):
+            play(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unfenced", ["networks", "nics"])
+def test_the_schedules_would_find_a_missing_fence(unfenced: str) -> None:
+    """Without the versions on which the writes of networks or NICs are based, an address is soon given twice."""
+    with pytest.raises(Harm):
+        for seed in range(1000):
+            play(seed, unfenced=unfenced)
