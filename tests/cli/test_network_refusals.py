@@ -104,6 +104,8 @@ MALFORMED = [
     "add --gateway 192.0.2.1 net9",
     "add --gateway6 2001:db8::1 net9",
     "add --network 192.0.2.0/24 --gateway x net9",
+    "add --network 192.0.2.0/24 --gateway= net9",
+    "add --network= net9",
     "add --network 192.0.2.0/24 --network 10.0.0.0/8 net9",
     # further options
     "add --mac-prefix x net9",
@@ -162,6 +164,8 @@ MALFORMED = [
     "connect -N link=br0,link=br1 net1 rack1",
     "connect -N link=br0 -N link=br1 net1 rack1",
     "connect -N link=br0 net1 a/b",
+    "connect -N link=é net1 rack1",
+    "connect -N link=\udcff net1 rack1",
     "connect -N link=br0 net1 rack1 rack1",
     # tags, lists
     "tag add net1",

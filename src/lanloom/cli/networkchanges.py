@@ -78,12 +78,15 @@ def add(
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
     from lanloom.app.ipam.networks import add as add_network
+    from lanloom.ipam.rules.errors import Malformed
     from lanloom.ipam.rules.general import AddTags, SetMacPrefix, check_mac_prefix, check_tag
     from lanloom.ipam.rules.names import check_name
     from lanloom.ipam.rules.syntax import Deprecated, add_steps
 
     with refusals():
         check_name(name, "a network")
+        if "" in (network, gateway, network6, gateway6):
+            raise Malformed("an option without a value; give a CIDR or an address, or leave the option out")
         old = Deprecated(
             network=network or "", gateway=gateway or "", network6=network6 or "", gateway6=gateway6 or ""
         )

@@ -16,7 +16,7 @@ MODES = ("bridged", "routed", "openvswitch")
 _MAC_PREFIX = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){2}")
 _TAG = re.compile(r"[A-Za-z0-9_.+*/:@-]{1,128}")
 _GROUP = re.compile(r"[A-Za-z0-9._-]{1,253}")
-_LINK = re.compile(r"[^\s/,=\0]{1,253}")
+_LINK = re.compile(r"[!-+\-.0-<>-~]{1,253}")  # printable ASCII without / , =
 _VLANS = re.compile(r"\.?[0-9]{1,4}(:[0-9]{1,4})*|(:[0-9]{1,4})+")
 _VLAN_MAX = 4094
 
