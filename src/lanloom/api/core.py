@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import Resource
 
@@ -125,6 +126,18 @@ class CustomResourceDefinition(Object, frozen=True, kw_only=True):
     status: dict[str, Any] = {}
 
 
+class SelfReviewStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The answer to a SelfSubjectReview."""
+
+    user_info: UserInfo = UserInfo()
+
+
+class SelfReview(Object, frozen=True, kw_only=True):
+    """Asks as whom one is known: created, answered, and never stored (authentication.k8s.io/v1)."""
+
+    status: SelfReviewStatus = SelfReviewStatus()
+
+
 NODES = Resource(
     group="",
     version="v1",
@@ -196,4 +209,12 @@ CRDS = Resource(
     namespaced=False,
     short_names=("crd", "crds"),
     status=True,
+)
+SELF_REVIEWS = Resource(
+    group="authentication.k8s.io",
+    version="v1",
+    kind="SelfSubjectReview",
+    plural="selfsubjectreviews",
+    type=SelfReview,
+    namespaced=False,
 )

@@ -77,11 +77,13 @@ async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
 
 
 def mutate_all(admissions: Sequence[Admission]) -> Decide:
-    """The defaults of every feature, one after the other."""
+    """The defaults of every feature, one after the other, and what they say of them."""
 
     async def decide(request: AdmissionRequest) -> Verdict:
+        verdicts = [admission.mutate(request) for admission in admissions]
         return Verdict(
-            patch=tuple(item for admission in admissions for item in admission.mutate(request).patch)
+            patch=tuple(item for verdict in verdicts for item in verdict.patch),
+            warnings=tuple(text for verdict in verdicts for text in verdict.warnings),
         )
 
     return decide
