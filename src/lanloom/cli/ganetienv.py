@@ -1,23 +1,22 @@
 """`lanloom ganeti env`: what hooks and scripts are told of an instance or a network."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.instancerunning import complete_instances, namespace_option
+from lanloom.cli.networkrunning import run
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
     from lanloom.app.ipam.ganetienv import Described
     from lanloom.ipam.rules.environment import Environment
-    from lanloom.ipam.rules.model import Network
-    from lanloom.ipam.state import State
 
 
 @click.command(name="env")
-@click.argument("instance", required=False)
+@click.argument("instance", required=False, shell_complete=complete_instances)
 @click.option(
     "--hooks/--plain",
     default=True,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Read a config.data of Ganeti's, in either form, instead of the cluster.",
 )
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where the instance is.")
+@namespace_option
 @click.option(
     "-o",
     "--output",
@@ -98,30 +97,29 @@ def _instance_env(described: "Described", hooks: bool, nic: int | None) -> "Envi
 
 def _described(instance: str, config: Path | None, namespace: str, kubeconfig: str | None) -> "Described":
     from lanloom.app.ipam.ganetienv import instance_of_config, instance_of_state, read_config
+    from lanloom.app.ipam.instances import check_instance
+    from lanloom.ipam.state import read_state
 
     if config is not None:
         return instance_of_config(read_config(config), instance)
-    return instance_of_state(asyncio.run(_state(kubeconfig)), namespace, instance)
+    check_instance(instance)
+    state = run(kubeconfig, read_state)
+    with refusals(reading=True):
+        return instance_of_state(state, namespace, instance)
 
 
 def _network_env(name: str, config: Path | None, kubeconfig: str | None) -> "Environment":
     from lanloom.app.ipam.ganetienv import network_of_config, network_of_state, read_config
+    from lanloom.cli.networkrunning import check_idents
     from lanloom.ipam.rules.environment import network_environment
-
-    found: Network
-    if config is not None:
-        found = network_of_config(read_config(config), name)
-    else:
-        found = network_of_state(asyncio.run(_state(kubeconfig)), name)
-    return network_environment(found)
-
-
-async def _state(kubeconfig: str | None) -> "State":
-    from lanloom.app.connect import connect
     from lanloom.ipam.state import read_state
 
-    async with connect(kubeconfig) as client:
-        return await read_state(client)
+    if config is not None:
+        return network_environment(network_of_config(read_config(config), name))
+    check_idents([name])
+    state = run(kubeconfig, read_state)
+    with refusals(reading=True):
+        return network_environment(network_of_state(state, name))
 
 
 def _print(env: "Environment", output: str) -> None:

@@ -1,24 +1,24 @@
 """`lanloom ganeti import`: a Ganeti cluster's networks and NICs become objects of the API."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.instancerunning import namespace_option
+from lanloom.cli.networkrunning import run
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
     from lanloom.app.ipam.ganetiplan import Import
     from lanloom.ipam.rules.ganeti.config import Config
+    from lanloom.kube.ports import Client
 
 
 @click.command(name="import")
 @click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Where the NICs go; it must be there."
-)
+@namespace_option
 @click.option("--dry-run", is_flag=True, help="Show what would be created, and create nothing.")
 @click.option("--no-wait", is_flag=True, help="Don't wait until the manager has given the addresses.")
 @kubeconfig_option
@@ -41,24 +41,21 @@ def import_(config: Path, namespace: str, dry_run: bool, no_wait: bool, kubeconf
 
     with refusals():
         read = read_config(config)
-        asyncio.run(_import(read, namespace, dry_run, not no_wait, kubeconfig))
+    _report(run(kubeconfig, lambda client: _import(client, read, namespace, dry_run, not no_wait)), dry_run)
 
 
-async def _import(
-    config: "Config", namespace: str, dry_run: bool, wait: bool, kubeconfig: str | None
-) -> None:
-    from lanloom.app.connect import connect
-    from lanloom.app.ipam.ganetiimport import carry_out
+async def _import(client: "Client", config: "Config", namespace: str, dry_run: bool, wait: bool) -> "Import":
+    from lanloom.app.ipam.ganetiimport import carry_out, check_namespace
     from lanloom.app.ipam.ganetiplan import plan_import
     from lanloom.cli.waiting import waiting
     from lanloom.ipam.state import read_state
 
-    async with connect(kubeconfig) as client:
-        plan = plan_import(config, await read_state(client), namespace)
-        if not dry_run:
-            with waiting("import") as tell:
-                await carry_out(client, plan, tell, wait=wait)
-    _report(plan, dry_run)
+    await check_namespace(client, namespace)
+    plan = plan_import(config, await read_state(client), namespace)
+    if not dry_run:
+        with waiting("import") as tell:
+            await carry_out(client, plan, tell, wait=wait)
+    return plan
 
 
 def _report(plan: "Import", dry_run: bool) -> None:
@@ -76,8 +73,9 @@ def _report(plan: "Import", dry_run: bool) -> None:
         print_table(target, table)
     for note in plan.notes:
         click.echo(f"Note: {note}", err=True)
-    verb = "would be created" if dry_run else "created"
+    verb = "to be created" if dry_run else "created"
+    old = len(plan.rows) - len(plan.networks)
     click.echo(
-        f"{len(plan.networks)} networks and {len(plan.nics)} NICs {verb}; "
-        f"{len(plan.rows) - len(plan.networks)} networks and {len(plan.present)} NICs were there already."
+        f"Networks: {len(plan.networks)} {verb}, {old} there already. "
+        f"NICs: {len(plan.nics)} {verb}, {len(plan.present)} there already."
     )

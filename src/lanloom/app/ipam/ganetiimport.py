@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
+from lanloom.api.core import NAMESPACES
 from lanloom.api.ipam import NETWORKS, NICS, NetworkSpec, Nic, NicSpec
 from lanloom.api.meta import Key
 from lanloom.app.ipam.ganetiplan import Import
 from lanloom.app.ipam.instances import refusal
 from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import Refused
+from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 
 AT_ONCE = 16
@@ -22,6 +24,14 @@ PATIENCE = 30.0
 _FIRST_LOOK, _LONGEST_PAUSE = 0.05, 2.0
 
 Tell = Callable[[str], None]
+
+
+async def check_namespace(client: Client, namespace: str) -> None:
+    """Raises Refused where NICs could not be created, KubeError."""
+    try:
+        await client.get(NAMESPACES, namespace)
+    except NotFound:
+        raise Refused(f"there is no namespace {namespace}; create it first, or choose another one") from None
 
 
 async def carry_out(client: Client, plan: Import, tell: Tell, *, wait: bool = True) -> None:
