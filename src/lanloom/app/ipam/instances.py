@@ -102,7 +102,9 @@ def held_by(nic: Nic) -> tuple[Address, ...]:
 
 
 def state_of(nic: Nic) -> str:
-    """One word for how a NIC fares."""
+    """One word for how a NIC fares. One that neither asks for anything nor has anything needs no manager."""
+    if not nic.spec.ips and not nic.status.ips:
+        return "ready"
     return "ready" if is_satisfied(nic) else "refused" if is_refused(nic) else "waiting"
 
 

@@ -1,8 +1,8 @@
 """Writing a plan of an instance: all of it, or nothing. What was written before something failed is undone."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -65,7 +65,8 @@ async def _write(client: Client, change: Change, spec: NicSpec, written: Written
     """Creates the NIC, or changes it from what it was last."""
     last = written.get(change.key, change.before)
     if last is not None:
-        return await _patch(client, last, spec)
+        with _deleted_is_changed():
+            return await _patch(client, last, spec)
     body = {"metadata": {"name": change.key.name}, "spec": _plain(spec)}
     return await client.create(NICS, body, change.key.namespace)
 
@@ -95,7 +96,8 @@ async def _settled(client: Client, nics: list[Nic]) -> None:
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             for place in waiting:
-                await _has_its_own(client, place)
+                with _deleted_is_changed():
+                    await _has_its_own(client, place)
     except TimeoutError:
         raise Refused(
             f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
@@ -191,6 +193,15 @@ async def _is_gone(client: Client, nic: Nic) -> None:
         while (await client.get(NICS, place.name, place.namespace)).metadata.uid == nic.metadata.uid:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+@contextmanager
+def _deleted_is_changed() -> Iterator[None]:
+    """Raises Conflict for a NIC that somebody deleted: what is planned must be planned anew."""
+    try:
+        yield
+    except NotFound as error:
+        raise Conflict(error.code, error.reason, error.message) from None
 
 
 def _plain(spec: NicSpec) -> Raw:
