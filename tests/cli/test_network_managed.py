@@ -1,12 +1,21 @@
-"""The specification's commands on a server with manager and webhooks, which judge every change once more."""
+"""The specification's commands on a server with webhooks, which judge each change again, and on Kubernetes."""
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from lanloom.api.core import CRDS
+from lanloom.api.crds import manifests
+from lanloom.ipam.state import read_state
+from lanloom.kube.errors import AlreadyExists
+from lanloom.kube.ports import Client
 from tests.cli.serving import Cluster, served
+from tests.servers.eventually import eventually
+from tests.servers.real import RealServer
 
 pytestmark = pytest.mark.slow
 
@@ -44,14 +53,42 @@ COMMANDS = (
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def managed(tmp_path: Path) -> Iterator[Cluster]:
     """A server with its manager."""
     with served(tmp_path, manager=True) as made:
         yield made
 
 
-def test_the_whole_command_surface(cluster: Cluster) -> None:
+@pytest.fixture
+def kubernetes(real_server: RealServer) -> Iterator[Cluster]:
+    """A real kube-apiserver that knows Lanloom's kinds."""
+    cluster = Cluster(real_server.kubeconfig)
+
+    async def install(client: Client) -> None:
+        for manifest in manifests():
+            with suppress(AlreadyExists):
+                await client.create(CRDS, manifest)
+        await eventually(partial(read_state, client), lambda _: True)
+
+    cluster.do(install)
+    cluster.clear()
+    yield cluster
+    cluster.clear()
+
+
+def test_the_whole_command_surface(managed: Cluster) -> None:
     """Every command of the specification works, and comes to the network that it describes."""
+    try_surface(managed)
+
+
+@pytest.mark.realserver
+def test_the_whole_command_surface_on_kubernetes(kubernetes: Cluster) -> None:
+    """The same commands come to the same networks on a real kube-apiserver."""
+    try_surface(kubernetes)
+
+
+def try_surface(cluster: Cluster) -> None:
+    """Runs all commands, and looks at what came of them."""
     for words in COMMANDS:
         done = cluster.lanloom("network", *words.split())
         assert done.exit_code == 0, f"{words}: {done.output}"
