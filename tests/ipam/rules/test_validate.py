@@ -195,6 +195,10 @@ def test_subnets_without_uuids_are_protected_too() -> None:
     """Where an object was written without UUIDs, its subnets are known by their CIDRs and names."""
     before, ledger = written(A, B, SIX), ledger_for(NET, {"n": ["10.0.1.7", "10.0.0.7"]})
     check_transition(before, written(SIX, B, A), ledger)
+    check_transition(before, edited(A, B, SIX), ledger)
+    check_transition(edited(A, B, SIX), before, ledger)
+    renamed = [Written("10.0.0.0/23", "10.0.0.1", "a"), Written("10.0.8.0/24"), SIX]
+    check_transition(before, edited(*renamed), ledger_for(NET, {"n": ["10.0.0.7"]}))
     for after in (written(B, SIX), written(A, SIX), written()):
         with pytest.raises(Refused, match="can't be removed"):
             check_transition(before, after, ledger)

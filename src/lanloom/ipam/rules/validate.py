@@ -3,19 +3,20 @@
 Operations (`change`) make only networks that pass both; an edit of the object is judged here, by the same conditions.
 """
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from lanloom.ipam.rules.addresses import shown
+from lanloom.ipam.rules.addresses import Version, shown
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.general import check_connection, check_mac_prefix, check_tag
 from lanloom.ipam.rules.invariants import Fault, external_faults, pool_faults, subnet_faults
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
 from lanloom.ipam.rules.names import check_name, is_uuid
-from lanloom.ipam.rules.ranges import subtract
+from lanloom.ipam.rules.ranges import Cidr, subtract
 from lanloom.ipam.rules.transitions import check_users, kept_note
 
 Pair = tuple[Subnet | None, Subnet | None]
@@ -24,14 +25,14 @@ Pair = tuple[Subnet | None, Subnet | None]
 def check_network(network: Network) -> None:
     """Raises Malformed, which names the object and the field, for the first thing that can't be so."""
     _check_general(network)
-    for index, subnet in enumerate(network.subnets):
+    for index, (subnet, rivals) in enumerate(_with_rivals(network.subnets)):
         field = f"spec.subnets[{index}]"
         with _at(network, f"{field}.name"):
             _check_label(subnet.name, "a subnet")
         with _at(network, f"{field}.pools"):
             for pool in subnet.pools:
                 _check_label(pool.name, "a pool")
-        for fault in _faults(subnet, network.subnets[:index]):
+        for fault in _faults(subnet, rivals):
             raise Malformed(f"Network {network.id}: {field}.{fault.field}: {fault.why}")
 
 
@@ -86,7 +87,25 @@ def _check_label(name: str, what: str) -> None:
         check_name(name, what)
 
 
-def _faults(subnet: Subnet, before: tuple[Subnet, ...]) -> Iterator[Fault]:
+def _with_rivals(subnets: Iterable[Subnet]) -> Iterator[tuple[Subnet, list[Subnet]]]:
+    """Each subnet, and those before it that may be in its way: all that it has to be compared with.
+
+    Those before it overlap nowhere, or nobody would ask further; so only its neighbours can overlap it. Comparing all
+    with all would let an object with some thousand subnets hold up the webhook for minutes.
+    """
+    placed: list[Subnet] = []
+    holders: dict[str | Version, Subnet] = {}
+    for subnet in subnets:
+        keys = [key for key in (subnet.name, subnet.uuid.lower()) if key]
+        dhcp = [subnet.cidr.version] if subnet.dhcp else []
+        place = bisect_left(placed, subnet.cidr, key=_cidr)
+        held = (holders[key] for key in (*keys, *dhcp) if key in holders)
+        yield subnet, [*placed[max(place - 1, 0) : place + 1], *held]
+        placed.insert(place, subnet)
+        holders.update(dict.fromkeys((*keys, *dhcp), subnet))
+
+
+def _faults(subnet: Subnet, before: Iterable[Subnet]) -> Iterator[Fault]:
     if subnet.uuid and not is_uuid(subnet.uuid):
         yield Fault("uuid", f"{shown(subnet.uuid)} is no UUID; leave it out, and one is filled in")
     if subnet.uuid and any(subnet.uuid.lower() == other.uuid.lower() for other in before):
@@ -103,30 +122,36 @@ def _faults(subnet: Subnet, before: tuple[Subnet, ...]) -> Iterator[Fault]:
 def _pairs(old: Network, new: Network) -> list[Pair]:
     """Each subnet of both networks once, with the same one of the other network, if there is one."""
     before, after, pairs = list(old.subnets), list(new.subnets), list[Pair]()
-    for same in (_same_uuid, _same_cidr, _same_name):
-        for subnet in list(after):
-            if found := next((one for one in before if same(one, subnet)), None):
-                before.remove(found)
-                after.remove(subnet)
-                pairs.append((found, subnet))
+    for key in (_uuid, _cidr, _name):
+        known = {key(one): one for one in before if key(one)}
+        for subnet in after:
+            found = known.get(key(subnet))
+            if found and (key is _uuid or not (found.uuid and subnet.uuid)):
+                pairs.append((known.pop(key(subnet)), subnet))
+        paired = {id(subnet) for pair in pairs for subnet in pair}
+        before = [subnet for subnet in before if id(subnet) not in paired]
+        after = [subnet for subnet in after if id(subnet) not in paired]
     return [*pairs, *((subnet, None) for subnet in before), *((None, subnet) for subnet in after)]
 
 
-def _same_uuid(one: Subnet, other: Subnet) -> bool:
-    return bool(one.uuid) and one.uuid.lower() == other.uuid.lower()
+def _uuid(subnet: Subnet) -> str:
+    return subnet.uuid.lower()
 
 
-def _same_cidr(one: Subnet, other: Subnet) -> bool:
-    return one.cidr == other.cidr and not (one.uuid and other.uuid)
+def _cidr(subnet: Subnet) -> Cidr:
+    return subnet.cidr
 
 
-def _same_name(one: Subnet, other: Subnet) -> bool:
-    return bool(one.name) and one.name == other.name and not (one.uuid and other.uuid)
+def _name(subnet: Subnet) -> str:
+    return subnet.name
 
 
 def _notes(old: Subnet, new: Subnet, ledger: Ledger) -> Iterator[str]:
     pooled = [pool.range for pool in new.pools]
+    unchanged = set(pooled)  # most are, and each of the others is compared with all
     for pool in old.pools:
+        if pool.range in unchanged:
+            continue
         yield from kept_note(pool, subtract((pool.range,), pooled), ledger)
 
 
