@@ -211,6 +211,11 @@ def test_what_agents_may(new: Raw | None, old: Raw | None, user: str) -> None:
     assert told(request(NICS, new, old, user=user), *HERE).message == ""
 
 
+def test_the_nic_of_a_pod_that_has_ended() -> None:
+    """An agent may delete the NIC of a pod that will never run again, as it does when runtimes collect garbage."""
+    assert told(request(NICS, None, OF_POD, user=AGENT), NET, pod("web", phase="Succeeded")).message == ""
+
+
 def test_an_instance_without_a_machine_has_nics() -> None:
     """Where an instance has no machine, its own uid is the owner's."""
     meta = {"ownerReferences": [reference("VirtualMachineInstance", "vm", INSTANCE_UID)]}

@@ -64,11 +64,11 @@ def _refers_to_owner(nic: Nic) -> bool:
 
 
 async def _has_left(client: Client, nic: Nic) -> bool:
-    """Whether the NIC was of a pod that is gone: nobody's any more, and nothing is lost with it."""
+    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it."""
     if nic.spec.owner.kind != PODS.kind:
         return False
     pod = await _find(client, PODS, nic.metadata.namespace, nic.spec.owner.name)
-    return pod is None or pod.metadata.uid != nic.spec.owner.uid
+    return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.status.phase in _ENDED
 
 
 async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
