@@ -1,6 +1,8 @@
 """What `--net` says, and what it can not say."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.net_option import NetStep, changes, new_nics
@@ -93,6 +95,7 @@ def test_the_other_parameters() -> None:
         ("0:link=a b", "is no link"),
         ("0:vlan=4095", "from 1 to 4094"),
         ("0:vlan=x", "is no vlan"),
+        (f"0:vlan={'9' * 5000}", "from 1 to 4094"),
         ("0:mac=aa:00:00:12:34", "is not a MAC address"),
         ("0:mac=01:00:00:12:34:56", "of a group"),
         ("0:mac=00:00:00:00:00:00", "is no NIC's MAC address"),
@@ -150,3 +153,23 @@ def test_many_nics() -> None:
         new_nics([])
     with pytest.raises(Malformed, match="nothing is to be changed"):
         changes([])
+
+
+_PIECES = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["0", "-1", ":", ",", "=", "add", "remove", "modify", "ip", "ip0", "ip1=", "network=net1", "pool"]
+    ),
+    st.sampled_from(["none", "mac=", "vlan=", "2001:db8::1", "192.0.2.4", "9" * 5000, "no_", "-", "name="]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_PIECES, max_size=8).map("".join))
+def test_any_text(text: str) -> None:
+    """Whatever is given, it is understood or malformed, and the message is one line."""
+    for read in (new_nics, changes):
+        try:
+            read([text])
+        except Malformed as error:
+            assert len(str(error).splitlines()) == 1

@@ -24,7 +24,7 @@ from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import Macs
 from lanloom.ipam.rules.names import object_name
-from lanloom.ipam.rules.net_option import NetStep
+from lanloom.ipam.rules.net_option import MOST, NetStep
 from lanloom.ipam.rules.nics import Surroundings, WantedNic, apply, judge
 from lanloom.ipam.state import State
 from lanloom.ipam.wire import network_of
@@ -186,6 +186,8 @@ def _at_stage(change: Change, number: int, *, several: bool, contested: bool) ->
     if old is not None and old.spec.network != spec.network:
         return None
     leaving = tuple(text for text in spec.release if old is not None and text in old.status.ips)
+    if len(spec.ips) + len(leaving) > MOST:  # no NIC may have so many, so this one gives up first
+        return None
     if number == 1:
         return replace(spec, ips=spec.ips + leaving, release=()) if leaving else spec
     explicit = tuple(text for text in spec.ips if find_address(text) is not None)

@@ -25,7 +25,7 @@ _NAMED = 10
 """So many instances are told to somebody who named another one."""
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
 class Instance(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def check_instance(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Malformed(
             f"{shown(name)} can't be the name of an instance: use letters, digits, dots, dashes and underscores, "
-            "253 at most, and begin with a letter or digit"
+            "253 at most, and begin and end with a letter or digit"
         )
 
 

@@ -182,9 +182,9 @@ def _matching(option: Option, key: str, pattern: re.Pattern[str], what: str) -> 
 
 def _vlan(option: Option) -> str | None:
     text = _matching(option, "vlan", _TAGS, "a VLAN id from 1 to 4094, or several as .10:20:30")
-    ids = [int(part) for part in re.split("[.:]", text or "") if part]
-    if not all(1 <= vid <= _LAST_VID for vid in ids):
-        raise option.malformed(f"VLAN ids are from 1 to {_LAST_VID}; correct vlan={text}")
+    ids = [part for part in re.split("[.:]", text or "") if part]
+    if not all(len(part) <= 4 and 1 <= int(part) <= _LAST_VID for part in ids):
+        raise option.malformed(f"VLAN ids are from 1 to {_LAST_VID}; correct {shown(text or '')}")
     return text
 
 
