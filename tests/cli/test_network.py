@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator
 
+import click
 import pytest
 import yaml
 from click.testing import Result
 
 from lanloom.api.ipam import NETWORKS
+from lanloom.cli.network import command
 from tests.cli.serving import Cluster, served
 
 
@@ -412,6 +414,23 @@ def test_input_is_read_before_the_cluster_is_asked(cluster: Cluster) -> None:
     unreachable = cluster.lanloom("network", "list", environment=nowhere)
     assert unreachable.exit_code == 1
     assert unreachable.stderr.count("\n") == 1
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    for name, item in group.commands.items():
+        yield f"{path} {name}", item
+        if isinstance(item, click.Group):
+            yield from _commands(item, f"{path} {name}")
+
+
+@pytest.mark.parametrize(
+    ("path", "item"), _commands(command, "lanloom network"), ids=lambda value: str(value)
+)
+def test_every_command_has_help_with_an_example(path: str, item: click.Command) -> None:
+    """Each command's help shows how it is called."""
+    assert item.help is not None
+    assert "Example" in item.help
+    assert f"      {path} " in item.help or f"  {path}\n" in item.help
 
 
 def test_shells_complete_names(cluster: Cluster) -> None:

@@ -93,7 +93,9 @@ def add(
         steps: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=check_mac_prefix(mac_prefix))]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
         steps += add_steps(subnets, pools, add_reserved_ips, old)
-    done = run(kubeconfig, lambda client: add_network(client, name, steps, new_uuid, dry_run=dry_run))
+    done = run(
+        kubeconfig, lambda client: add_network(client, name, steps, new_uuid, dry_run=dry_run), read=True
+    )
     tell(done, dry_run=dry_run)
 
 
@@ -214,5 +216,5 @@ def remove(network: str, dry_run: bool, kubeconfig: str | None) -> None:
 
     with refusals():
         check_idents([network])
-    done = run(kubeconfig, lambda client: remove_network(client, network, dry_run=dry_run))
+    done = run(kubeconfig, lambda client: remove_network(client, network, dry_run=dry_run), read=True)
     tell(done, dry_run=dry_run)

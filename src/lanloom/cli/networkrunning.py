@@ -46,8 +46,11 @@ def dry_run_option(function: F) -> F:
     )
 
 
-def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]") -> T:
-    """What comes of work on the cluster. Ends the command where it fails."""
+def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]", *, read: bool = False) -> T:
+    """What comes of work on the cluster. Ends the command where it fails.
+
+    Where the command's input was `read` before, what is malformed can only be in the cluster.
+    """
 
     async def connected() -> T:
         from lanloom.app.connect import connect
@@ -55,7 +58,7 @@ def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]") -> T:
         async with connect(kubeconfig) as client:
             return await work(client)
 
-    with refusals(reading=True):
+    with refusals(reading=read):
         return asyncio.run(connected())
 
 
@@ -65,7 +68,7 @@ def read(kubeconfig: str | None, networks: Sequence[str] = ()) -> "State":
 
     with refusals():
         check_idents(networks)
-    return run(kubeconfig, read_state)
+    return run(kubeconfig, read_state, read=True)
 
 
 def check_idents(networks: Sequence[str]) -> None:
@@ -93,7 +96,7 @@ def change(
     with refusals():
         check_idents([network])
     edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, judge=judge, dry_run=dry_run)
-    tell(run(kubeconfig, lambda client: modify(client, edit, Random())), dry_run=dry_run)
+    tell(run(kubeconfig, lambda client: modify(client, edit, Random()), read=True), dry_run=dry_run)
 
 
 def new_uuid() -> str:
