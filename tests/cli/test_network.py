@@ -423,9 +423,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Comman
             yield from _commands(item, f"{path} {name}")
 
 
-@pytest.mark.parametrize(
-    ("path", "item"), _commands(command, "lanloom network"), ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("path", "item"), list(_commands(command, "lanloom network")), ids=str)
 def test_every_command_has_help_with_an_example(path: str, item: click.Command) -> None:
     """Each command's help shows how it is called."""
     assert item.help is not None
