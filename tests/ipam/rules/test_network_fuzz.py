@@ -11,11 +11,20 @@ from msgspec.structs import replace
 from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.change import Step, apply
 from lanloom.ipam.rules.errors import IpamError, Malformed
+from lanloom.ipam.rules.model import Network
 from lanloom.ipam.rules.options import Option, parse_option, parse_parameters
 from lanloom.ipam.rules.pools import AddPool, ModifyPool, RemovePool
 from lanloom.ipam.rules.reserved import AddReserved, RemoveReserved
 from lanloom.ipam.rules.subnets import AddSubnet, ModifySubnet, RemoveSubnet
-from lanloom.ipam.rules.syntax import new_pool, new_subnet, pool_step, reserved_steps, subnet_step
+from lanloom.ipam.rules.syntax import (
+    Deprecated,
+    deprecated_steps,
+    new_pool,
+    new_subnet,
+    pool_step,
+    reserved_steps,
+    subnet_step,
+)
 from lanloom.ipam.rules.validate import check_network, check_transition
 from tests.ipam.rules.network_text import ledger_for, network_with, uuid
 
@@ -80,6 +89,21 @@ def test_parameters(text: str) -> None:
     assert (again.bare, again.params) == (option.bare, option.params)
 
 
+@given(texts=st.tuples(TEXTS, TEXTS, TEXTS, TEXTS))
+def test_deprecated_options(texts: tuple[str, str, str, str]) -> None:
+    """Whatever the deprecated options are, they are malformed or make a network that holds together."""
+    network, gateway, network6, gateway6 = texts
+    empty = Network(id="net1", name="net1")
+    try:
+        steps = deprecated_steps(
+            Deprecated(network=network, gateway=gateway, network6=network6, gateway6=gateway6)
+        )
+    except Malformed:
+        return
+    numbers = iter(range(1, 3))
+    check_network(apply(empty, steps, ledger_for(empty), lambda: uuid(next(numbers))).network)
+
+
 NET = network_with("cidr=10.0.0.0/24,name=foo,pool", "cidr=2001:db8::/64,gateway=2001:db8::1")
 
 
@@ -110,7 +134,8 @@ def option_text(option: Option) -> str:
         return option.action + (f":{parameters}" if parameters else "")
     if option.action == "remove":
         return f"remove:{option.ident}"
-    return f"{option.ident}:" + ",".join(part for part in (option.action, parameters) if part)
+    parts = (parameters, option.action) if option.bare else (option.action, parameters)
+    return f"{option.ident}:" + ",".join(part for part in parts if part)
 
 
 def parameters_text(option: Option) -> str:

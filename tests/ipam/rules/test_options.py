@@ -87,6 +87,7 @@ def test_forms(text: str, expected: Parts) -> None:
         ("0:no_modify", "takes no value"),
         ("0:remove,a=1", "remove takes no parameters"),
         ("0:a=1,remove", "remove takes no parameters"),
+        ("0:10.0.0.1,remove", "remove takes no parameters"),
         ("remove:x,a=1", "remove takes no parameters"),
         ("remove:a=1", "remove takes no parameters"),
         ("0:a=1,", "nothing between two commas"),

@@ -1,6 +1,10 @@
 """Pools: where they may lie, how they are split, and what their users keep."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lanloom.ipam.rules.addresses import format_address, parse_address
 from lanloom.ipam.rules.errors import Exhausted, Refused
@@ -109,6 +113,37 @@ def test_removing_and_adding_again_restores_allocation() -> None:
     assert handed_out(removed, owned=owned) != handed_out(NET, owned=owned)
     for request in ("pool", "a", "b"):
         assert handed_out(again, request, owned) == handed_out(NET, request, owned)
+
+
+RUNS = st.tuples(st.integers(0, 59), st.integers(0, 20)).map(lambda pair: (pair[0], min(sum(pair), 59)))
+
+
+def addresses(run: tuple[int, int]) -> str:
+    """A run of NET's addresses, as a range."""
+    return f"10.0.0.{run[0]}-10.0.0.{run[1]}"
+
+
+@given(
+    pools=st.lists(RUNS, max_size=6),
+    cut=RUNS,
+    used=st.sets(st.integers(0, 59)),
+    name=st.sampled_from(["a", "b"]),
+)
+def test_what_is_added_again_allocates_as_before(
+    pools: list[tuple[int, int]], cut: tuple[int, int], used: set[int], name: str
+) -> None:
+    """Whatever the pools and their users are: what was removed can be added again, and all is as before."""
+    network = network_with("cidr=10.0.0.0/24", pools=[f"{addresses(cut)},name={name}"])
+    owned = {f"nic{number}": [f"10.0.0.{number}"] for number in used}
+    for run in pools:
+        with suppress(Refused):  # overlaps
+            network = modified(network, pools=[f"add:{addresses(run)},name={'ab'[run[0] % 2]}"]).network
+    middle = (cut[0], cut[0] + (cut[1] - cut[0]) // 2)
+    fewer = modified(network, pools=[f"remove:{addresses(middle)}"], owned=owned).network
+    again = modified(fewer, pools=[f"add:{addresses(middle)},name={name}"], owned=owned).network
+    for request in ("pool", "a", "b"):
+        assert handed_out(again, request, owned) == handed_out(network, request, owned)
+        assert set(handed_out(fewer, request, owned)) <= set(handed_out(network, request, owned))
 
 
 def test_owned_addresses_in_a_new_pool_are_reserved() -> None:
