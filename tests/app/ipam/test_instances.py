@@ -401,6 +401,52 @@ def _any_words(rng: Random, nics: int) -> tuple[str, list[str]]:
     return "modify", [*nets, *["0:remove"] * (rng.random() < 0.1)]
 
 
+@in_a_realm
+async def test_any_changes_at_once(realm: Realm) -> None:
+    """Many who change the same instances, while managers change: no address or object is left over or given twice."""
+    await realm.network()
+    await realm.network("net2", {"cidr": "192.0.2.8/29", "pools": [{"range": "192.0.2.8/29", "name": "p"}]})
+    outcomes = await asyncio.gather(*(_works(realm, Random(seed)) for seed in range(6)), _managers(realm))
+    await realm.rest()
+    assert sum(outcomes) > 30
+    state = await read_state(realm.admin)
+    _check_owners(state)
+    assert len({nic.spec.mac for nic in state.nics}) == len(state.nics)
+
+
+async def _works(realm: Realm, rng: Random) -> int:
+    """Changes instances as it comes; how often it could."""
+    done = 0
+    for _ in range(15):
+        name = rng.choice(["a", "b", "c", "d"])
+        there = find_instance(await read_state(realm.admin), PLACE, name)
+        what, nets = _any_words(rng, len(there.nics) if there is not None else 0)
+        insistence = Insistence(rng=rng)
+        try:
+            if what == "add":
+                await instancechange.add(realm.admin, key(name), new_nics(nets), insistence, REAL)
+            elif what == "remove":
+                await instancechange.remove(realm.admin, key(name), REAL)
+            else:
+                await instancechange.modify(realm.admin, key(name), changes(nets), insistence, REAL)
+        except IpamError as error:
+            assert "nobody gave" not in str(error)
+            continue
+        done += 1
+        await asyncio.sleep(rng.random())
+    return done
+
+
+async def _managers(realm: Realm) -> int:
+    """Another manager takes over, twice."""
+    for number in (2, 3):
+        await asyncio.sleep(2)
+        realm.lead(f"manager-{number}")
+        await asyncio.sleep(1)
+        await realm.kill(f"manager-{number - 1}")
+    return 0
+
+
 def _ip(rng: Random) -> str:
     return rng.choice(["pool", "pool", "pool4", f"192.0.2.{rng.randint(8, 20)}"])
 

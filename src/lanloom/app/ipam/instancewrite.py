@@ -57,7 +57,7 @@ async def carry_out(client: Client, plan: Plan, *, wait: bool, tell: Tell) -> No
         raise
     awaited = [nic for nic in gone if nic.spec.owner.kind == INSTANCE] if wait else []
     if awaited:
-        tell("waiting until its addresses are given back")
+        tell("waiting until addresses are given back")
         await _ended(client, awaited)
 
 
