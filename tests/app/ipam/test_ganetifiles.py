@@ -43,6 +43,19 @@ def test_backup(tmp_path: Path) -> None:
     assert sorted(item.name for item in tmp_path.iterdir()) == ["config.data", "config.data.bak-T"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_owner(tmp_path: Path) -> None:
+    """A rewritten file keeps its owner and group."""
+    path = config_file(tmp_path)
+    os.chown(path, 12345, 54321)
+    upgrade(path)
+    assert (path.stat().st_uid, path.stat().st_gid, stat.S_IMODE(path.stat().st_mode)) == (
+        12345,
+        54321,
+        0o640,
+    )
+
+
 def test_backups_are_kept(tmp_path: Path) -> None:
     """A backup that is there is never overwritten."""
     path = config_file(tmp_path)

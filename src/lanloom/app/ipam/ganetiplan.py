@@ -10,21 +10,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NetworkSpec, NicSpec, OwnerSpec
-from lanloom.api.ipam import Network as NetworkObject
-from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
+from lanloom.app.ipam.ganetipresent import Present, Wanted, network_conflicts
 from lanloom.ipam.rules.addresses import format_address, shown
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic
 from lanloom.ipam.rules.ganeti.meaning import network_meant
-from lanloom.ipam.rules.ganeti.verify import ownership
+from lanloom.ipam.rules.ganeti.verify import identities, ownership
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import parse_mac
 from lanloom.ipam.rules.model import Connection, Network, Subnet
 from lanloom.ipam.rules.names import imported_name, is_uuid, object_name
 from lanloom.ipam.rules.validate import check_network
 from lanloom.ipam.state import State
-from lanloom.ipam.wire import network_of, spec_of
+from lanloom.ipam.wire import spec_of
 
 TOLD = 20
 """So many conflicts are told; the rest is counted."""
@@ -51,25 +50,20 @@ class Import(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class _Wanted(Struct, frozen=True):
-    """A network as it is to be, and the object that there is of it."""
-
-    network: Network
-    item: NetworkObject | None
-
-
 def plan_import(config: Config, state: State, namespace: str) -> Import:
     """The plan. Raises Malformed for what can never be imported, Refused for conflicts, both with all reasons."""
     notes: list[str] = []
-    _refuse(list(ownership(config)), "the file is not in order; see `lanloom ganeti verify`")
+    _refuse(
+        [*identities(config), *ownership(config)], "the file is not in order; see `lanloom ganeti verify`"
+    )
     wanted = _networks(config, state, notes)
     specs = dict(_nics(config, wanted, notes))
-    known = _Known(state, namespace)
-    conflicts = [*_network_conflicts(wanted, state), *known.conflicts(specs, wanted)]
+    there = Present(state, namespace)
+    conflicts = [*network_conflicts(wanted, state), *there.conflicts(specs, wanted)]
     _refuse(conflicts, "the import conflicts with what is there")
-    places = known.places(specs)
-    present = tuple(place for place, there in places.values() if there)
-    new = {place: specs[nic] for nic, (place, there) in places.items() if not there}
+    places = there.places(specs)
+    present = tuple(place for place, old in places.values() if old)
+    new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
     return Import(
         networks={
             one.network.id: replace(spec_of(one.network), uuid=one.network.uuid)
@@ -83,12 +77,11 @@ def plan_import(config: Config, state: State, namespace: str) -> Import:
     )
 
 
-def _networks(config: Config, state: State, notes: list[str]) -> dict[str, _Wanted]:
+def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
     """The networks by the UUIDs of the file. Raises Malformed."""
     there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
-    taken = {item.metadata.name for item in state.networks}
     names: set[str] = set()
-    found: dict[str, _Wanted] = {}
+    found: dict[str, Wanted] = {}
     wrong: list[str] = []
     for uuid, stored in config.networks.items():
         name = imported_name(stored.name or uuid, names)
@@ -96,8 +89,7 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, _Want
         if name != stored.name:
             notes.append(f"network {shown(stored.name)} is called {name} here")
         item = there.get(uuid)
-        id_ = item.metadata.name if item is not None else _free(name, taken)
-        taken.add(id_)
+        id_ = item.metadata.name if item is not None else object_name(name)
         network = _adapted(replace(network_meant(stored, config, id_), name=name), notes)
         if not is_uuid(uuid):
             wrong.append(f"{stored.title}: {shown(uuid)} is no UUID")
@@ -105,7 +97,7 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, _Want
             check_network(network)
         except Malformed as error:
             wrong.append(str(error))
-        found[uuid] = _Wanted(network, item)
+        found[uuid] = Wanted(network, item)
     if wrong:
         raise Malformed("the file has networks that can't be imported:\n" + "\n".join(wrong))
     return found
@@ -136,7 +128,7 @@ def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
 
 
 def _nics(
-    config: Config, wanted: Mapping[str, _Wanted], notes: list[str]
+    config: Config, wanted: Mapping[str, Wanted], notes: list[str]
 ) -> Iterator[tuple[StoredNic, NicSpec]]:
     """Each NIC and what is to be asked for it. Raises Malformed."""
     owners = {name: imported_name(name) for name in dict.fromkeys(nic.instance for nic in config.nics)}
@@ -189,80 +181,7 @@ def _vlan(text: str) -> str:
     return text.removeprefix(".")
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """The object name of a new network; another one where a network that was renamed still has it."""
-    tried = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
-    return next(found for text in tried if (found := object_name(text)) not in taken)
-
-
-def _network_conflicts(wanted: Mapping[str, _Wanted], state: State) -> Iterator[str]:
-    names = {item.spec.name or item.metadata.name: item for item in state.networks}
-    for uuid, one in wanted.items():
-        other = names.get(one.network.name)
-        if other is not None and (one.item is None or other.metadata.name != one.item.metadata.name):
-            yield f"there is another network {one.network.name}; rename one of the two"
-        if one.item is not None and network_of(one.item) != replace(one.network, uuid=uuid):
-            yield (
-                f"network {one.network.name} is there with the same UUID, but differs; "
-                "remove it, or change it to what the file says"
-            )
-
-
-class _Known:
-    """The NICs of a namespace as an import sees them."""
-
-    def __init__(self, state: State, namespace: str) -> None:
-        self._state = state
-        self._namespace = namespace
-        mine = [item for item in state.nics if item.metadata.namespace == namespace]
-        instances = [item for item in mine if item.spec.owner.kind == INSTANCE]
-        self._names = {item.metadata.name for item in mine}
-        self._by_uuid = {item.spec.uuid: item for item in instances if item.spec.uuid}
-        self._by_index = {(item.spec.owner.name, item.spec.index): item for item in instances}
-
-    def find(self, spec: NicSpec) -> NicObject | None:
-        """The object of a NIC."""
-        if spec.uuid:
-            return self._by_uuid.get(spec.uuid)
-        return self._by_index.get((spec.owner.name, spec.index))
-
-    def conflicts(self, specs: Mapping[StoredNic, NicSpec], wanted: Mapping[str, _Wanted]) -> Iterator[str]:
-        """What the NICs would collide with."""
-        ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
-        for nic, spec in specs.items():
-            item = self.find(spec)
-            if item is not None and item.metadata.deletion_timestamp is not None:
-                yield f"NIC {item.metadata.key} is being deleted; try again when it is gone"
-            elif item is not None and item.spec != spec:
-                yield f"NIC {item.metadata.key} ({nic}) is there, but differs; remove it, or change it"
-            other = self._by_index.get((spec.owner.name, spec.index))
-            if item is None and other is not None:
-                yield f"instance {spec.owner.name} has another NIC {spec.index} already, {other.metadata.key}"
-            ledger = ledgers.get(nic.network)
-            key = str(item.metadata.key) if item is not None else ""
-            for address in nic.ips if ledger is not None else ():
-                owner = ledger.owner_of(address) if ledger is not None else ""
-                if owner not in ("", key):
-                    yield f"{format_address(address)} of {nic} is owned by NIC {owner}"
-
-    def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
-        """The object of each NIC, and whether it is there."""
-        found: dict[StoredNic, tuple[Key, bool]] = {}
-        taken = set(self._names)
-        for nic, spec in specs.items():
-            item = self.find(spec)
-            if item is not None:
-                found[nic] = (item.metadata.key, True)
-                continue
-            base = object_name(spec.owner.name)
-            tried = (f"{base}-{number}" for number in range(nic.index, nic.index + len(taken) + 1))
-            name = next(text for text in tried if text not in taken)
-            taken.add(name)
-            found[nic] = (Key(self._namespace, name), False)
-        return found
-
-
-def _row(one: _Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
+def _row(one: Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
     nics = [spec for spec in specs.values() if spec.network == one.network.id]
     return NetworkRow(
         object=one.network.id,

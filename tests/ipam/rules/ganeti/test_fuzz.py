@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ ODD = st.one_of(
     st.just({}),
     st.just([[]]),
     st.just({"": {}}),
-)
+).map(deepcopy)
 
 
 def try_all(text: str) -> None:
@@ -134,6 +135,13 @@ def test_malformed(text: str) -> None:
         with pytest.raises(Malformed) as caught:
             convert(text)
         assert len(str(caught.value)) < 300
+
+
+def test_depth() -> None:
+    """However deep a file is, it is read, or it is Malformed."""
+    for depth in range(800, 1000):
+        deep = "[" * depth + "]" * depth
+        try_all('{"cluster": {}, "instances": {"a": {"nics": [{"ip": null, "x": ' + deep + "}]}}}")
 
 
 def test_key_twice() -> None:

@@ -63,6 +63,9 @@ def test_well() -> None:
             "network net1: 192.0.3.9 of NIC 0 of instance inst1 is in none of its subnets",
         ),
         (of_nic("ip", "192.0.2.1"), "network net1: 192.0.2.1 of NIC 0 of instance inst1 is the gateway"),
+        (of_nic("mac", "AA:00:00:00:00:02"), '2 NICs have the MAC address "aa:00:00:00:00:02"'),
+        (of_nic("uuid", uuid("nic2")), f'2 NICs have the UUID "{uuid("nic2")}"'),
+        (lambda data: data["instances"][uuid("inst1")].update(name="inst2"), '2 instances are named "inst2"'),
         (of_nic("network", "gone"), 'NIC 0 of instance inst1: there is no network "gone"'),
         (
             old("gateway", "192.0.3.1"),
@@ -76,7 +79,7 @@ def test_well() -> None:
         (old("reservations", "0" * 15), ".reservations has 15 bits for the 16 addresses of 192.0.2.0/28"),
         (old("ext_reservations", "0" * 17), ".ext_reservations has 17 bits for the 16 addresses"),
         (old("name", "net2"), '2 networks are named "net2"'),
-        (old("name", None), "1 network(s) have no name"),
+        (old("name", None), "networks without a name: 1"),
         (old("uuid", "other"), '.uuid is "other", not the key under which it is stored'),
         (
             lambda data: data["nodegroups"][uuid("group default")]["networks"].update(gone=LINK),
@@ -107,8 +110,14 @@ def test_old_form(change: Callable[[Json], object], violation: str) -> None:
             lambda data: [more_subnet()(data), subnet(dhcp=True)(data)],
             "network net1: several IPv4 subnets have dhcp",
         ),
-        (lambda data: [more_subnet(name="a")(data), subnet(name="a")(data)], '2 subnets have the name "a"'),
-        (lambda data: [more_subnet(uuid="a")(data), subnet(uuid="a")(data)], '2 subnets have the uuid "a"'),
+        (
+            lambda data: [more_subnet(name="a")(data), subnet(name="a")(data)],
+            'of network net1 have the name "a"',
+        ),
+        (
+            lambda data: [more_subnet(uuid="a")(data), subnet(uuid="a")(data)],
+            'of network net1 have the UUID "a"',
+        ),
         (subnet(pools=[{"range": "192.0.3.0/28"}]), "the pool 192.0.3.0-192.0.3.15 is not in it"),
         (
             subnet(pools=[{"range": "192.0.2.4"}, {"range": "192.0.2.0/29"}]),

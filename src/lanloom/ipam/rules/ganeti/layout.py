@@ -10,7 +10,7 @@ from typing import Any
 from lanloom.ipam.rules.addresses import format_address, parse_address
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_ranges
-from lanloom.ipam.rules.ganeti.fields import Raw, mapping, sequence
+from lanloom.ipam.rules.ganeti.fields import Raw, mapping, texts
 from lanloom.ipam.rules.ganeti.stored import BEFORE, NEW, OLD, StoredPool, StoredSubnet
 from lanloom.ipam.rules.ranges import IPRange, parse_cidr
 
@@ -70,7 +70,7 @@ def restored(raw: Raw, subnets: Sequence[StoredSubnet], place: str) -> tuple[dic
         return plain, old_order([key for key in raw if key != BEFORE], list(plain))
     kept = mapping(raw[BEFORE], f"{place}.{BEFORE}")
     odd = mapping(kept.get("values") or {}, f"{place}.{BEFORE}.values")
-    order = sequence(kept.get("order") or [], f"{place}.{BEFORE}.order")
+    order = list(dict.fromkeys(texts(kept, "order", f"{place}.{BEFORE}")))
     values = {**plain, **{key: odd[key] for key in OLD if key in odd and _same(key, odd, plain)}}
     values = {key: value for key, value in values.items() if key in order or not _is_empty(key, value)}
     present = [key for key in raw if key not in (NEW, BEFORE)]

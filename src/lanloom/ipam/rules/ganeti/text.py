@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lanloom.ipam.rules.errors import Malformed
 
+_MARGIN = 50
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 
@@ -28,11 +29,16 @@ _DECODER = JSONDecoder(parse_constant=_constant)
 def decode(text: str) -> Any:
     """The value of a whole text. Raises Malformed for whatever is no JSON."""
     try:
-        return _DECODER.decode(text)
+        return _decoded(text, _MARGIN)
     except RecursionError:
         raise Malformed("is nested too deeply to be a file of Ganeti's") from None
     except ValueError as error:  # also of integers that are too long
         raise Malformed(f"is not JSON: {error}") from None
+
+
+def _decoded(text: str, margin: int) -> Any:
+    """Decodes with so many calls on the stack that parts can be decoded again from where they are rewritten."""
+    return _decoded(text, margin - 1) if margin else _DECODER.decode(text)
 
 
 class Member(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What must hold of networks and NICs in Ganeti's files, in either form; each violation is one line."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
@@ -30,18 +30,29 @@ def verify_runtime(text: str) -> tuple[str, ...]:
 
 def violations(config: Config) -> Iterator[str]:
     """Everything that is wrong."""
-    names = Counter(network.name for network in config.networks.values())
-    for name, count in names.items():
-        if not name:
-            yield f"{count} network(s) have no name"
-        elif count > 1:
-            yield f"{count} networks are named {shown(name)}"
+    if nameless := sum(not network.name for network in config.networks.values()):
+        yield f"networks without a name: {nameless}"
+    yield from identities(config)
     for network in config.networks.values():
         yield from structure_of(network)
     yield from ownership(config)
     for network in config.networks.values():
         yield from _bits(network, config)
     yield from _connections(config)
+
+
+def identities(config: Config) -> Iterator[str]:
+    """What is there twice, though it should tell one thing from all others."""
+    yield from _twice("networks are named", (network.name for network in config.networks.values()))
+    yield from _twice("instances are named", config.instances.values())
+    yield from _twice("NICs have the UUID", (nic.uuid for nic in config.nics))
+    yield from _twice("NICs have the MAC address", (nic.mac.lower() for nic in config.nics))
+
+
+def _twice(what: str, names: Iterable[str]) -> Iterator[str]:
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            yield f"{count} {what} {shown(name)}"
 
 
 def structure_of(network: StoredNetwork) -> Iterator[str]:
@@ -52,11 +63,8 @@ def structure_of(network: StoredNetwork) -> Iterator[str]:
     for version in (4, 6):
         if sum(subnet.dhcp for subnet in network.subnets if subnet.cidr.version == version) > 1:
             yield f"{network.title}: several IPv{version} subnets have dhcp"
-    for what in ("name", "uuid"):
-        values = Counter(getattr(subnet, what) for subnet in network.subnets if getattr(subnet, what))
-        for value, count in values.items():
-            if count > 1:
-                yield f"{network.title}: {count} subnets have the {what} {shown(value)}"
+    yield from _twice(f"subnets of {network.title} have the name", (item.name for item in network.subnets))
+    yield from _twice(f"subnets of {network.title} have the UUID", (item.uuid for item in network.subnets))
     for subnet in network.subnets:
         yield from _subnet(subnet, f"{network.title}: subnet {subnet.cidr}", network.new)
 
