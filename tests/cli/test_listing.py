@@ -128,6 +128,19 @@ def test_tables_fold_and_separated_lines_do_not() -> None:
     assert runner.invoke(one, ["--separator", " "]).output.splitlines()[1] == f"{'n' * 150} 0"
 
 
+def test_addresses_are_not_broken_while_there_is_room() -> None:
+    """Where one column is long, the others keep their words whole."""
+    thing = Thing("n" * 300, gateway="192.0.2.0/24, 2001:db8::/64, 198.51.100.0/24")
+
+    @click.command()
+    @listing_options(lambda: THINGS)
+    def one(listing: Any) -> None:
+        listing.print([thing])
+
+    words = CliRunner(env={"COLUMNS": "80"}).invoke(one, ["-o", "name,gateway,count"]).output.split()
+    assert {"192.0.2.0/24,", "2001:db8::/64,", "198.51.100.0/24", "Count"} <= set(words)
+
+
 def test_shells_complete_the_last_field() -> None:
     """Completion keeps what was written before the last comma."""
     option = next(item for item in show.params if item.name == "fields")

@@ -20,6 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "yaml")
 
+WORD = 18
+"""Characters of a word that a table does not break if it can: an IPv4 CIDR, or a short IPv6 one."""
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -51,18 +54,33 @@ class Listing:
 
         from lanloom.cli import console
 
+        target = console.console()
+        least = _least_widths(
+            [[field.title for field in self.fields], *rows], max(target.width, console.NARROWEST)
+        )
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_header=self.headers)
-        for field in self.fields:
+        for field, width in zip(self.fields, least, strict=True):
             table.add_column(
                 Text(field.title),
                 justify="right" if field.kind == "number" else "left",
                 overflow="fold",
                 no_wrap=field.kind in ("number", "bool"),
+                min_width=width,
             )
         for row in rows:
             table.add_row(*map(Text, row))
         if rows or self.headers:
-            console.print_table(console.console(), table)
+            console.print_table(target, table)
+
+
+def _least_widths(rows: list[list[str]], width: int) -> list[int]:
+    """What each column gets at least, so that words such as addresses stay whole, if that fits."""
+    words = [
+        max((len(word) for text in column for word in text.split()), default=0)
+        for column in zip(*rows, strict=True)
+    ]
+    least = [min(longest, WORD) for longest in words]
+    return least if sum(least) + len(least) <= width else [0] * len(least)
 
 
 def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) -> Callable[[F], F]:
