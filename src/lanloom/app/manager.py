@@ -1,38 +1,43 @@
 """The manager process: informers and webhooks on every replica, controllers on the leader."""
 
 import asyncio
-import base64
 import random
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import structlog
 from msgspec import Struct
 
+from lanloom.api.admission import UserInfo
 from lanloom.api.core import (
     MUTATING_WEBHOOKS,
     NODES,
-    PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
     Node,
-    Pod,
     Secret,
     WebhookConfiguration,
 )
 from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
+from lanloom.app.bundles import bundle_of, first_certificate, secret_data
 from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
+from lanloom.ipam.admission import MUTATED as IPAM_MUTATED
+from lanloom.ipam.admission import VALIDATED as IPAM_VALIDATED
+from lanloom.ipam.admission import IpamAdmission
 from lanloom.ipam.manager import IpamManager, ipam_informers
+from lanloom.ipam.owners import OwnerController, owner_informers
+from lanloom.ipam.worlds import StoreWorld as IpamWorld
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
-from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
+from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission, agent_node
 from lanloom.vlan.manager import VlanManager, vlan_informers
 from lanloom.vlan.worlds import StoreWorld, vm_informer
 
@@ -86,10 +91,15 @@ class Manager:
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
-        self._pods: Informer[Pod] = Informer(client, PODS, rng=rng, namespace=LANLOOM_NAMESPACE)
+        self._owners = owner_informers(client, self._vms, rng)
         recorder = Recorder(client, "lanloom-manager", settings.identity, now=now, rng=rng)
         self._vlan_manager = VlanManager(
-            client, self._vlan, recorder, now=now, rng=rng, observe=self.metrics.reconcile
+            client,
+            self._vlan,
+            recorder,
+            now=now,
+            rng=rng,
+            observe=self.metrics.reconcile,
         )
         self._ipam_manager = IpamManager(
             client,
@@ -100,11 +110,26 @@ class Manager:
             rng=rng,
             observe=self.metrics.reconcile,
         )
-        self._followed = (*self._informers, self._secrets, self._pods)
+        self._nic_owners = OwnerController(
+            client,
+            self._ipam.nics,
+            self._owners,
+            recorder,
+            rng=rng,
+            observe=self.metrics.reconcile,
+            leaked=self.metrics.ipam.leaked,
+        )
+        self._followed = (*self._informers, self._secrets, self._owners.pods, self._owners.machines)
         self.metrics.follow(
-            self._followed, (*self._vlan_manager.controllers, *self._ipam_manager.controllers)
+            self._followed,
+            (
+                *self._vlan_manager.controllers,
+                *self._ipam_manager.controllers,
+                *self._nic_owners.controllers,
+            ),
         )
         self.metrics.show(self._vlan.cluster_networks, self._vlan.statuses)
+        self.metrics.ipam.show(self._ipam.networks, self._ipam.nics)
         self._synced = asyncio.Event()
 
     async def run(self) -> None:
@@ -120,8 +145,9 @@ class Manager:
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
         world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
-        admission = VlanAdmission(self._client, world, self._node_of_pod)
-        app = webhook_app([admission], self._synced.is_set, self.metrics.review)
+        vlan = VlanAdmission(self._client, world, self._node_of_pod)
+        ipam = IpamAdmission(self._client, IpamWorld(self._ipam), self._agent_of, self._new_uuid)
+        app = webhook_app([vlan, ipam], self._synced.is_set, self.metrics.review)
         bundle = await self._bundle_at_last()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self.metrics.certified(expires(bundle.certificate))
@@ -133,13 +159,19 @@ class Manager:
 
     def _present(self, server: TlsServer, secret: Secret | None) -> None:
         """Takes up a new certificate; the old one serves until the leader has mended a Secret that is broken."""
-        if secret is not None and is_whole(bundle := _bundle_of(secret)):
+        if secret is not None and is_whole(bundle := bundle_of(secret)):
             server.use(bundle)
             self.metrics.certified(expires(bundle.certificate))
 
     def _node_of_pod(self, name: str) -> str:
-        pod = self._pods.store.get(Key(LANLOOM_NAMESPACE, name))
+        pod = self._owners.pods.store.get(Key(LANLOOM_NAMESPACE, name))
         return pod.spec.node_name if pod is not None else ""
+
+    def _agent_of(self, user: UserInfo) -> str | None:
+        return agent_node(user, self._node_of_pod)
+
+    def _new_uuid(self) -> str:
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     async def _lead_in_turn(self, server: TlsServer) -> None:
         elector = Elector(
@@ -155,6 +187,7 @@ class Manager:
                 group.create_task(self._keep_registered(server))
                 group.create_task(self._vlan_manager.run())
                 group.create_task(self._ipam_manager.run())
+                group.create_task(self._nic_owners.run())
         finally:
             self.metrics.leads(False)
 
@@ -186,17 +219,17 @@ class Manager:
             secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         except NotFound:
             return await self._first_bundle()
-        bundle = _bundle_of(secret)
+        bundle = bundle_of(secret)
         whole = is_whole(bundle)
         if whole and not due(bundle.certificate, self._now()):
             return bundle
         renewed = issue(self._names(), self._now())
         # The old CA stays in the bundle, so that replicas that still present the old certificate are believed.
-        old = _first_certificate(bundle.ca) if whole else b""
+        old = first_certificate(bundle.ca) if whole else b""
         renewed = Bundle(renewed.ca + old, renewed.certificate, renewed.key)
         patch = {
             "metadata": {"resourceVersion": secret.metadata.resource_version},
-            "data": _secret_data(renewed),
+            "data": secret_data(renewed),
         }
         try:
             await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
@@ -210,7 +243,7 @@ class Manager:
         body = {
             "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
             "type": "kubernetes.io/tls",
-            "data": _secret_data(bundle),
+            "data": secret_data(bundle),
         }
         try:
             await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
@@ -234,7 +267,9 @@ class Manager:
             service = {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}
             return {"caBundle": authority, "service": service}
 
-        mutating, validating = webhook_configurations(MUTATED, VALIDATED, client_config)
+        mutating, validating = webhook_configurations(
+            (*MUTATED, *IPAM_MUTATED), (*VALIDATED, *IPAM_VALIDATED), client_config
+        )
         await self._apply(MUTATING_WEBHOOKS, mutating)
         await self._apply(VALIDATING_WEBHOOKS, validating)
 
@@ -250,27 +285,7 @@ class Manager:
             await self._client.patch(resource, CONFIGURATION_NAME, {"webhooks": expected})
 
 
-_PARTS = ("ca.crt", "tls.crt", "tls.key")
-_PEM_END = b"-----END CERTIFICATE-----\n"
-
-
 def _overlay(webhook: dict[str, Any], current: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """A webhook with what the server added to it as it stands now."""
     present = next((item for item in current if item.get("name") == webhook["name"]), {})
     return present | webhook
-
-
-def _bundle_of(secret: Secret) -> Bundle:
-    """The Secret's bundle; parts that somebody removed are empty, which is not whole."""
-    ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
-    return Bundle(ca, certificate, key)
-
-
-def _first_certificate(pem: bytes) -> bytes:
-    head, end, _ = pem.partition(_PEM_END)
-    return head + end if end else b""
-
-
-def _secret_data(bundle: Bundle) -> dict[str, str]:
-    parts = zip(_PARTS, (bundle.ca, bundle.certificate, bundle.key), strict=True)
-    return {name: base64.b64encode(text).decode() for name, text in parts}

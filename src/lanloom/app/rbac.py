@@ -6,7 +6,7 @@ VlanStatus is what the validating webhook adds, because RBAC can't say it.
 
 from typing import Any
 
-from lanloom.api import harvester, ipam, kubevirt, multus, names
+from lanloom.api import core, harvester, ipam, kubevirt, multus, names
 
 Raw = dict[str, Any]
 
@@ -14,6 +14,7 @@ _READ = ["get", "list", "watch"]
 _EVENTS: Raw = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
 _WEBHOOKS = "admissionregistration.k8s.io"
 _VMS = kubevirt.VIRTUAL_MACHINE_INSTANCES
+_REVIEWS = core.SELF_REVIEWS
 
 AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": _READ},
@@ -40,17 +41,18 @@ MANAGER_RULES: tuple[Raw, ...] = (
     {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": [*_READ, "patch"]},
     {"apiGroups": [ipam.GROUP], "resources": ["networks/status", "nics/status"], "verbs": ["patch"]},
     {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": [*_READ, "create", "patch", "delete"]},
-    {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": _READ},
+    {"apiGroups": [_VMS.group], "resources": [kubevirt.VIRTUAL_MACHINES.plural, _VMS.plural], "verbs": _READ},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
     {
         "apiGroups": [_WEBHOOKS],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         "verbs": ["get", "create", "patch"],
     },
+    {"apiGroups": [_REVIEWS.group], "resources": [_REVIEWS.plural], "verbs": ["create"]},
     _EVENTS,
 )
 
 MANAGER_NAMESPACE_RULES: tuple[Raw, ...] = (
-    {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": [*_READ, "create", "patch"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
 )

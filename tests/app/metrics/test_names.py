@@ -10,6 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES, VlanInterface, VlStatus
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.app.metrics.common import ProcessMetrics
 from lanloom.app.metrics.serve import ServeMetrics
@@ -47,6 +48,7 @@ def server() -> ProcessMetrics:
         Informer(nobody, CLUSTER_NETWORKS, rng=rng),
         Informer(nobody, VLAN_STATUSES, rng=rng),
     )
+    metrics.ipam.show(Informer(nobody, NETWORKS, rng=rng), Informer(nobody, NICS, rng=rng))
     return metrics
 
 

@@ -15,14 +15,21 @@ from lanloom.api.harvester import ClusterNetwork, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.api.resource import Resource
 from lanloom.app.metrics.common import OnDemand, ProcessMetrics, gauge
+from lanloom.app.metrics.ipam import IpamMetrics
+from lanloom.ipam import admission as ipam
 from lanloom.kube.informer import Informer
-from lanloom.vlan.admission import MUTATED, VALIDATED
+from lanloom.vlan import admission as vlan
 from lanloom.vlan.rules.rollout import EVERY_NODE, rollout_state
 
 REVIEW_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds in seconds; an API server waits for 5."""
 
-_ASKED: tuple[tuple[Resource[Any], tuple[str, ...]], ...] = (*MUTATED, *VALIDATED)
+_ASKED: tuple[tuple[Resource[Any], tuple[str, ...]], ...] = (
+    *vlan.MUTATED,
+    *vlan.VALIDATED,
+    *ipam.MUTATED,
+    *ipam.VALIDATED,
+)
 REVIEWED = frozenset(resource.plural for resource, _ in _ASKED)
 """The resources that the webhooks are asked about."""
 
@@ -34,6 +41,7 @@ class ManagerMetrics(ProcessMetrics):
         super().__init__()
         registry = self.registry
         self.webhooks_serve = False
+        self.ipam = IpamMetrics(registry)
         self._leader = Gauge("lanloom_leader", "Whether this replica leads.", registry=registry)
         self._expiry = Gauge(
             "lanloom_webhook_certificate_expiry_timestamp_seconds",
