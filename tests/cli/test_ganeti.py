@@ -36,12 +36,19 @@ def path(tmp_path: Path) -> Path:
 def test_there_and_back(path: Path) -> None:
     """An upgrade and a downgrade tell what they do, and give back the file; a dry run writes nothing."""
     dry = lanloom("upgrade", "--dry-run", path)
-    assert (dry.exit_code, dry.stdout) == (0, f"{path}: would upgrade 1 network and 2 NICs\n")
+    assert dry.exit_code == 0
+    assert dry.stdout.splitlines() == [
+        f"{path}: network net1: 192.0.2.0/28 becomes a subnet with a pool of 16 addresses, 2 of them used and "
+        "3 externally reserved, 2001:db8::/64 another one without a pool",
+        f"{path}: would upgrade 1 network and 2 NICs",
+    ]
     assert path.read_text() == TEXT
     done = lanloom("upgrade", path)
     assert done.stdout.startswith(f"{path}: upgraded 1 network and 2 NICs; the file of before is {path}.bak-")
     assert lanloom("upgrade", path).stdout == f"{path}: nothing to do\n"
     assert lanloom("verify", path).exit_code == 0
+    steps = lanloom("downgrade", "--dry-run", path).stdout
+    assert f"{path}: network net1: 192.0.2.0/28 becomes its network, 2001:db8::/64 its network6\n" in steps
     assert lanloom("downgrade", path).exit_code == 0
     assert path.read_text() == TEXT
 

@@ -122,6 +122,8 @@ def _convert(paths: tuple[Path, ...], direction: "Direction", dry_run: bool) -> 
 
 
 def _tell(done: "Converted", direction: "Direction") -> None:
+    for step in done.change.steps if done.backup is None else ():
+        click.echo(f"{done.path}: {step}")
     for note in done.change.notes:
         click.echo(f"{done.path}: {note}", err=True)
     if not done.differs:

@@ -4,9 +4,13 @@ from msgspec import Struct
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """A text that was made anew, and how much of it is new. `notes` tell of corrections and of what looks wrong."""
+    """A text that was made anew, and how much of it is new.
+
+    `steps` tell what becomes of each network, `notes` what was corrected.
+    """
 
     text: str
     networks: int = 0
     nics: int = 0
+    steps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

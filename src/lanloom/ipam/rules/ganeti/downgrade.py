@@ -42,7 +42,7 @@ def downgrade_config(text: str) -> Changed:
     style = style_of(text)
     edit = _network_edit(style, lambda network: _counted(network, config))
     edits = config_edits(text, data, edit, ips_downgrade(style))
-    return edits.changed()
+    return edits.changed(_step(network) for network in config.networks.values() if network.new)
 
 
 def downgrade_runtime(text: str) -> Changed:
@@ -105,6 +105,12 @@ def _subnet_reasons(subnet: StoredSubnet, here: str) -> Iterator[str]:
 def _unknown(raw: Raw, known: set[str], here: str) -> Iterator[str]:
     if more := sorted(raw.keys() - known):
         yield f"{here} has fields that nobody knows: {', '.join(more)}"
+
+
+def _step(network: StoredNetwork) -> str:
+    """What becomes of a network."""
+    more = f", {network.subnets[1].cidr} its network6" if len(network.subnets) > 1 else ""
+    return f"{network.title}: {network.subnets[0].cidr} becomes its network{more}"
 
 
 def _refuse(reasons: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """What an upgrade or downgrade rewrites of a file: networks, and NICs of instances and of running machines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -23,10 +23,12 @@ class Edits(Struct, frozen=True):
     networks: int
     nics: int
 
-    def changed(self, notes: tuple[str, ...] = ()) -> Changed:
+    def changed(self, steps: Iterable[str] = (), notes: Iterable[str] = ()) -> Changed:
         """The text with all of them."""
         text = splice(self.text, self.edits)
-        return Changed(text=text, networks=self.networks, nics=self.nics, notes=notes)
+        return Changed(
+            text=text, networks=self.networks, nics=self.nics, steps=tuple(steps), notes=tuple(notes)
+        )
 
 
 def config_edits(text: str, data: Raw, network: NetworkEdit, ips: "IpsEdit") -> Edits:

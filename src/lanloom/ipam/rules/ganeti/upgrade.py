@@ -35,7 +35,7 @@ def upgrade_config(text: str) -> Changed:
         notes += _normalised(config.networks[key], data["networks"][key])
         notes += corrections(config.networks[key], subnets[key], config)
     edits = config_edits(text, data, _network_edit(style, lambda key, _: subnets[key]), ips_upgrade(style))
-    return edits.changed(tuple(notes))
+    return edits.changed((_step(config.networks[key], item) for key, item in subnets.items()), notes)
 
 
 def upgrade_runtime(text: str) -> Changed:
@@ -89,6 +89,16 @@ def _normalised(network: StoredNetwork, raw: Raw) -> Iterator[str]:
     for key in ("network", "network6"):
         if raw.get(key) and parse_cidr(raw[key])[1]:
             yield f"{network.title}: {key} {raw[key]} has host bits; its subnet is {parse_cidr(raw[key])[0]}"
+
+
+def _step(network: StoredNetwork, subnets: Sequence[StoredSubnet]) -> str:
+    """What becomes of a network."""
+    pool, external = subnets[0].pools[0], sum(item.size for item in subnets[0].external)
+    more = f", {subnets[1].cidr} another one without a pool" if len(subnets) > 1 else ""
+    return (
+        f"{network.title}: {subnets[0].cidr} becomes a subnet with a pool of {pool.range.size} addresses, "
+        f"{pool.reservations.count('1')} of them used and {external} externally reserved{more}"
+    )
 
 
 def _refuse_misfits(network: StoredNetwork) -> None:
