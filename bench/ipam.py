@@ -12,12 +12,12 @@ from ipaddress import IPv4Network
 from random import Random
 
 from bitarray import bitarray
+from bitarray.util import ones, zeros
 
 from bench.ipambaselines import FlatBits, StringPool, scan
 from bench.report import Row
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.bits import Bits
-from lanloom.ipam.rules.bits_text import parse_bits
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
 from lanloom.ipam.rules.ranges import IPRange, parse_cidr
@@ -47,7 +47,7 @@ def rows() -> Iterator[Row]:
 def _next_free() -> Iterator[Row]:
     figures = {f"2^{power} {fill}": _best(_filled(1 << power, fill)) for power in SIZES for fill in FILLS}
     full, flat = Bits(0, 1 << BIG), FlatBits(1 << BIG, full=True)
-    full.take_run(0, (1 << BIG) - 1)
+    full.load(ones(1 << BIG))
     ours = figures[f"2^{BIG} adversarial"] = min(_adversarial(full) for _ in range(ROUNDS))
     theirs = min(_adversarial(flat) for _ in range(ROUNDS))
     slowest = max(figures, key=lambda name: figures[name])
@@ -84,13 +84,13 @@ def _next_free() -> Iterator[Row]:
 def _filled(size: int, fill: str) -> Bits:
     bits, random = Bits(0, size), Random(size)
     if fill == "half":
-        bits.take_run(0, size // 2 - 1)
+        bits.load(ones(size // 2) + zeros(size // 2))
     elif fill == "any second one":
         taken = bitarray()
         taken.frombytes(random.randbytes(size // 8))
         bits.load(taken)
     elif fill == "but 1 in 1,000":
-        bits.take_run(0, size - 1)
+        bits.load(ones(size))
         for number in random.sample(range(size), max(1, size // 1000)):
             bits.free(number)
     return bits
@@ -204,7 +204,7 @@ def _loading() -> Iterator[Row]:
 
     def load() -> Bits:
         bits = Bits(0, size)
-        bits.load(parse_bits(text))
+        bits.load(bitarray(text))
         return bits
 
     def walk() -> Bits:

@@ -127,8 +127,7 @@ class PlainLedger:
             reserved=sum(self.is_reserved(address) and address not in held for address in each(pool.range)),
         )
 
-    def bits(self, pool: Pool, *, external: bool) -> str:
-        """A text with 1 for what is held, or externally reserved if that is asked for."""
+    def taken(self, pool: Pool) -> str:
+        """A text with 1 for what is held or externally reserved."""
         held = self.held()
-        taken = (address in held or (external and self.is_reserved(address)) for address in each(pool.range))
-        return "".join("01"[bit] for bit in taken)
+        return "".join("01"[item in held or self.is_reserved(item)] for item in each(pool.range))

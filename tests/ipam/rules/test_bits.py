@@ -1,17 +1,16 @@
-"""Bits of pools, dense and sparse, against sets of numbers; and bit strings as text."""
+"""Bits of pools, dense and sparse, against sets of numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import hypothesis.strategies as st
-import pytest
 from bitarray import bitarray
+from bitarray.util import zeros
 from hypothesis import example, given, settings
 
 from lanloom.ipam.rules.addresses import IPV6
 from lanloom.ipam.rules.bits import BLOCK, Bits
 from lanloom.ipam.rules.bits_sparse import SparseBits
-from lanloom.ipam.rules.bits_text import bits_of, format_bits, parse_bits, runs_of
-from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ranges import IPRange, merge
 
 SIZES = (1, 2, 255, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17)
@@ -20,10 +19,30 @@ offsets = st.integers(0, 4 * BLOCK) | st.sampled_from([k * BLOCK + d for k in ra
 """Positions in a pool; edges of blocks are tried often. They are brought into a pool by `%`."""
 
 steps = st.lists(
-    st.tuples(st.sampled_from(("take", "free", "run", "lowest")), offsets, st.integers(1, 2 * BLOCK)),
+    st.tuples(st.sampled_from(("take", "free", "lowest")), offsets, st.sampled_from((1, 1, 9, 2 * BLOCK))),
     min_size=8,
     max_size=25,
 )
+
+
+def each(place: int, count: int, size: int) -> range:
+    """The numbers of a run that is cut where the pool ends."""
+    return range(place, min(place + count, size))
+
+
+def flat(size: int, taken: Iterable[int]) -> bitarray:
+    """A bit for each number."""
+    bits = zeros(size)
+    for number in taken:
+        bits[number] = 1
+    return bits
+
+
+def members(bits: Bits) -> set[int]:
+    """What is taken. Runs must be in order and apart from each other."""
+    runs = list(bits.runs())
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(runs))
+    return {number for first, last in runs for number in range(first, last + 1)}
 
 
 def lowest(size: int, taken: set[int]) -> int:
@@ -33,51 +52,41 @@ def lowest(size: int, taken: set[int]) -> int:
 
 @settings(max_examples=60)
 @given(st.sampled_from(SIZES), st.sampled_from((0, 7, IPV6 + 5)), steps)
-@example(3 * BLOCK, 0, [("run", 0, 3 * BLOCK), ("free", 0, 1), ("free", 3 * BLOCK - 1, 1), ("lowest", 0, 3)])
+@example(3 * BLOCK, 0, [("take", 0, 3 * BLOCK), ("free", 0, 1), ("free", 3 * BLOCK - 1, 1), ("lowest", 0, 3)])
 def test_bits_are_a_set_with_a_lowest_free_number(
     size: int, first: int, steps: Sequence[tuple[str, int, int]]
 ) -> None:
     """Whatever is taken and freed, the same is taken as in a set, and the lowest free number is found."""
     bits, taken = Bits(first, size), set[int]()
     for action, place, count in steps:
-        offset = place % size
-        last = min(offset + count, size) - 1
+        run = each(place % size, count if action in ("take", "free") else 1, size)
         if action == "take":
-            bits.take(first + offset)
-            taken.add(offset)
+            for offset in run:
+                bits.take(first + offset)
+            taken.update(run)
         elif action == "free":
-            bits.free(first + offset)
-            taken.discard(offset)
-        elif action == "run":
-            bits.take_run(first + offset, first + last)
-            taken.update(range(offset, last + 1))
+            for offset in run:
+                bits.free(first + offset)
+            taken.difference_update(run)
         else:
             for _ in range(min(count, 3)):
                 expected = lowest(size, taken)
                 assert bits.take_lowest() == (first + expected if expected >= 0 else -1)
                 taken.add(expected)
                 taken.discard(-1)
-    flat = bitarray(size)
-    flat.setall(False)
-    for offset in taken:
-        flat[offset] = True
-    assert bits.dump() == flat
-    assert [IPRange(*run) for run in bits.runs()] == list(runs_of(flat, first))
+    assert members(bits) == {first + offset for offset in taken}
 
 
 @settings(max_examples=40)
 @given(st.sampled_from(SIZES), st.lists(st.tuples(offsets, st.integers(1, BLOCK + 2)), max_size=6))
-def test_bits_are_loaded_as_they_were_dumped(size: int, runs: Sequence[tuple[int, int]]) -> None:
-    """Loading makes exactly those numbers taken that are set, full and free blocks included."""
+def test_bits_are_loaded(size: int, runs: Sequence[tuple[int, int]]) -> None:
+    """Loading makes exactly those numbers taken whose bit is set, in full, partly taken and free blocks."""
+    taken = {number for place, count in runs for number in each(place % size, count, size)}
     bits = Bits(0, size)
-    for place, count in runs:
-        bits.take_run(place % size, min(place % size + count, size) - 1)
-    loaded = Bits(0, size)
-    loaded.take_run(0, size - 1)
-    loaded.load(bits.dump())
-    assert loaded.dump() == bits.dump()
-    assert list(loaded.runs()) == list(bits.runs())
-    assert loaded.take_lowest() == bits.take_lowest()
+    bits.load(flat(size, range(size)))
+    bits.load(flat(size, taken))
+    assert members(bits) == taken
+    assert bits.take_lowest() == lowest(size, taken)
 
 
 @settings(max_examples=60)
@@ -101,7 +110,8 @@ def test_sparse_bits_answer_as_dense_ones(
     taken = set[int]()
     dense = Bits(whole.first, size)
     for cut in external:
-        dense.take_run(cut.first, cut.last)
+        for address in range(cut.first, cut.last + 1):
+            dense.take(address)
     sparse = SparseBits(whole, external, lambda part: [item for item in sorted(taken) if item in part])
     for action, place, count in steps:
         address = IPV6 + place % size
@@ -137,30 +147,3 @@ def test_the_window_of_a_sparse_pool_asks_only_for_what_it_needs() -> None:
     sparse = SparseBits(whole, external, taken)
     assert sparse.take_lowest() == IPV6 + (1 << 63)
     assert asked == [IPRange(IPV6 + (1 << 63), IPV6 + (1 << 63) + BLOCK - 1)]
-
-
-@given(st.text("01", max_size=300))
-def test_text_is_the_same_after_a_round(text: str) -> None:
-    """A bit string is read and written without a change; its runs say the same."""
-    bits = parse_bits(text)
-    assert format_bits(bits) == text
-    runs = tuple(runs_of(bits, IPV6))
-    assert sum(run.size for run in runs) == text.count("1")
-    assert runs == merge(runs)
-    if text:
-        assert bits_of(IPRange(IPV6, IPV6 + len(text) - 1), runs) == bits
-
-
-@given(st.text(max_size=20) | st.text("01 _\n", max_size=20))
-def test_nothing_else_is_a_bit_string(text: str) -> None:
-    """A text with anything but 0 and 1 is malformed, blanks and underscores too."""
-    if set(text) <= {"0", "1"}:
-        assert parse_bits(text).to01() == text
-    else:
-        with pytest.raises(Malformed, match="is not a bit string"):
-            parse_bits(text)
-
-
-def test_bits_of_a_range_leave_out_what_is_beyond_it() -> None:
-    """Runs that stick out are cut."""
-    assert bits_of(IPRange(10, 14), (IPRange(0, 10), IPRange(13, 99))).to01() == "10011"

@@ -143,10 +143,11 @@ class Bookkeeping(RuleBasedStateMachine):
     def pools_are_the_same(self) -> None:
         for pool in self.plain.network.pools():
             usage = self.plain.usage(pool)
-            owned, taken = (self.plain.bits(pool, external=external) for external in (False, True))
+            taken = self.plain.taken(pool)
+            owned = [item for item in self.plain.held().items() if item[0] in pool.range]
             for ledger in self.ledgers:
                 assert ledger.usage(pool) == usage
-                assert ledger.owned_bits(pool).to01() == owned
+                assert list(ledger.owned_in(pool.range)) == owned
                 assert text_of(ledger.reserved_runs(pool), pool.range) == taken
 
     @invariant()

@@ -76,19 +76,6 @@ class Bits:
             self._full[index] = 1
         return self.first + (index << _SHIFT) + inside
 
-    def take_run(self, first: int, last: int) -> None:
-        """Marks all numbers from `first` to `last` as taken."""
-        start, stop = first - self.first, last - self.first + 1
-        while start < stop:
-            index, inside = start >> _SHIFT, start & _INSIDE
-            upto = min(stop, (index + 1) << _SHIFT)
-            block = self._blocks[index]
-            if block is None:
-                block = self._make(index)
-            block[inside : inside + upto - start] = 1
-            self._full[index] = block.all()
-            start = upto
-
     def extend(self, count: int) -> None:
         """Adds `count` free numbers behind the last. What there was must be whole blocks."""
         added = (count + _INSIDE) >> _SHIFT
@@ -103,13 +90,6 @@ class Bits:
             self._blocks[index] = block if block.any() else None
             self._full[index] = block.all()
         self._low = 0
-
-    def dump(self) -> bitarray:
-        """A bit for each number, set if it is taken."""
-        whole = bitarray()
-        for index, block in enumerate(self._blocks):
-            whole += zeros(self._length(index)) if block is None else block
-        return whole
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """First and last number of each run of taken ones, in order. Looks only into blocks that are partly taken."""

@@ -6,6 +6,9 @@ Made from a network as configured. The ledger keeps one and makes another when t
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from bitarray import bitarray
+from bitarray.util import zeros
+
 from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.bits import Bits
 from lanloom.ipam.rules.bits_sparse import SparseBits, Taken
@@ -41,23 +44,20 @@ class Ranges:
 class PoolBits:
     """A pool's bits and counts. `used` are owned or about to be; `reserved` are externally reserved and not used."""
 
-    __slots__ = ("_cuts", "_external", "bits", "range", "reserved", "used")
+    __slots__ = ("_cuts", "_external", "bits", "reserved", "used")
 
     def __init__(self, range_: IPRange, cuts: tuple[IPRange, ...], taken: Taken, dense_limit: int) -> None:
-        self.range = range_
-        self.used = 0
-        self.reserved = sum(cut.size for cut in cuts)
+        used = tuple(taken(range_))
         self._cuts = cuts
         self._external = Ranges(cuts)
+        self.used = len(used)
+        self.reserved = sum(cut.size for cut in cuts) - sum(self._external.find(item) >= 0 for item in used)
         self.bits: Bits | SparseBits
         if range_.size <= dense_limit:
             self.bits = Bits(range_.first, range_.size)
-            for cut in cuts:
-                self.bits.take_run(cut.first, cut.last)
+            self.bits.load(_flat(range_, cuts, used))
         else:
             self.bits = SparseBits(range_, cuts, taken)
-        for address in taken(range_):
-            self.take(address)
 
     def runs(self) -> list[tuple[Address, Address]] | None:
         """What is taken, as first and last address of each run, in order; None where the bits do not tell."""
@@ -89,6 +89,16 @@ class PoolBits:
             self.bits.free(address)
         else:
             self.reserved += 1
+
+
+def _flat(range_: IPRange, runs: Iterable[IPRange], single: Iterable[Address]) -> bitarray:
+    """A bit for each address of a range, set for those of `runs` and `single`."""
+    bits, first = zeros(range_.size), range_.first
+    for run in runs:
+        bits[run.first - first : run.last - first + 1] = 1
+    for address in single:
+        bits[address - first] = 1
+    return bits
 
 
 class Layout:

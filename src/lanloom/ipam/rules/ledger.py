@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 from typing import Literal
 
-from bitarray import bitarray
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import Address, Version, format_address
-from lanloom.ipam.rules.bits_text import bits_of
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Exhausted, OutsideSubnets
 from lanloom.ipam.rules.layout import Layout
 from lanloom.ipam.rules.model import Network, Pool
@@ -134,10 +132,6 @@ class Ledger:
             return starmap(IPRange, runs)
         owned = _runs(self._taken(pool.range))
         return iter(merge((*owned, *self._layout.reserved.within(pool.range))))
-
-    def owned_bits(self, pool: Pool) -> bitarray:
-        """A bit for each address of a pool, set if a NIC owns it or is about to. Only for pools that can be walked."""
-        return bits_of(pool.range, _runs(self._taken(pool.range)))
 
     def begin(self) -> "Operation":
         """An operation, to be committed or aborted."""
