@@ -14,6 +14,7 @@ from lanloom.ipam.rules.names import (
     imported_name,
     is_name,
     is_range,
+    listed,
     object_name,
 )
 from lanloom.ipam.rules.ranges import parse_range
@@ -140,6 +141,12 @@ def test_pools_by_name_or_exact_range() -> None:
     ]
     for ident in ("10.0.0.0/28", "10.0.0.5/28", "10.0.0.0-10.0.0.15", parse_range("10.0.0.0/28")):
         assert len(find_pools(network, ident)) == 1
+
+
+def test_lists_in_messages_are_short() -> None:
+    """A message lists some of what there is, and says how many more there are, or that there is nothing."""
+    assert (listed([]), listed("ab"), listed("x" * 20)) == ("none", "a, b", ", ".join("x" * 20))
+    assert listed("x" * 50) == ", ".join("x" * 20) + " and 30 more"
 
 
 def test_what_stands_for_addresses() -> None:

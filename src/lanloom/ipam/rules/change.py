@@ -67,8 +67,8 @@ def apply(network: Network, steps: Iterable[Step], ledger: Ledger, new_uuid: Cal
 def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
     """Steps in the order in which options of one command take effect, wherever they stand on the command line.
 
-    Subnets first, then pools, then reserved addresses (added before removed); within these as they were given. Only
-    command lines order them: `apply` does what it is told.
+    What a network has beside its subnets, then subnets, pools and reserved addresses (added before removed); within
+    these as they were given. Only command lines order them: `apply` does what it is told.
     """
     given = list(steps)
     return tuple(step for kind in _ORDER for step in given if isinstance(step, kind))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.ipam.rules.addresses import shown
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.model import Connection, Network
-from lanloom.ipam.rules.names import check_name
+from lanloom.ipam.rules.names import check_name, listed
 
 MODES = ("bridged", "routed", "openvswitch")
 """How NICs are connected."""
@@ -79,7 +79,7 @@ def add_tags(network: Network, step: AddTags) -> Network:
 def remove_tags(network: Network, step: RemoveTags) -> Network:
     """Takes tags away. Raises Refused for one that the network does not have."""
     if missing := [tag for tag in step.tags if tag not in network.tags]:
-        known = ", ".join(network.tags) or "none"
+        known = listed(network.tags)
         raise Refused(f"network {network.name} has no tag {shown(missing[0])}; its tags are: {known}")
     return replace(network, tags=tuple(tag for tag in network.tags if tag not in step.tags))
 
@@ -98,7 +98,7 @@ def disconnect(network: Network, step: Disconnect) -> Network:
     """Disconnects a node group. Raises Refused if it is not connected."""
     left = tuple(one for one in network.connections if one.group != step.group)
     if left == network.connections:
-        known = ", ".join(one.group for one in network.connections) or "none"
+        known = listed(one.group for one in network.connections)
         raise Refused(
             f"network {network.name} is not connected to node group {shown(step.group)}; it is connected to: {known}"
         )

@@ -5,7 +5,7 @@ options. So what an identifier means never depends on what else exists.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 
 from lanloom.ipam.rules.addresses import find_address, shown
@@ -21,6 +21,9 @@ NAME_MAX = 253
 
 OBJECT_NAME_MAX = 63
 """Longest name that is an object's own, so that it can be the value of a label as well."""
+
+LISTED = 20
+"""How many things a message lists."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -89,7 +92,7 @@ def find_subnet(network: Network, ident: str) -> Subnet:
         for subnet in network.subnets:
             if subnet.cidr == cidr:
                 return subnet
-    known = ", ".join(_subnet_names(network)) or "none"
+    known = listed(_subnet_names(network))
     raise Refused(f"network {network.name} has no subnet {shown(ident)}; its subnets are: {known}")
 
 
@@ -98,7 +101,7 @@ def find_pools(network: Network, ident: str | IPRange) -> tuple[Pool, ...]:
     wanted = _pool_ident(ident)
     found = tuple(pool for pool in network.pools() if wanted and wanted in (pool.name, pool.range))
     if not found:
-        known = ", ".join(map(pool_title, network.pools())) or "none"
+        known = listed(map(pool_title, network.pools()))
         raise Refused(f"network {network.name} has no pool {_quoted(wanted)}; its pools are: {known}")
     return found
 
@@ -107,7 +110,7 @@ def find_pool(network: Network, ident: str | IPRange) -> Pool:
     """The only pool with that name or range. Raises Refused, which lists the ranges where several share the name."""
     found = find_pools(network, ident)
     if len(found) > 1:
-        ranges = ", ".join(str(pool.range) for pool in found)
+        ranges = listed(str(pool.range) for pool in found)
         raise Refused(
             f"network {network.name} has {len(found)} pools with the name {found[0].name}; "
             f"name the one that is meant by its range: {ranges}"
@@ -118,6 +121,13 @@ def find_pool(network: Network, ident: str | IPRange) -> Pool:
 def pool_title(pool: Pool) -> str:
     """A pool in a message."""
     return f"{pool.range} ({pool.name})" if pool.name else str(pool.range)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """What there is, in a message: the first of them, and how many more."""
+    every = list(texts)
+    more = f" and {len(every) - LISTED} more" if len(every) > LISTED else ""
+    return ", ".join(every[:LISTED]) + more or "none"
 
 
 def _pool_ident(ident: str | IPRange) -> str | IPRange:

@@ -11,7 +11,7 @@ from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.invariants import pool_faults
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
-from lanloom.ipam.rules.names import find_pool, find_subnet, pool_title
+from lanloom.ipam.rules.names import find_pool, find_subnet, listed, pool_title
 from lanloom.ipam.rules.ranges import IPRange
 from lanloom.ipam.rules.subnets import Outcome, refuse_faults, with_subnet
 from lanloom.ipam.rules.transitions import kept_note, users
@@ -72,7 +72,7 @@ def remove_pool(network: Network, step: RemovePool, ledger: Ledger) -> Outcome:
     cut = find_pool(network, step.ident).range if isinstance(step.ident, str) else step.ident
     met = [(pool, common) for pool in network.pools() if (common := pool.range.common(cut))]
     if not met:
-        known = ", ".join(map(pool_title, network.pools())) or "none"
+        known = listed(map(pool_title, network.pools()))
         raise Refused(f"network {network.name}: {cut} is in no pool; its pools are: {known}")
     for subnet in network.subnets:
         parts = tuple(replace(pool, range=part) for pool in subnet.pools for part in pool.range.without(cut))
@@ -87,7 +87,7 @@ def _subnet_for(network: Network, step: AddPool) -> Subnet:
     for subnet in network.subnets:
         if subnet.cidr.range.covers(step.range):
             return subnet
-    known = ", ".join(str(subnet.cidr) for subnet in network.subnets) or "none"
+    known = listed(str(subnet.cidr) for subnet in network.subnets)
     raise Refused(
         f"network {network.name}: no subnet contains all of the pool {step.range}; its subnets are: {known}"
     )

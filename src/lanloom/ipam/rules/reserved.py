@@ -10,6 +10,7 @@ from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.invariants import edge_title
 from lanloom.ipam.rules.model import Network, Subnet
+from lanloom.ipam.rules.names import listed
 from lanloom.ipam.rules.ranges import IPRange, merge, subtract
 from lanloom.ipam.rules.subnets import Outcome, with_subnet
 
@@ -58,7 +59,7 @@ def _subnet_of(network: Network, range_: IPRange) -> Subnet:
     for subnet in network.subnets:
         if subnet.cidr.range.covers(range_):
             return subnet
-    known = ", ".join(str(subnet.cidr) for subnet in network.subnets) or "none"
+    known = listed(str(subnet.cidr) for subnet in network.subnets)
     raise Refused(
         f"network {network.name}: {range_} does not lie inside of one subnet; its subnets are: {known}"
     )

@@ -13,7 +13,7 @@ from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.invariants import Fault, subnet_faults
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
-from lanloom.ipam.rules.names import find_subnet, pool_title
+from lanloom.ipam.rules.names import find_subnet, listed, pool_title
 from lanloom.ipam.rules.ranges import Cidr, IPRange, subtract
 from lanloom.ipam.rules.transitions import check_users
 
@@ -113,7 +113,7 @@ def _check_external(network: Network, old: Subnet, new: Subnet) -> None:
     if lost := subtract(old.external, (new.cidr.range, *edges)):
         raise Refused(
             f"network {network.name}: {old.title()} can't become {new.cidr}, which would lose reserved addresses: "
-            f"{', '.join(map(str, lost))}; end their reservation first, with --remove-reserved-ips"
+            f"{listed(map(str, lost))}; end their reservation first, with --remove-reserved-ips"
         )
 
 
