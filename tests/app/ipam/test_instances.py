@@ -242,6 +242,32 @@ async def test_nobody_gives_addresses(realm: Realm) -> None:
 
 
 @in_a_realm
+async def test_a_manager_that_lags_behind(realm: Realm) -> None:
+    """A refusal that does not hold any more is waited over; one that holds is told at once."""
+    await realm.network()
+    await realm.kill("manager-1")
+    late = {
+        "type": "Allocated",
+        "status": "False",
+        "reason": "NetworkMissing",
+        "message": "there is no network net",
+    }
+    task = asyncio.create_task(add(realm.admin, "inst1", "0:ip=pool,network=net"))
+    await asyncio.sleep(1)
+    await realm.force("inst1-0", observedGeneration=1, conditions=[late])
+    await asyncio.sleep(5)
+    assert not task.done()
+    realm.lead("manager-2")
+    assert await task == [("192.0.2.10",)]
+    await realm.kill("manager-2")
+    task = asyncio.create_task(add(realm.admin, "inst2", "0:ip=pool,network=net"))
+    await asyncio.sleep(1)
+    await realm.force("inst2-0", observedGeneration=1, conditions=[late])
+    with pytest.raises(Refused, match="inst2-0 was refused .*: there is no network net"):
+        await task
+
+
+@in_a_realm
 async def test_a_command_that_is_interrupted_undoes_what_it_wrote(realm: Realm) -> None:
     """Ctrl-C while addresses are waited for leaves nothing of a new instance."""
     await realm.network()

@@ -9,7 +9,7 @@ What is planned is written in stages, so that nothing that a NIC has is given up
 Most changes need the last stage only. NICs are deleted when all stages are done.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from random import Random
 
@@ -20,7 +20,7 @@ from lanloom.api.ipam import Nic, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
 from lanloom.app.ipam.instances import check_instance, find_instance, the_instance, wanted_nics
 from lanloom.ipam.rules.addresses import find_address, format_address
-from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.errors import IpamError, Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import Macs
 from lanloom.ipam.rules.names import object_name
@@ -62,6 +62,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     key: Key
     changes: tuple[Change, ...] = ()
     outlook: tuple[Outlook, ...] = ()
+
+    @property
+    def gone(self) -> tuple[Nic, ...]:
+        """The NICs that are to be deleted."""
+        return tuple(one.before for one in self.changes if one.after is None and one.before is not None)
 
 
 class Insistence(Struct, frozen=True, kw_only=True):
@@ -112,6 +117,15 @@ def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicS
     return found
 
 
+def refusal_now(state: State, nic: Nic) -> str:
+    """Why a NIC can't get what it asks for; empty if it can."""
+    try:
+        judge(wanted_nics((nic,)), _ledgers(state))
+    except IpamError as error:
+        return str(error)
+    return ""
+
+
 def _plan(
     state: State, key: Key, owner: OwnerSpec, before: Sequence[Nic], after: Sequence[WantedNic]
 ) -> Plan:
@@ -134,18 +148,8 @@ def _outlook(
     state: State, nics: Sequence[tuple[WantedNic, NicSpec]], same: Collection[WantedNic]
 ) -> tuple[Outlook, ...]:
     """What each NIC would have. One that stays as it is has what it has, be it what it asks for or not."""
-    networks = {item.metadata.name: item for item in state.networks}
-    ledgers: dict[str, Ledger] = {}
-
-    def ledger_of(id_: str) -> Ledger:
-        if id_ not in networks:
-            raise Refused(f"network {id_} is gone; move the NIC to another one with network=…")
-        if id_ not in ledgers:
-            ledgers[id_] = state.ledger(networks[id_])
-        return ledgers[id_]
-
     asking = [nic for nic, _ in nics if nic not in same]
-    found = dict(zip((nic.key for nic in asking), judge(asking, ledger_of), strict=True))
+    found = dict(zip((nic.key for nic in asking), judge(asking, _ledgers(state)), strict=True))
     return tuple(
         Outlook(
             key=Key(*nic.key.split("/", 1)),
@@ -155,6 +159,21 @@ def _outlook(
         )
         for index, (nic, spec) in enumerate(nics)
     )
+
+
+def _ledgers(state: State) -> Callable[[str], Ledger]:
+    """Who owns what in the network of an id. Raises Refused, Malformed."""
+    networks = {item.metadata.name: item for item in state.networks}
+    known: dict[str, Ledger] = {}
+
+    def ledger_of(id_: str) -> Ledger:
+        if id_ not in networks:
+            raise Refused(f"network {id_} is gone; move the NIC to another one with network=…")
+        if id_ not in known:
+            known[id_] = state.ledger(networks[id_])
+        return known[id_]
+
+    return ledger_of
 
 
 def _spec(nic: WantedNic, old: Nic | None, owner: OwnerSpec, index: int, *, same: bool) -> NicSpec:

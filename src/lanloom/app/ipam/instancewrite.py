@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NICS, Nic, NicSpec
 from lanloom.api.meta import Key
-from lanloom.app.ipam.instanceplan import Change, Plan, stages
+from lanloom.app.ipam.instanceplan import Change, Plan, refusal_now, stages
 from lanloom.app.ipam.instances import refusal
 from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import IpamError, Refused
+from lanloom.ipam.state import read_state
 from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.mergediff import Raw, merge_diff
 from lanloom.kube.ports import Client
@@ -25,7 +26,6 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.01, 0.5
 
 Tell = Callable[[str], None]
 
-
 Written = dict[Key, Nic]
 """What was written of each NIC last."""
 
@@ -33,32 +33,37 @@ Written = dict[Key, Nic]
 async def carry_out(client: Client, plan: Plan, *, wait: bool, tell: Tell) -> None:
     """Writes all that is planned, and waits until the NICs have their addresses; `tell` gets each step's name.
 
-    Raises Refused with the manager's reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a
-    NIC changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
+    Raises Refused with the reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a NIC
+    changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
     undone.
     """
     written: Written = {}
-    gone = [change.before for change in plan.changes if change.after is None and change.before is not None]
     deleted: list[str] = []
     try:
-        for stage in stages(plan, at_once=not wait):
-            for change, spec in stage:
-                written[change.key] = await _write(client, change, spec, written)
-            if wait:
-                tell("waiting for addresses")
-                await _settled(client, [written[change.key] for change, _ in stage])
-        for nic in gone:
+        await _write_all(client, plan, written, wait=wait, tell=tell)
+        for nic in plan.gone:
             await _delete(client, nic)
             deleted.append(f"NIC {nic.metadata.key} is deleted")
     except BaseException as error:
         left = deleted + await _undo(client, plan, written)
         if left and isinstance(error, IpamError | KubeError):
-            raise Refused(f"{error}; this could not be undone: {'; '.join(left)}") from None
+            why = "somebody else changed the instance" if isinstance(error, Conflict) else str(error)
+            raise Refused(f"{why}; this could not be undone: {'; '.join(left)}") from None
         raise
-    awaited = [nic for nic in gone if nic.spec.owner.kind == INSTANCE] if wait else []
+    awaited = [nic for nic in plan.gone if nic.spec.owner.kind == INSTANCE] if wait else []
     if awaited:
         tell("waiting until addresses are given back")
         await _ended(client, awaited)
+
+
+async def _write_all(client: Client, plan: Plan, written: Written, *, wait: bool, tell: Tell) -> None:
+    """Writes stage by stage, each when the one before it is settled."""
+    for stage in stages(plan, at_once=not wait):
+        for change, spec in stage:
+            written[change.key] = await _write(client, change, spec, written)
+        if wait:
+            tell("waiting for addresses")
+            await _settled(client, [written[change.key] for change, _ in stage])
 
 
 async def _write(client: Client, change: Change, spec: NicSpec, written: Written) -> Nic:
@@ -99,20 +104,26 @@ async def _settled(client: Client, nics: list[Nic]) -> None:
                 with _deleted_is_changed():
                     await _has_its_own(client, place)
     except TimeoutError:
+        told = refusal(await client.get(NICS, place.name, place.namespace))
+        late = f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
         raise Refused(
-            f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
-            "see whether `lanloom manager` runs, or use --no-wait"
+            _refused(place, told) if told else late + "see whether `lanloom manager` runs, or use --no-wait"
         ) from None
 
 
+def _refused(place: Key, why: str) -> str:
+    return f"NIC {place} was refused its addresses, so nothing was changed: {why}"
+
+
 async def _has_its_own(client: Client, place: Key) -> None:
+    """Waits while a NIC is not looked at yet, or was refused by a manager that did not know of the latest changes."""
     pause = _FIRST_LOOK
     while True:
         nic = await client.get(NICS, place.name, place.namespace)
         if is_satisfied(nic):
             return
-        if is_refused(nic):
-            raise Refused(f"NIC {place} was refused its addresses, so nothing was changed: {refusal(nic)}")
+        if is_refused(nic) and (why := refusal_now(await read_state(client), nic)):
+            raise Refused(_refused(place, why))
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
