@@ -4,7 +4,7 @@ Networks are recognised by their UUID and NICs by theirs, or by instance and ind
 there and the same is left alone, so an import that was interrupted is finished by another one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from lanloom.api.ipam import INSTANCE, NetworkSpec, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
 from lanloom.app.ipam.ganetipresent import Present, Wanted, network_conflicts
+from lanloom.app.ipam.instances import check_instance
 from lanloom.ipam.rules.addresses import format_address, shown
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic
@@ -131,35 +132,52 @@ def _nics(
     config: Config, wanted: Mapping[str, Wanted], notes: list[str]
 ) -> Iterator[tuple[StoredNic, NicSpec]]:
     """Each NIC and what is to be asked for it. Raises Malformed."""
-    owners = {name: imported_name(name) for name in dict.fromkeys(nic.instance for nic in config.nics)}
+    owners: dict[str, str] = {}
+    for name in dict.fromkeys(nic.instance for nic in config.nics):
+        owners[name] = _owner(name, owners.values())
     notes += [f"instance {shown(old)} is called {new} here" for old, new in owners.items() if old != new]
     ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
     for nic in config.nics:
-        found = wanted.get(nic.network)
-        if found is None and nic.ips:
-            notes.append(f"{nic}: {format_address(nic.ips[0])} belongs to no network and is not imported")
-        name = imported_name(nic.name)
-        if name != nic.name:
-            notes.append(f"{nic}: its name {shown(nic.name)} is {name} here")
-        connection = _connection(nic, found.network if found is not None else None)
-        ledger = ledgers.get(nic.network)
-        ips = nic.ips if found is not None else ()
-        yield (
-            nic,
-            NicSpec(
-                owner=OwnerSpec(kind=INSTANCE, name=owners[nic.instance]),
-                network=found.network.id if found is not None else "",
-                ips=tuple(map(format_address, ips)),
-                force=ledger is not None and any(map(ledger.is_reserved, ips)),
-                index=nic.index,
-                name=name,
-                uuid=nic.uuid,
-                mac=_mac(nic),
-                mode=connection.mode,
-                link=connection.link,
-                vlan=connection.vlan,
-            ),
-        )
+        notes += _nic_notes(nic, nic.network in wanted)
+        yield nic, _spec(nic, owners[nic.instance], ledgers.get(nic.network))
+
+
+def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
+    """What is to be asked for a NIC; `ledger` is that of its network. Raises Malformed."""
+    ips = nic.ips if ledger is not None else ()
+    connection = _connection(nic, ledger.network if ledger is not None else None)
+    return NicSpec(
+        owner=OwnerSpec(kind=INSTANCE, name=owner),
+        network=ledger.network.id if ledger is not None else "",
+        ips=tuple(map(format_address, ips)),
+        force=ledger is not None and any(map(ledger.is_reserved, ips)),
+        index=nic.index,
+        name=imported_name(nic.name),
+        uuid=nic.uuid if is_uuid(nic.uuid) else "",
+        mac=_mac(nic),
+        mode=connection.mode,
+        link=connection.link,
+        vlan=connection.vlan,
+    )
+
+
+def _nic_notes(nic: StoredNic, connected: bool) -> Iterator[str]:
+    """What of a NIC is not as it was."""
+    if nic.ips and not connected:
+        yield f"{nic}: {format_address(nic.ips[0])} belongs to no network and is not imported"
+    if imported_name(nic.name) != nic.name:
+        yield f"{nic}: its name {shown(nic.name)} is {imported_name(nic.name)} here"
+    if nic.uuid and not is_uuid(nic.uuid):
+        yield f"{nic}: {shown(nic.uuid)} is no UUID; it gets another one"
+
+
+def _owner(name: str, taken: Collection[str]) -> str:
+    """The name of an instance."""
+    try:
+        check_instance(name)
+    except Malformed:
+        return imported_name(name, taken)
+    return name
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:

@@ -167,4 +167,7 @@ def _blank(text: str, at: int) -> int:
 
 def _lead(like: Members) -> str:
     """Blanks before a member that is not the first."""
-    return like.members[1].lead if len(like.members) > 1 else like.members[0].lead if like.members else ""
+    if len(like.members) > 1:
+        return like.members[1].lead
+    only = like.members[0] if like.members else Member("", "", "", ":", 0, 0)
+    return only.lead or (" " if only.between.endswith(" ") else "")
