@@ -263,7 +263,7 @@ async def test_a_manager_that_lags_behind(realm: Realm) -> None:
     task = asyncio.create_task(add(realm.admin, "inst2", "0:ip=pool,network=net"))
     await asyncio.sleep(1)
     await realm.force("inst2-0", observedGeneration=1, conditions=[late])
-    with pytest.raises(Refused, match="inst2-0 was refused .*: there is no network net"):
+    with pytest.raises(Refused, match=r"inst2-0 was refused .*: there is no network net"):
         await task
 
 
