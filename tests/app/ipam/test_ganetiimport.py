@@ -201,6 +201,19 @@ async def test_names(realm: Realm) -> None:
 
 
 @in_a_realm
+async def test_vlans(realm: Realm) -> None:
+    """VLAN ids of connections are numbers here; a NIC keeps what its hooks are told."""
+    one = network("net1", "192.0.2.0/28", used=[2])
+    ovs = {"link": "ovs0", "mode": "openvswitch", "vlan": ".100"}
+    machine = instance("inst1", [nic(1, "192.0.2.2", one["uuid"], nicparams=ovs)])
+    plan = await bring(realm, config([one], [machine], {"net1": ovs}))
+    assert plan.notes == ("VLAN .100 of network net1 in node group default is 100 here",)
+    spec = (await realm.get("inst1-0")).spec
+    assert (spec.mode, spec.link, spec.vlan) == ("openvswitch", "ovs0", ".100")
+    assert (await realm.net("net1")).spec.connections[0].vlan == "100"
+
+
+@in_a_realm
 async def test_ganeti_2_7(realm: Realm) -> None:
     """NICs without UUIDs are recognised by instance and index."""
     one = network("net1", "192.0.2.0/28", used=[2])

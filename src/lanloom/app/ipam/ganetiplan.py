@@ -181,8 +181,11 @@ def _owner(name: str, taken: Collection[str]) -> str:
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:
-    """How a NIC is connected by itself: not at all where its network says the same for every node group."""
-    own = Connection(group="", mode=nic.mode, link=nic.link, vlan=_vlan(nic.vlan))
+    """How a NIC is connected by itself: not at all where its network says the same for every node group.
+
+    Its VLAN ids stay as Ganeti writes them, because hooks are told them so.
+    """
+    own = Connection(group="", mode=nic.mode, link=nic.link, vlan=nic.vlan)
     same = {replace(one, group="") for one in network.connections} if network is not None else set()
     return Connection(group="", mode="", link="") if same == {own} else own
 
