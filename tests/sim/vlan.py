@@ -19,6 +19,8 @@ from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.app.agent import agent_informers
 from lanloom.app.webhooks import webhook_configurations
+from lanloom.ipam.manager import IpamManager, ipam_informers
+from lanloom.ipam.nodes import NodePools
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
@@ -176,16 +178,26 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
     nodes: Informer[Node] = Informer(client, NODES, rng=rng)
     informers = vlan_informers(client, nodes, rng)
     recorder = Recorder(client, "lanloom-manager", name, now=sim.now, rng=rng)
-    vlan = VlanManager(client, informers, recorder, now=sim.now, rng=rng)
+    ipam = ipam_informers(client, rng)
+    pools = NodePools(client, ipam.nics, ipam.networks, rng=rng)
+    vlan = VlanManager(client, informers, recorder, now=sim.now, rng=rng, pools=pools)
+    allocator = IpamManager(client, ipam, recorder, identity=name, now=sim.now, rng=rng)
     vms = vm_informer(client, rng)
     elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=sim.now, rng=rng)
+    followed = (*informers.all(), vms, *ipam.all())
+
+    async def lead() -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in (pools, vlan, allocator):
+                group.create_task(part.run())
+
     try:
         async with asyncio.TaskGroup() as group:
-            for informer in (*informers.all(), vms):
+            for informer in followed:
                 group.create_task(informer.run())
-            await all_synced((*informers.all(), vms))
+            await all_synced(followed)
             sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers, vms), lambda _pod: "")])
-            await elector.run(vlan.run)
+            await elector.run(lead)
     finally:
         sim.replicas.leave(name)
 

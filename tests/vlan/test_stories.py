@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import KubeError
 from lanloom.node.vlanids import contains, subtract
@@ -379,3 +380,50 @@ def installed(quiet: Quiet, name: str) -> dict[str, object]:
         )
         for key in ("eth0", "mgmt-bo", "mgmt-br", "mgmt-br.2021")
     }
+
+
+@on_a_quiet_cluster
+async def test_addresses_from_a_pool(quiet: Quiet) -> None:
+    """With mode pool each node gets an address by itself, one that joins too; they go back to the pool with the NAD."""
+    subnet = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.19", "name": "nodes"}]}
+    await quiet.admin.create(NETWORKS, {"metadata": {"name": "net1"}, "spec": {"subnets": [subnet]}})
+    await quiet.uplink()
+    await quiet.network("pool", more={names.IP_POOL: "net1/nodes"})
+    await quiet.until(lambda: len(addresses(quiet)) == 3)
+    await quiet.rest()
+    given = {"node1": "192.0.2.10/24", "node2": "192.0.2.11/24", "node3": "192.0.2.12/24"}
+    assert addresses(quiet) == given
+    await quiet.admin.create(NODES, node("node4"))
+    add_host(quiet.sim, "node4")
+    quiet.sim.processes["node4"].start()
+    await quiet.until(lambda: addresses(quiet) == {**given, "node4": "192.0.2.13/24"})
+    await quiet.rest()
+    await quiet.admin.delete(NADS, "vlan2012", "default")
+    await quiet.until(lambda: not touched(quiet))
+
+    async def released() -> bool:
+        return not (await quiet.admin.list(NICS)).items
+
+    await quiet.sim.until(released)
+
+
+@on_a_quiet_cluster
+async def test_a_pool_that_is_too_small(quiet: Quiet) -> None:
+    """A node for which the pool has nothing left says so, an Event on the NAD tells why, and a larger pool helps."""
+    subnet = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.11"}]}
+    await quiet.admin.create(NETWORKS, {"metadata": {"name": "net1"}, "spec": {"subnets": [subnet]}})
+    await quiet.uplink()
+    await quiet.network("pool", more={names.IP_POOL: "net1"})
+    without = await quiet.reported("MissingAddress", "node3")
+    assert "Events of the network tell why" in without.message
+
+    async def told() -> bool:
+        return bool(await quiet.events("NoPoolAddress"))
+
+    await quiet.sim.until(told)
+    (event,) = await quiet.events("NoPoolAddress")
+    assert event.message.startswith("No address from net1 for node node3: network net1 is full")
+    larger = {"subnets": [{**subnet, "pools": [{"range": "192.0.2.10-192.0.2.19"}]}]}
+    await quiet.admin.patch(NETWORKS, "net1", {"spec": larger})
+    await quiet.until(lambda: addresses(quiet).get("node3") == "192.0.2.12/24")
+    await quiet.rest()

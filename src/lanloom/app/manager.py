@@ -30,6 +30,7 @@ from lanloom.ipam.admission import MUTATED as IPAM_MUTATED
 from lanloom.ipam.admission import VALIDATED as IPAM_VALIDATED
 from lanloom.ipam.admission import IpamAdmission
 from lanloom.ipam.manager import IpamManager, ipam_informers
+from lanloom.ipam.nodes import NodePools
 from lanloom.ipam.owners import OwnerController, owner_informers
 from lanloom.ipam.worlds import StoreWorld as IpamWorld
 from lanloom.kube.election import Elector
@@ -93,12 +94,16 @@ class Manager:
         )
         self._owners = owner_informers(client, self._vms, rng)
         recorder = Recorder(client, "lanloom-manager", settings.identity, now=now, rng=rng)
+        self._node_pools = NodePools(
+            client, self._ipam.nics, self._ipam.networks, rng=rng, observe=self.metrics.reconcile
+        )
         self._vlan_manager = VlanManager(
             client,
             self._vlan,
             recorder,
             now=now,
             rng=rng,
+            pools=self._node_pools,
             observe=self.metrics.reconcile,
         )
         self._ipam_manager = IpamManager(
@@ -125,6 +130,7 @@ class Manager:
             (
                 *self._vlan_manager.controllers,
                 *self._ipam_manager.controllers,
+                *self._node_pools.controllers,
                 *self._nic_owners.controllers,
             ),
         )
@@ -185,6 +191,7 @@ class Manager:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_registered(server))
+                group.create_task(self._node_pools.run())  # before what tells it of claims
                 group.create_task(self._vlan_manager.run())
                 group.create_task(self._ipam_manager.run())
                 group.create_task(self._nic_owners.run())

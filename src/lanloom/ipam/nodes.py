@@ -29,9 +29,19 @@ from lanloom.kube.ports import Client
 
 ALLOCATED = "Allocated"
 
+REPAIR_SECONDS = 1.0
+"""How long after a NIC or network changed the claim is compared with it.
+
+A NAD that is deleted takes its NICs with it at once. If the watch brings that before the NAD's own end, each new NIC
+would be deleted again in no time.
+"""
+
 
 class NodePools:
-    """The NICs of nodes. Construct with informers that run already or will; `controllers` run on the leader."""
+    """The NICs of nodes. Construct with informers that run already or will; `run` is for the leader.
+
+    Nothing is done for a NAD of which this term has told nothing: what an earlier one told may be long out of date.
+    """
 
     def __init__(
         self,
@@ -44,7 +54,7 @@ class NodePools:
     ) -> None:
         self._client = client
         self._networks = networks
-        self._claims: dict[Key, NodeClaim] = {}
+        self._claims: dict[Key, NodeClaim | None] = {}
         self._nics: dict[Key, dict[str, Nic]] = {}
         self._handlers: list[Callable[[Key], None]] = []
         self._controller: Controller[str] = Controller("nodepools", self._reconcile, rng=rng, observe=observe)
@@ -56,15 +66,21 @@ class NodePools:
         """What runs on the leader."""
         return (self._controller,)
 
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        self._claims.clear()
+        try:
+            await self._controller.run()
+        finally:
+            self._claims.clear()
+
     def claim(self, nad: Key, claim: NodeClaim | None) -> None:
         """The nodes of a NAD need addresses, or, with None, none do any more."""
-        if claim == self._claims.get(nad) and (claim is not None or nad not in self._nics):
-            return
-        if claim is None:
+        if claim is None and nad not in self._nics:
             self._claims.pop(nad, None)
-        else:
+        elif nad not in self._claims or claim != self._claims[nad]:
             self._claims[nad] = claim
-        self._controller.enqueue(str(nad))
+            self._controller.enqueue(str(nad))
 
     def leases(self, nad: Key) -> NodeLeases:
         """What the nodes of a NAD have now."""
@@ -109,13 +125,15 @@ class NodePools:
 
     def _tell(self, nad: Key) -> None:
         if nad in self._claims:
-            self._controller.enqueue(str(nad))
+            self._controller.enqueue_after(str(nad), REPAIR_SECONDS)
         for handler in self._handlers:
             handler(nad)
 
     async def _reconcile(self, key: str) -> None:
         nad = Key(*key.split("/"))
-        claim, present = self._claims.get(nad), self._nics.get(nad, {})
+        if nad not in self._claims:
+            return
+        claim, present = self._claims[nad], dict(self._nics.get(nad, {}))
         network = self._find(claim.source.network) if claim is not None else None
         wanted = claim.nodes if claim is not None else frozenset()
         for node in sorted(present.keys() - wanted):
