@@ -187,6 +187,18 @@ def test_an_address_that_an_operation_holds_is_not_freed_by_news() -> None:
     assert ledger.addresses_of(A) == (address,)
 
 
+def test_a_commit_releases_before_it_gives() -> None:
+    """An address that an operation has taken, and that came to be known and was then released in it, is given."""
+    ledger = Ledger(SMALL)
+    operation = ledger.begin()
+    address = operation.take_next(A, "pool")
+    ledger.record(A, [address])
+    operation.release(address, A)
+    operation.commit()
+    assert ledger.addresses_of(A) == (address,)
+    assert ledger.usage(next(SMALL.pools())).used == 1
+
+
 def test_an_address_that_is_recorded_twice_stays_with_the_first() -> None:
     """Two NICs that claim one address are told; the one that was known first has it."""
     ledger = Ledger(SMALL)

@@ -19,7 +19,7 @@ from lanloom.ipam.rules.addresses import Address, Version, format_address
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Exhausted, OutsideSubnets
 from lanloom.ipam.rules.layout import Layout
 from lanloom.ipam.rules.model import Network, Pool
-from lanloom.ipam.rules.owners import Owners
+from lanloom.ipam.rules.owners import Owners, within
 from lanloom.ipam.rules.ranges import IPRange, merge
 
 Automatic = Literal["pool", "pool4", "pool6"]
@@ -80,7 +80,7 @@ class Ledger:
         """
         owned = self._owners.within(range_)
         get = self._owners.get
-        pending = [item for item in self._pending.items() if item[0] in range_ and not get(item[0])]
+        pending = [item for item in within(self._pending, range_) if not get(item[0])]
         return iter(sorted(owned + pending) if pending else owned)
 
     def is_reserved(self, address: Address) -> bool:

@@ -9,7 +9,7 @@ The other way, an owner has one address, or a sorted list of them. Keys of owner
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.ranges import IPRange
@@ -91,7 +91,7 @@ class Owners:
 
     def within(self, range_: IPRange) -> list[tuple[Address, str]]:
         """The owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
-        found = self._lonely_within(range_)
+        found = within(self._lonely, range_)
         for number in self._numbers_within(range_):
             base = number << _SHIFT
             start, stop = max(range_.first - base, 0), min(range_.last - base + 1, _BLOCK)
@@ -99,13 +99,6 @@ class Owners:
             found += [(base + inside, owner) for inside, owner in enumerate(owners, start) if owner]
         found.sort()
         return found
-
-    def _lonely_within(self, range_: IPRange) -> list[tuple[Address, str]]:
-        lonely = self._lonely
-        if range_.size < len(lonely):
-            every = range(range_.first, range_.last + 1)
-            return [(address, lonely[address]) for address in every if address in lonely]
-        return [item for item in lonely.items() if range_.first <= item[0] <= range_.last]
 
     def _numbers_within(self, range_: IPRange) -> Iterator[int]:
         first, last = range_.first >> _SHIFT, range_.last >> _SHIFT
@@ -144,3 +137,11 @@ class Owners:
         del held[bisect_left(held, address)]
         if len(held) == 1:
             self._owned[owner] = held[0]
+
+
+def within(owners: Mapping[Address, str], range_: IPRange) -> list[tuple[Address, str]]:
+    """What a mapping of addresses has of a range. Walks over whichever of both is smaller."""
+    if range_.size < len(owners):
+        every = range(range_.first, range_.last + 1)
+        return [(address, owners[address]) for address in every if address in owners]
+    return [item for item in owners.items() if range_.first <= item[0] <= range_.last]
