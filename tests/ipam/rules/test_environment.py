@@ -186,3 +186,11 @@ def test_lines() -> None:
     assert list(as_lines({"B": "2", "A": "x y"})) == ["A=x y", "B=2"]
     with pytest.raises(Malformed, match="A holds a line break"):
         list(as_lines({"A": "x\ny"}))
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+def test_what_no_variable_holds(value: str) -> None:
+    """What can't be in any environment is refused."""
+    for lines in (as_lines, as_shell):
+        with pytest.raises(Malformed, match="A holds characters that no variable can hold"):
+            list(lines({"A": value}))

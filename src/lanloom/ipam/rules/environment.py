@@ -53,14 +53,24 @@ def as_lines(env: Mapping[str, str]) -> Iterator[str]:
     for name, value in sorted(env.items()):
         if "\n" in value:
             raise Malformed(f"{name} holds a line break; ask for the output json or shell")
-        yield f"{name}={value}"
+        yield f"{name}={_whole(name, value)}"
 
 
 def as_shell(env: Mapping[str, str]) -> Iterator[str]:
-    """Lines for a shell's `eval`; without the names that no shell can assign, for which there are others."""
+    """Lines for a shell's `eval`; without the names that no shell can assign, for which there are others.
+
+    Raises Malformed for a value that no variable can hold.
+    """
     for name, value in sorted(env.items()):
         if _ASSIGNABLE.fullmatch(name):
-            yield f"export {name}={shlex.quote(value)}"
+            yield f"export {name}={shlex.quote(_whole(name, value))}"
+
+
+def _whole(name: str, value: str) -> str:
+    """A value that a variable can hold: text without NUL. Raises Malformed."""
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise Malformed(f"{name} holds characters that no variable can hold; ask for the output json")
+    return value
 
 
 def _nic(nic: Nic, network: Network | None) -> Environment:

@@ -114,6 +114,7 @@ def network_with(**values: Json) -> str:
         '{"cluster": {}, "instances": {}, "networks": {"n": {"network": "192.0.2.0/28", "subnets": []}}}',
         '{"cluster": {}, "instances": {}, "networks": {"n": {"network": "192.0.2.0/28", "reservations": "012"}}}',
         '{"cluster": {}, "instances": {}, "networks": {"n": {"subnets": [{}]}}}',
+        '{"cluster": {}, "instances": {}, "networks": {"n": {"network": "192.0.2.0/28", "old_form": {}}}}',
         network_with(external=[{"start": "255.255.255.255", "size": 2}]),
         network_with(external=[{"start": "192.0.2.1", "end": "2001:db8::1"}]),
         network_with(external=[{"start": "192.0.2.1", "size": 2, "end": "192.0.2.1"}]),

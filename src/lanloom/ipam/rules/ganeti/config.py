@@ -27,7 +27,7 @@ class StoredNic(Struct, frozen=True, kw_only=True):
     vlan: str = ""
 
     def __str__(self) -> str:
-        return f"NIC {self.index} of instance {self.instance}"
+        return f"NIC {self.index} of instance {fields.printable(self.instance)}"
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -82,8 +82,9 @@ def nics_of(
 
     Ganeti 2.7 refers to networks by name, later versions by UUID.
     """
-    for index, item in enumerate(fields.sequence(items, f"instance {instance}: nics")):
-        place = f"instance {instance}: nics[{index}]"
+    title = f"instance {fields.printable(instance)}"
+    for index, item in enumerate(fields.sequence(items, f"{title}: nics")):
+        place = f"{title}: nics[{index}]"
         raw = fields.mapping(item, place)
         network = fields.text(raw, "network", place)
         params = {**defaults, **fields.mapping(raw.get("nicparams") or {}, f"{place}.nicparams")}

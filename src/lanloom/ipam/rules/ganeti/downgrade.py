@@ -9,7 +9,7 @@ from lanloom.ipam.rules.ganeti.bits import bits_of_addresses
 from lanloom.ipam.rules.ganeti.change import Changed
 from lanloom.ipam.rules.ganeti.config import Config, config_of
 from lanloom.ipam.rules.ganeti.editing import NetworkEdit, config_edits, ips_downgrade, runtime_edits
-from lanloom.ipam.rules.ganeti.fields import Raw
+from lanloom.ipam.rules.ganeti.fields import Raw, printable
 from lanloom.ipam.rules.ganeti.layout import restored
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import (
@@ -83,7 +83,7 @@ def network_reasons(network: StoredNetwork, raw: Raw) -> Iterator[str]:
 
 def _subnet_reasons(subnet: StoredSubnet, here: str) -> Iterator[str]:
     if subnet.name:
-        yield f"{here} has a name, {subnet.name}"
+        yield f"{here} has a name, {printable(subnet.name)}"
     if subnet.dhcp:
         yield f"{here} has dhcp"
     if any(pool.name for pool in subnet.pools):
@@ -104,7 +104,7 @@ def _subnet_reasons(subnet: StoredSubnet, here: str) -> Iterator[str]:
 
 def _unknown(raw: Raw, known: set[str], here: str) -> Iterator[str]:
     if more := sorted(raw.keys() - known):
-        yield f"{here} has fields that nobody knows: {', '.join(more)}"
+        yield f"{here} has fields that nobody knows: {', '.join(map(printable, more))}"
 
 
 def _step(network: StoredNetwork) -> str:
@@ -115,7 +115,7 @@ def _step(network: StoredNetwork) -> str:
 
 def _refuse(reasons: Sequence[str]) -> None:
     if reasons:
-        raise Refused("the old form can't say everything that is here: " + "; ".join(reasons))
+        raise Refused("\n".join(("the old form can't say everything that is here:", *reasons)))
 
 
 def _counted(network: StoredNetwork, config: Config) -> tuple[StoredSubnet, ...]:

@@ -43,7 +43,7 @@ def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdi
     edits, networks, nics = [], 0, 0
     for start, raw in zip(items_at(text, items_at(text, _start(text))[1]), data[1], strict=True):
         nic = members_at(text, start, "nics")
-        wanted = dict.fromkeys(nic.keys())
+        wanted = dict.fromkeys(nic.keys)
         inner = nic.find("netinfo")
         if inner is not None and isinstance(raw["netinfo"], dict):
             info = members_at(text, inner.start, "netinfo")
@@ -109,7 +109,7 @@ def _instances(top: Members, data: Raw, ips: IpsEdit) -> Iterator[Edit]:
             continue
         for start, raw in zip(items_at(top.text, nics.start), raws, strict=True):
             nic = members_at(top.text, start, f"{place}.nics")
-            edited = ips(nic, raw, [(key, None) for key in nic.keys()])  # noqa: SIM118 (it is no mapping)
+            edited = ips(nic, raw, [(key, None) for key in nic.keys])
             if edited is not None:
                 yield nic.start, nic.end, edited
 

@@ -12,6 +12,11 @@ Raw = Mapping[str, Any]
 """An object as JSON gives it."""
 
 
+def printable(text: str) -> str:
+    """A name in a message: as it is, unless it would spoil the line."""
+    return text if text.isprintable() else shown(text)
+
+
 def mapping(value: object, place: str) -> dict[str, Any]:
     """An object. Raises Malformed."""
     if not isinstance(value, dict):

@@ -79,10 +79,10 @@ def restored(raw: Raw, subnets: Sequence[StoredSubnet], place: str) -> tuple[dic
     return values, [*before, *left] if order != sorted(order) else sorted((*before, *left))
 
 
-def new_order(keys: Sequence[str], more: str = NEW) -> list[str]:
+def new_order(keys: Sequence[str]) -> list[str]:
     """The keys with `subnets` instead of the fields of the old form."""
     rest = [key for key in keys if key not in OLD]
-    return _with(rest, keys, more, next((i for i, key in enumerate(keys) if key in OLD), len(keys)))
+    return _with(rest, keys, NEW, next((i for i, key in enumerate(keys) if key in OLD), len(keys)))
 
 
 def with_memory(keys: Sequence[str]) -> list[str]:

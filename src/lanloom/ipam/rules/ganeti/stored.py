@@ -78,6 +78,10 @@ def network_at(raw: Raw, place: str, uuid: str = "") -> StoredNetwork:
         raise Malformed(
             f"{place} has both {NEW} and {both[0]}: it is neither of the old form nor of the new one"
         )
+    if not new and BEFORE in raw:
+        raise Malformed(
+            f"{place} has {BEFORE} but no {NEW}: it is neither of the old form nor of the new one"
+        )
     subnets, problems = (_new(raw, place), ()) if new else _old(raw, place, uuid or own)
     if uuid and own and own != uuid:
         problems = (*problems, f"{place}.uuid is {shown(own)}, not the key under which it is stored")

@@ -16,6 +16,8 @@ from msgspec import Struct
 from lanloom.ipam.rules.errors import Malformed
 
 _MARGIN = 50
+"""Calls; more than are between reading a file and rewriting a part of it."""
+
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 
@@ -63,6 +65,7 @@ class Members(Struct, frozen=True):
     members: tuple[Member, ...]
     tail: str
 
+    @property
     def keys(self) -> list[str]:
         """The keys, in order."""
         return [member.key for member in self.members]

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic, addresses_of, config_of
-from lanloom.ipam.rules.ganeti.fields import Raw
+from lanloom.ipam.rules.ganeti.fields import Raw, printable
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet, network_at
 from lanloom.ipam.rules.ganeti.text import decode
+from lanloom.ipam.rules.general import MODES
 from lanloom.ipam.rules.model import Subnet
 from lanloom.ipam.rules.ranges import overlapping
-
-MODES = ("bridged", "routed", "openvswitch")
 
 
 def verify_config(text: str) -> tuple[str, ...]:
@@ -66,10 +65,10 @@ def structure_of(network: StoredNetwork) -> Iterator[str]:
     yield from _twice(f"subnets of {network.title} have the name", (item.name for item in network.subnets))
     yield from _twice(f"subnets of {network.title} have the UUID", (item.uuid for item in network.subnets))
     for subnet in network.subnets:
-        yield from _subnet(subnet, f"{network.title}: subnet {subnet.cidr}", network.new)
+        yield from _subnet(subnet, f"{network.title}: subnet {subnet.cidr}")
 
 
-def _subnet(subnet: StoredSubnet, here: str, new: bool) -> Iterator[str]:
+def _subnet(subnet: StoredSubnet, here: str) -> Iterator[str]:
     plain = Subnet(uuid=subnet.uuid, cidr=subnet.cidr, gateway=subnet.gateway)
     if subnet.gateway is not None:
         gateway = format_address(subnet.gateway)
@@ -162,8 +161,9 @@ def _runtime(nics: list[Raw]) -> Iterator[str]:
 
 def _connections(config: Config) -> Iterator[str]:
     for uuid, connections in config.connections.items():
-        for connection in connections:
+        for one in connections:
+            here = f"node group {printable(one.group)}"
             if uuid not in config.networks:
-                yield f"node group {connection.group} is connected to a network that is not there, {shown(uuid)}"
-            if connection.mode not in MODES:
-                yield f"node group {connection.group}: network {shown(uuid)} has the mode {shown(connection.mode)}"
+                yield f"{here} is connected to a network that is not there, {shown(uuid)}"
+            if one.mode not in MODES:
+                yield f"{here}: network {shown(uuid)} has the mode {shown(one.mode)}"
