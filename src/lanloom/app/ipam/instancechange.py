@@ -1,5 +1,6 @@
 """Adding, changing and removing instances: read, plan, write; and anew where somebody else wrote at the same time."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -18,8 +19,11 @@ from lanloom.ipam.state import State, read_state
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
 from lanloom.kube.ports import Client
 
-ATTEMPTS = 5
+ATTEMPTS = 10
 """How often an instance that others change at the same time is read and planned anew."""
+
+PAUSE_SECONDS = 0.05
+"""Between the first and the second attempt; longer each time."""
 
 Planner = Callable[[State], Plan]
 
@@ -67,7 +71,8 @@ async def owner_of(client: Client, key: Key) -> OwnerSpec:
 
 
 async def _change(client: Client, key: Key, planner: Planner, how: How) -> Done:
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        await asyncio.sleep(attempt * PAUSE_SECONDS)
         state = await read_state(client)
         plan = planner(state)
         if how.dry_run:

@@ -14,15 +14,13 @@ from lanloom.api.ipam import ALLOCATED, INSTANCE, VIRTUAL_MACHINE, Network, Nic
 from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.errors import Malformed, Refused
+from lanloom.ipam.rules.names import listed
 from lanloom.ipam.rules.nics import WantedNic
 from lanloom.ipam.state import State
 from lanloom.ipam.wire import owned
 from lanloom.kube.conditions import find as find_condition
 
 KINDS = (INSTANCE, VIRTUAL_MACHINE)
-
-_NAMED = 10
-"""So many instances are told to somebody who named another one."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -77,8 +75,7 @@ def the_instance(state: State, namespace: str, name: str) -> Instance:
     """The instance of that name. Raises Refused."""
     found = find_instance(state, namespace, name)
     if found is None:
-        names = [item.name for item in instances(state, namespace)]
-        known = ", ".join(names[:_NAMED] + ["…"] * (len(names) > _NAMED)) or "none"
+        known = listed(item.name for item in instances(state, namespace))
         raise Refused(
             f"there is no instance {shown(name)} in namespace {namespace}; instances there are: {known}"
         )

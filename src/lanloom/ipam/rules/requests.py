@@ -14,16 +14,13 @@ from lanloom.ipam.rules.addresses import (
     shown,
     version_of,
 )
-from lanloom.ipam.rules.errors import Exhausted, Malformed, UnknownPool
+from lanloom.ipam.rules.errors import AddressInUse, Exhausted, Malformed, OutsideSubnets, UnknownPool
 from lanloom.ipam.rules.ledger import AUTOMATIC, Operation
 from lanloom.ipam.rules.model import Network
-from lanloom.ipam.rules.names import check_name
+from lanloom.ipam.rules.names import check_name, listed
 
 Request = Address | str
 """An address, or `pool`, `pool4`, `pool6` or the name of pools, for the lowest free one there."""
-
-_NAMED = 10
-"""So many names of pools are told to somebody who named another one."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -77,17 +74,27 @@ def settle_all(
     an address twice on a NIC, and Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted); the operation is
     then to be aborted.
     """
-    settled = [(claim, _take_explicit(operation, claim)) for claim in claims]
+    settled = [(claim, _take_explicit(operation, network, claim)) for claim in claims]
     return tuple(_take_automatic(operation, network, claim, explicit) for claim, explicit in settled)
 
 
-def _take_explicit(operation: Operation, claim: Claim) -> dict[int, Address]:
+def _take_explicit(operation: Operation, network: Network, claim: Claim) -> dict[int, Address]:
     _check_once(claim.wanted)
     explicit = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, int)}
     for address in explicit.values():
         if address not in claim.held:
-            operation.take(address, claim.owner, force=claim.force)
+            _take(operation, network, address, claim)
     return explicit
+
+
+def _take(operation: Operation, network: Network, address: Address, claim: Claim) -> None:
+    try:
+        operation.take(address, claim.owner, force=claim.force)
+    except OutsideSubnets as error:
+        known = listed(str(subnet.cidr) for subnet in network.subnets)
+        raise OutsideSubnets(f"{error}; its subnets are: {known}") from None
+    except AddressInUse as error:
+        raise AddressInUse(f"{error}; choose another one, or pool") from None
 
 
 def _take_automatic(
@@ -142,8 +149,7 @@ def _next(operation: Operation, network: Network, owner: str, request: str) -> A
 
 def _refuse_name(network: Network, request: str) -> None:
     known = sorted({pool.name for pool in network.pools() if pool.name})
-    more = ["…"] * (len(known) > _NAMED)
-    names = f"its pools are: {', '.join(known[:_NAMED] + more)}" if known else "it has no pool with a name"
+    names = f"its pools are: {listed(known)}" if known else "it has no pool with a name"
     raise UnknownPool(f"network {network.name} has no pool {shown(request)}; {names}")
 
 
