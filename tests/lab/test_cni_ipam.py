@@ -37,7 +37,7 @@ def addressed(clean: Lab) -> Iterator[Lab]:
     )
     clean.kubectl("apply", "-f", example("cluster-1.yaml"), "-f", example("ipam-nad.yaml"))
     for node in NODES:
-        eventually(lambda at=node: call(clean, at, "STATUS", "nobody", status=None) == {})
+        eventually(lambda at=node: clean.on(at, "test -S /run/lanloom/cni.sock && echo there", status=None))
     clean.kubectl("wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=30s")
     try:
         yield clean
@@ -46,8 +46,14 @@ def addressed(clean: Lab) -> Iterator[Lab]:
             clean.kubectl("delete", kind, "--all", "--namespace=default", "--wait=false")
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--grace-period=0", "--force")
         clean.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=60s")
-        clean.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=30s")
+        eventually(lambda: without_networks(clean))
         clean.kubectl("delete", "crd", *(kind["metadata"]["name"] for kind in kinds))
+
+
+def without_networks(lab: Lab) -> bool:
+    """Whether the networks are gone: the manager holds them until nobody can have an address of them any more."""
+    lab.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=30s", fails=None)
+    return not json.loads(lab.kubectl("get", "networks.ipam.lanloom.io", "-o", "json"))["items"]
 
 
 def config(lab: Lab) -> Raw:
@@ -60,7 +66,8 @@ def config(lab: Lab) -> Raw:
 def call(lab: Lab, node: str, command: str, pod: str, *, status: int | None = 0) -> Raw:
     """A runtime's call on a node; what the plugin prints."""
     uid = get(lab, "pod", pod).get("metadata", {}).get("uid", "gone")
-    script = CALL.format(command=command, pod=pod, uid=uid, config=json.dumps(config(lab)))
+    settings = config(lab) | ({"cniVersion": "1.1.0"} if command == "STATUS" else {})
+    script = CALL.format(command=command, pod=pod, uid=uid, config=json.dumps(settings))
     return json.loads(lab.on(node, script, status=status) or "{}")  # type: ignore[no-any-return]
 
 
@@ -118,6 +125,7 @@ def launcher(lab: Lab, name: str, node: str) -> None:
 def test_addresses_of_pods(addressed: Lab) -> None:
     """Pods on two nodes get different addresses, keep them when the agent starts anew, and give them back."""
     addressed.apply(pod("a", "node1"), pod("b", "node2"))
+    assert call(addressed, "node1", "STATUS", "a") == {}
     first, second = add(addressed, "node1", "a"), add(addressed, "node2", "b")
     assert first == ["192.168.15.100/24", "fd00:15::1000/64"]
     assert second == ["192.168.15.101/24", "fd00:15::1001/64"]
