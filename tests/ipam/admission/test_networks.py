@@ -77,6 +77,25 @@ SHAPE_CASES: Cases = {
         ),
         network(connections=[CONNECTION | {"mode": "magic"}]),
     ),
+    "a MAC prefix is no multicast's": shape(
+        'Network net1: spec.macPrefix: "01:00:5e" is the prefix of multicast addresses; make the first octet even',
+        network(macPrefix="01:00:5e"),
+    ),
+    "a connection has a group": shape(
+        (
+            'Network net1: spec.connections[0]: "" is no node group; '
+            "use letters, digits, dots, dashes and underscores"
+        ),
+        network(connections=[CONNECTION | {"group": ""}]),
+    ),
+    "a connection has a link": shape(
+        'Network net1: spec.connections[0]: "br 0" is no link; name a bridge, a switch or a routing table',
+        network(connections=[CONNECTION | {"link": "br 0"}]),
+    ),
+    "a connection has a VLAN id or none": shape(
+        'Network net1: spec.connections[0]: "4095" is no VLAN id; write one from 1 to 4094, or several as .10:20:30',
+        network(connections=[CONNECTION | {"vlan": "4095"}]),
+    ),
     "a group is connected once": shape(
         "Network net1: spec.connections[1]: group rack1 is connected twice; keep one of the two",
         network(connections=[CONNECTION, CONNECTION]),
@@ -187,6 +206,11 @@ IDENTITY_CASES: Cases = {
     ),
     "an object's name is no other network's": Case(
         request(NETWORKS, network("prod")),
+        ((NETWORKS, network(name="prod")),),
+        "Network prod: metadata.name: prod is the name of Network net1; choose another one",
+    ),
+    "an object's name is no other network's, whatever its own is": Case(
+        request(NETWORKS, network("prod", name="mine")),
         ((NETWORKS, network(name="prod")),),
         "Network prod: metadata.name: prod is the name of Network net1; choose another one",
     ),

@@ -8,7 +8,7 @@ from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Network, Nic
 from lanloom.ipam.admission.reading import is_leaving
 from lanloom.ipam.rules.addresses import Address, find_address, format_address, parse_address, shown
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Malformed, OutsideSubnets, Refused
-from lanloom.ipam.rules.general import MODES
+from lanloom.ipam.rules.general import MODES, check_vlan
 from lanloom.ipam.rules.ledger import AUTOMATIC
 from lanloom.ipam.rules.macs import parse_mac
 from lanloom.ipam.rules.model import Network as NetworkModel
@@ -24,8 +24,6 @@ KINDS = (INSTANCE, VIRTUAL_MACHINE, POD, NODE)
 _OWNER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _NETWORK = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _WORD = re.compile(r"[!-~]{1,253}")
-_VLANS = re.compile(r"\.?[0-9]+(:[0-9]+)*|(:[0-9]+)+")
-_LAST_VID = 4094
 
 
 async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | None) -> tuple[str, ...]:
@@ -70,10 +68,9 @@ def check_nic(nic: Nic) -> None:
         raise Malformed(
             f"spec.mode: {shown(spec.mode)} is no mode of a NIC; choose one of {', '.join(MODES)}"
         )
-    if spec.vlan and not _is_vlan(spec.vlan):
-        raise Malformed(
-            f"spec.vlan: {shown(spec.vlan)} is no VLAN id; write one from 1 to {_LAST_VID}, or several as .10:20:30"
-        )
+    with _field("vlan"):
+        if spec.vlan:
+            check_vlan(spec.vlan)
     if spec.uuid and not is_uuid(spec.uuid):
         raise Malformed(
             f"spec.uuid: {shown(spec.uuid)} is no UUID; leave it out, and the object's own is used"
@@ -113,13 +110,6 @@ def _check_requests(nic: Nic) -> None:
     with _field("release"):
         for text in spec.release:
             parse_address(text)
-
-
-def _is_vlan(text: str) -> bool:
-    ids = [part for part in re.split("[.:]", text) if part]
-    return bool(_VLANS.fullmatch(text)) and all(
-        len(part) <= 4 and 1 <= int(part) <= _LAST_VID for part in ids
-    )
 
 
 def _asked(new: Nic, old: Nic | None) -> dict[Address, int]:
