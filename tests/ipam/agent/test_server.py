@@ -90,6 +90,20 @@ async def test_only_its_owner_may_connect(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == ["cni.sock"]
 
 
+async def test_an_agent_that_takes_the_place_of_another(tmp_path: Path) -> None:
+    """An agent that ends while another listens in its place leaves that one's socket alone."""
+    path = tmp_path / "cni.sock"
+    old = asyncio.create_task(CniServer(path, nothing, users=()).run())
+    await until(path.is_socket)
+    before = path.stat().st_ino
+    async with serving(path, nothing):
+        await until(lambda: path.stat().st_ino != before)
+        old.cancel()
+        await asyncio.gather(old, return_exceptions=True)
+        body = {"version": 1, "command": "DEL", "config": {}}
+        assert await say(path, json.dumps(body).encode()) == {"result": {"heard": "DEL"}}
+
+
 async def test_callers_of_other_users(tmp_path: Path) -> None:
     """Who is neither root nor the agent's user gets no answer, whatever the socket's mode."""
     path = tmp_path / "cni.sock"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lanloom.api.core import PODS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
@@ -317,6 +318,18 @@ def test_a_del_of_a_pod_that_ends() -> None:
         (nic,) = await each.nics()
         assert nic.metadata.deletion_timestamp is not None
         assert await each.call("DEL", "nobody", "uid") == {}
+
+    play(story)
+
+
+def test_a_del_that_says_nothing() -> None:
+    """A DEL that names no pod, and one whose configuration has no name, have nothing to do and succeed."""
+
+    async def story(each: World) -> None:
+        silent = structs.replace(request("DEL"), args="")
+        assert await each.agent().answer(silent) == {}
+        await each.pod()
+        assert await each.call("DEL", "gone", "uid", settings={"ipam": {}}) == {}
 
     play(story)
 

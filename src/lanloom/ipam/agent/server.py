@@ -53,12 +53,14 @@ class CniServer:
     async def run(self) -> None:
         """Serves until cancelled. Raises OSError when it can't listen."""
         server = await asyncio.start_unix_server(self._serve, sock=_listen(self._path), limit=LARGEST)
+        mine = _identity(self._path)
         log.info("cni-socket-ready", path=str(self._path))
         async with server:
             try:
                 await server.serve_forever()
             finally:
-                self._path.unlink(missing_ok=True)
+                if _identity(self._path) == mine:  # and not that of an agent that has taken our place already
+                    self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -108,6 +110,15 @@ async def _read(reader: asyncio.StreamReader, patience: float) -> bytes:
     if len(text) > LARGEST:
         raise CniError(NOT_DECODED, f"the request is larger than {LARGEST} bytes")
     return text
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of the same name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _listen(path: Path) -> socket.socket:
