@@ -8,6 +8,7 @@ import click
 
 from lanloom.cli.ganetienv import env
 from lanloom.cli.ganetiimport import import_
+from lanloom.cli.networkrunning import dry_run_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 _paths_argument = click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-_dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 
 
 @click.group(name="ganeti")
@@ -38,7 +38,7 @@ def command() -> None:
 
 @command.command()
 @_paths_argument
-@_dry_run_option
+@dry_run_option
 def upgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
     """Rewrite files of Ganeti's so that networks have subnets and pools, and NICs a list of addresses.
 
@@ -62,7 +62,7 @@ def upgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
 
 @command.command()
 @_paths_argument
-@_dry_run_option
+@dry_run_option
 def downgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
     """Rewrite files of Ganeti's to the form that Ganeti itself reads.
 

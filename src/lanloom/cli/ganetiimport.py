@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lanloom.cli.instancerunning import namespace_option
-from lanloom.cli.networkrunning import run
+from lanloom.cli.networkrunning import dry_run_option, run
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(name="import")
 @click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
 @namespace_option
-@click.option("--dry-run", is_flag=True, help="Show what would be created, and create nothing.")
+@dry_run_option
 @click.option("--no-wait", is_flag=True, help="Don't wait until the manager has given the addresses.")
 @kubeconfig_option
 def import_(config: Path, namespace: str, dry_run: bool, no_wait: bool, kubeconfig: str | None) -> None:

@@ -1,7 +1,8 @@
 """Writing an import: networks first, then NICs, many at once, then waiting until the manager gave the addresses."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,6 +18,9 @@ from lanloom.kube.ports import Client
 
 AT_ONCE = 16
 """Requests under way at a time."""
+
+TOLD_EVERY = 1000
+"""Objects that are created between two signs of life."""
 
 PATIENCE = 30.0
 """Seconds without any NIC getting its addresses until somebody is told to see after the manager."""
@@ -41,10 +45,10 @@ async def carry_out(client: Client, plan: Import, tell: Tell, *, wait: bool = Tr
     """
     if plan.networks:
         tell(f"creating {len(plan.networks)} networks")
-        await _each(_network(client, name, spec) for name, spec in plan.networks.items())
+        await _each([partial(_network, client, *one) for one in plan.networks.items()], tell, "networks")
     if plan.nics:
         tell(f"creating {len(plan.nics)} NICs")
-        await _each(_nic(client, key, spec) for key, spec in plan.nics.items())
+        await _each([partial(_nic, client, *one) for one in plan.nics.items()], tell, "NICs")
     if wait:
         await _settled(client, {*plan.nics, *plan.present}, tell)
 
@@ -58,13 +62,17 @@ async def _nic(client: Client, key: Key, spec: NicSpec) -> None:
     await client.create(NICS, body, key.namespace)
 
 
-async def _each(works: Iterable[Awaitable[None]]) -> None:
-    """Does all of it, a few at a time. Raises the first error, when the others that had begun have ended."""
-    queue = iter(works)
+async def _each(works: Sequence[Callable[[], Awaitable[None]]], tell: Tell, what: str) -> None:
+    """Does all of it, a few at a time. Raises the first error when nothing is under way any more."""
+    queue, done = iter(works), 0
 
     async def worker() -> None:
+        nonlocal done
         for work in queue:
-            await work
+            await work()
+            done += 1
+            if done % TOLD_EVERY == 0:
+                tell(f"created {done} of {len(works)} {what}")
 
     results = await asyncio.gather(*(worker() for _ in range(AT_ONCE)), return_exceptions=True)
     for result in results:

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec.structs import replace
-
 from lanloom.ipam.rules.errors import Refused
-from lanloom.ipam.rules.ganeti.bits import bits_of_addresses
 from lanloom.ipam.rules.ganeti.change import Changed
-from lanloom.ipam.rules.ganeti.config import Config, config_of
-from lanloom.ipam.rules.ganeti.editing import NetworkEdit, config_edits, ips_downgrade, runtime_edits
+from lanloom.ipam.rules.ganeti.config import config_of
+from lanloom.ipam.rules.ganeti.counting import counted
+from lanloom.ipam.rules.ganeti.editing import (
+    NetworkEdit,
+    config_edits,
+    ips_downgrade,
+    rendered,
+    runtime_edits,
+)
 from lanloom.ipam.rules.ganeti.fields import Raw, printable
 from lanloom.ipam.rules.ganeti.layout import restored
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
@@ -20,7 +24,7 @@ from lanloom.ipam.rules.ganeti.stored import (
     StoredSubnet,
     network_at,
 )
-from lanloom.ipam.rules.ganeti.text import Members, Style, decode, rewrite, style_of
+from lanloom.ipam.rules.ganeti.text import Members, Style, decode, style_of
 
 _SUBNET = {"cidr", "dhcp", "external", "gateway", "name", "pools", "uuid"}
 _POOL = {"name", "range", "reservations"}
@@ -40,7 +44,7 @@ def downgrade_config(text: str) -> Changed:
     reasons += [f"{nic} has {len(nic.ips)} addresses" for nic in config.nics if len(nic.ips) > 1]
     _refuse(reasons)
     style = style_of(text)
-    edit = _network_edit(style, lambda network: _counted(network, config))
+    edit = _network_edit(style, lambda network: counted(network, config))
     edits = config_edits(text, data, edit, ips_downgrade(style))
     return edits.changed(_step(network) for network in config.networks.values() if network.new)
 
@@ -118,21 +122,12 @@ def _refuse(reasons: Sequence[str]) -> None:
         raise Refused("\n".join(("the old form can't say everything that is here:", *reasons)))
 
 
-def _counted(network: StoredNetwork, config: Config) -> tuple[StoredSubnet, ...]:
-    owned = [address for address, _ in config.owners(network.uuid)]
-    first, *others = network.subnets
-    pool = replace(first.pools[0], reservations=bits_of_addresses(first.cidr.range, owned))
-    return (replace(first, pools=(pool,)), *others)
-
-
 def _network_edit(style: Style, subnets: Callable[[StoredNetwork], Sequence[StoredSubnet]]) -> NetworkEdit:
     def edit(found: Members, raw: Raw, key: str) -> str | None:
         if NEW not in raw:
             return None
         place = f"networks[{key}]" if key else "netinfo"
         values, order = restored(raw, subnets(network_at(raw, place, key)), place)
-        return rewrite(
-            found, [(name, style.render(values[name], found) if name in values else None) for name in order]
-        )
+        return rendered(found, style, values, order)
 
     return edit

@@ -58,6 +58,13 @@ def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdi
     return Edits(text, tuple(edits), networks, nics)
 
 
+def rendered(found: Members, style: Style, values: Raw, order: Iterable[str]) -> str:
+    """An object with its members in that order, those of `values` with new values."""
+    return rewrite(
+        found, [(key, style.render(values[key], found) if key in values else None) for key in order]
+    )
+
+
 IpsEdit = Callable[[Members, Raw, list[tuple[str, str | None]]], str | None]
 """Makes the text of a NIC anew, from its members and what they are to become; None where there is nothing to do."""
 

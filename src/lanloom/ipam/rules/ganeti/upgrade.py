@@ -5,19 +5,16 @@ Reservations are recomputed from the NICs. What has the new form already stays a
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec.structs import replace
-
-from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.errors import Refused
-from lanloom.ipam.rules.ganeti.bits import bits_of_addresses, difference
 from lanloom.ipam.rules.ganeti.change import Changed
-from lanloom.ipam.rules.ganeti.config import Config, StoredNic, config_of
-from lanloom.ipam.rules.ganeti.editing import NetworkEdit, config_edits, ips_upgrade, runtime_edits
+from lanloom.ipam.rules.ganeti.config import config_of
+from lanloom.ipam.rules.ganeti.counting import corrections, counted
+from lanloom.ipam.rules.ganeti.editing import NetworkEdit, config_edits, ips_upgrade, rendered, runtime_edits
 from lanloom.ipam.rules.ganeti.fields import Raw
 from lanloom.ipam.rules.ganeti.layout import memory, new_order, subnet_value, with_memory
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import BEFORE, NEW, StoredNetwork, StoredSubnet, network_at
-from lanloom.ipam.rules.ganeti.text import Members, Style, decode, rewrite, style_of
+from lanloom.ipam.rules.ganeti.text import Members, Style, decode, style_of
 from lanloom.ipam.rules.ranges import parse_cidr
 
 Subnets = Callable[[str, Raw], Sequence[StoredSubnet]]
@@ -30,7 +27,10 @@ def upgrade_config(text: str) -> Changed:
     config = config_of(data)
     style = style_of(text)
     notes: list[str] = []
-    subnets = {key: counted(network, config) for key, network in config.networks.items() if not network.new}
+    old = {key: network for key, network in config.networks.items() if not network.new}
+    for network in old.values():
+        _refuse_misfits(network)
+    subnets = {key: counted(network, config) for key, network in old.items()}
     for key in subnets:
         notes += _normalised(config.networks[key], data["networks"][key])
         notes += corrections(config.networks[key], subnets[key], config)
@@ -54,34 +54,6 @@ def upgrade_runtime(text: str) -> Changed:
 
     edits = runtime_edits(text, data, _network_edit(style, subnets), ips_upgrade(style))
     return edits.changed()
-
-
-def counted(network: StoredNetwork, config: Config) -> tuple[StoredSubnet, ...]:
-    """The subnets of a network with reservations as the NICs say. Raises Refused."""
-    _refuse_misfits(network)
-    owned = [address for address, _ in config.owners(network.uuid)]
-    first, *others = network.subnets
-    pool = replace(first.pools[0], reservations=bits_of_addresses(first.cidr.range, owned))
-    return (replace(first, pools=(pool,)), *others)
-
-
-def corrections(network: StoredNetwork, subnets: Sequence[StoredSubnet], config: Config) -> Iterator[str]:
-    """What was wrong with the reservations of a network that was counted."""
-    stored, right = network.subnets[0].pools[0].reservations, subnets[0].pools[0].reservations
-    if not stored:
-        stored = "0" * len(right)
-    if len(stored) != len(right):
-        yield f"{network.title}: {len(stored)} reservations became {len(right)}, as many as there are addresses"
-        return
-    lost, missing = difference(stored, right, network.subnets[0].cidr.first)
-    owner: dict[Address, StoredNic] = dict(config.owners(network.uuid)) if missing else {}
-    for address in lost:
-        yield f"{network.title}: {format_address(address)} was reserved, but no NIC has it; it is free now"
-    for address in missing:
-        yield (
-            f"{network.title}: {format_address(address)} was not reserved, but {owner[address]} has it; "
-            "it is reserved now"
-        )
 
 
 def _normalised(network: StoredNetwork, raw: Raw) -> Iterator[str]:
@@ -117,8 +89,6 @@ def _network_edit(style: Style, subnets: Subnets) -> NetworkEdit:
         values = {NEW: [subnet_value(subnet) for subnet in new], BEFORE: kept}
         order = new_order(list(raw))
         order = with_memory(order) if kept else order
-        return rewrite(
-            found, [(name, style.render(values[name], found) if name in values else None) for name in order]
-        )
+        return rendered(found, style, values, order)
 
     return edit
