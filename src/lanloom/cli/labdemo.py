@@ -32,11 +32,13 @@ WIDTH = 100
 )
 @click.pass_obj
 def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish") -> None:
-    """Show a VLAN network come up on three nodes, change, and go; exit status 1 if anything is not as it should be.
+    """Show VLAN networks and address management at work; exit status 1 if anything is not as it should be.
 
     Starts a lab, creates two cluster networks and a VLAN network on each (DHCP and static), shows the addresses, pings
-    between nodes, changes DHCP to static, deletes everything and looks whether it is gone. Under two minutes.
+    between nodes, changes DHCP to static, deletes everything and looks whether it is gone. Then a network with two
+    subnets, a pool that is split, and a NIC with three addresses. Under two minutes.
     """
+    from lanloom.cli.labaddresses import show_addresses
     from lanloom.cli.waiting import waiting
     from lanloom.lab import client
     from lanloom.lab.demo import run_demo
@@ -48,6 +50,7 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
         start(layout, Wishes(3, kernel), progress)
         try:
             asyncio.run(run_demo(layout, progress, show))
+            show_addresses(layout.kubeconfig, progress)
         finally:
             if not keep:
                 progress("ending the lab")
