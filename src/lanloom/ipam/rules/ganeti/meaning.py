@@ -1,5 +1,7 @@
 """What Ganeti's networks and NICs are in Lanloom's own terms."""
 
+from msgspec.structs import replace
+
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic
 from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredSubnet
 from lanloom.ipam.rules.model import Network, Nic, Owner, Pool, Subnet
@@ -52,13 +54,4 @@ def _subnet(stored: StoredSubnet) -> Subnet:
         ),
     )
     automatic = tuple(IPRange(address, address) for address in subnet.automatic)
-    external = merge(subtract(stored.external, automatic))
-    return Subnet(
-        uuid=subnet.uuid,
-        cidr=subnet.cidr,
-        gateway=subnet.gateway,
-        dhcp=subnet.dhcp,
-        name=subnet.name,
-        pools=subnet.pools,
-        external=external,
-    )
+    return replace(subnet, external=merge(subtract(stored.external, automatic)))
