@@ -132,6 +132,8 @@ def test_uuids_are_filled_in() -> None:
     )
     assert [subnet.uuid for subnet in network.subnets] == [uuid(3), uuid(2), uuid(100), uuid(1)]
     assert with_uuids(NET, NET, lambda: uuid(9)) == NET
+    own = edited(Written("10.0.0.0/24", uuid=uuid(50)), Written("10.7.0.0/24", uuid=uuid(51)))
+    assert [subnet.uuid for subnet in own.subnets] == [uuid(50), uuid(51)]
     swapped = edited(Written("10.0.0.0/24", name="b"), Written("10.0.1.0/24", name="a"))
     assert [subnet.uuid for subnet in swapped.subnets] == [uuid(1), uuid(2)]
     new = with_uuids(None, written(A, SIX), lambda: uuid(7))

@@ -54,11 +54,11 @@ def with_uuids(old: Network | None, new: Network, new_uuid: Callable[[], str]) -
     It is that of the old network's subnet with the same CIDR, else with the same name, else a new one: so a manifest
     without UUIDs can be applied again and again, and can resize a subnet that has a name.
     """
-    known = {id(after): before for before, after in _pairs(old, new) if before and after} if old else {}
+    pairs = _pairs(old, new) if old else []
+    known = {id(after): before.uuid for before, after in pairs if before}
 
     def filled(subnet: Subnet) -> Subnet:
-        before = known.get(id(subnet))
-        return subnet if subnet.uuid else replace(subnet, uuid=(before and before.uuid) or new_uuid())
+        return subnet if subnet.uuid else replace(subnet, uuid=known.get(id(subnet)) or new_uuid())
 
     return replace(new, subnets=tuple(map(filled, new.subnets)))
 
