@@ -11,7 +11,7 @@ from msgspec import Struct
 
 import lanloom.cni
 from lanloom.ipam.agent.protocol import Raw, Request
-from lanloom.ipam.agent.server import CniServer
+from lanloom.ipam.agent.server import CniServer, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
 
@@ -87,14 +87,23 @@ class _LateService:
 
 
 async def serve_cni(
-    client: Client, node: str, settings: CniSettings, *, now: Callable[[], float], rng: Random
+    client: Client,
+    node: str,
+    settings: CniSettings,
+    *,
+    now: Callable[[], float],
+    rng: Random,
+    observe: Observer = lambda _command, _code: None,
 ) -> None:
-    """Answers the plugin until cancelled. What fails here is logged, and the node's VLANs are kept all the same."""
+    """Answers the plugin until cancelled; `observe` is told of each call.
+
+    What fails here is logged, and the node's VLANs are kept all the same.
+    """
     service = _LateService(client, node, Recorder(client, "lanloom-agent", node, now=now, rng=rng), rng)
     try:
         settings.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if settings.programs is not None and install(settings.programs, settings.socket):
             log.info("cni-plugin-installed", path=str(settings.programs / PROGRAM))
-        await CniServer(settings.socket, service.answer).run()
+        await CniServer(settings.socket, service.answer, observe=observe).run()
     except OSError as error:
         log.error("cni-not-served", socket=str(settings.socket), error=str(error))

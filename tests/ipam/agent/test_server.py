@@ -147,12 +147,16 @@ async def test_a_caller_that_never_ends(tmp_path: Path) -> None:
 
 
 async def test_errors(tmp_path: Path) -> None:
-    """An error that was meant is passed on, and a fault of the agent's is one that may be tried again."""
+    """An error that was meant is passed on, a fault of the agent's is one that may be tried again; all are counted."""
     path = tmp_path / "cni.sock"
-    async with serving(path, nothing):
+    heard: list[tuple[str, int]] = []
+    async with serving(path, nothing, observe=lambda *call: heard.append(call)):
         for command, code in (("STATUS", 50), ("GC", 11)):
             body = {"version": 1, "command": command, "config": {}}
             assert (await say(path, json.dumps(body).encode()))["error"]["code"] == code
+        await say(path, b"{")
+        await say(path, b'{"version": 1, "command": "DEL", "config": {}}')
+    assert heard == [("STATUS", 50), ("GC", 11), ("", 6), ("DEL", 0)]
 
 
 async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:

@@ -66,6 +66,12 @@ class AgentMetrics(ProcessMetrics):
             ("verb",),
             registry=registry,
         )
+        self._cni_calls = Counter(
+            "lanloom_agent_cni_calls",
+            "Calls of the CNI plugin, by CNI's code for their error, 0 for none.",
+            ("command", "code"),
+            registry=registry,
+        )
         registry.register(OnDemand(self._collect))
 
     def reconcile(self, controller: str, key: Hashable, seconds: float, outcome: Outcome) -> None:
@@ -114,6 +120,10 @@ class AgentMetrics(ProcessMetrics):
     def asked(self, verb: str) -> None:
         """NetworkManager was asked to change something."""
         self._asked.labels(verb).inc()
+
+    def cni_call(self, command: str, code: int) -> None:
+        """The CNI plugin was answered."""
+        self._cni_calls.labels(command, str(code)).inc()
 
     def _collect(self) -> Iterator[Metric]:
         statuses = self._statuses

@@ -25,6 +25,9 @@ from lanloom.ipam.agent.protocol import (
 READ_SECONDS = 5.0
 """How long a plugin may take to say what it wants."""
 
+Observer = Callable[[str, int], None]
+"""Told of each call: the command, empty where it could not be read, and the code of its error, 0 for none."""
+
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of SO_PEERCRED: pid, uid, gid."""
 
@@ -34,7 +37,7 @@ log = structlog.get_logger(__name__)
 class CniServer:
     """Listens on `path`, whose directory must be there, and hands each request to `answer`.
 
-    `users` are the ids of those who may ask; `patience` is in seconds, see READ_SECONDS.
+    `observe` is told of each call. `users` are the ids of those who may ask; `patience` is in seconds (READ_SECONDS).
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class CniServer:
         path: Path,
         answer: Callable[[Request], Awaitable[Raw]],
         *,
+        observe: Observer = lambda _command, _code: None,
         users: Container[int] | None = None,
         patience: float = READ_SECONDS,
     ) -> None:
         self._path = path
         self._answer = answer
+        self._observe = observe
         self._users = (0, os.geteuid()) if users is None else users
         self._patience = patience
 
@@ -85,17 +90,20 @@ class CniServer:
         return uid in self._users
 
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
+        command = ""
         try:
             request = decode(await _read(reader, self._patience))
-            return encode_result(await self._answer(request))
+            command = request.command
+            answer, code = encode_result(await self._answer(request)), 0
         except CniError as error:
-            log.warning("cni-call-failed", code=error.code, error=error.msg, details=error.details)
-            return encode_error(error)
+            answer, code = encode_error(error), error.code
+            log.warning("cni-call-failed", command=command, code=code, error=error.msg, details=error.details)
         except Exception:
-            log.exception("cni-call-broke")
-            return encode_error(
-                CniError(TRY_AGAIN, "Lanloom's agent failed; see its log, and try again later")
-            )
+            log.exception("cni-call-broke", command=command)
+            failure = CniError(TRY_AGAIN, "Lanloom's agent failed; see its log, and try again later")
+            answer, code = encode_error(failure), failure.code
+        self._observe(command, code)
+        return answer
 
 
 async def _read(reader: asyncio.StreamReader, patience: float) -> bytes:
