@@ -1,5 +1,6 @@
 """`lanloom instance` as its users call it, on a served cluster with its manager."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 
@@ -7,6 +8,8 @@ import pytest
 import yaml
 from click.testing import Result
 
+from lanloom.api.ipam import NICS
+from lanloom.kube.ports import Client
 from tests.cli.serving import Cluster, served
 
 pytestmark = pytest.mark.slow
@@ -160,6 +163,30 @@ def test_nobody_is_waited_for(cluster: Cluster) -> None:
     done(cluster, "modify --net 0:name=x quick")
     assert ips(cluster, "quick") == [["192.0.2.40"]]
     done(cluster, "remove --no-wait quick")
+
+
+def test_a_nic_that_waits(cluster: Cluster) -> None:
+    """A NIC without its addresses is shown with what it asks for, and is put right or removed."""
+
+    async def create(client: Client) -> None:
+        spec = {"owner": {"kind": "Instance", "name": "early"}, "network": "later", "ips": ["pool"]}
+        await client.create(NICS, {"metadata": {"name": "early-0"}, "spec": spec}, "default")
+        async with asyncio.timeout(20):
+            while not (await client.get(NICS, "early-0", "default")).status.conditions:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    cluster.do(create)
+    lines = [line.strip() for line in done(cluster, "info early").splitlines()]
+    assert lines[3:6] == [
+        "IPs: -",
+        "Asks for: pool, refused",
+        "there is no network later; add it, or name another one",
+    ]
+    assert done(cluster, "list --no-headers -o state early") == "refused\n"
+    assert "network later is gone" in instance(cluster, "modify --net 0:name=x early").stderr
+    printed = done(cluster, "modify --net 0:network=net1,ip=192.0.2.70 early")
+    assert "no address; refused, wants pool → 192.0.2.70" in " ".join(printed.split())
+    done(cluster, "remove early")
 
 
 def test_a_gap_closes(cluster: Cluster) -> None:

@@ -157,11 +157,18 @@ async def test_explicit_addresses_of_all_nics_come_first(realm: Realm) -> None:
         ("192.0.2.12", "192.0.2.11"),
         ("192.0.2.10", "192.0.2.13"),
     ]
+    await realm.network("net2", {"cidr": "192.0.2.8/29", "pools": [{"range": "192.0.2.8/29"}]})
+    both = ("0:network=net2,ip=pool,ip1=none", "1:network=net2,ip0=192.0.2.9,ip1=pool")
+    assert await modify(realm.admin, "inst1", *both, how=DRY) == [
+        ("192.0.2.10",),
+        ("192.0.2.9", "192.0.2.11"),
+    ]
     wanted = ("0:ip0=pool", "1:ip1=192.0.2.14")
     assert await modify(realm.admin, "inst1", *wanted) == [
         ("192.0.2.15", "192.0.2.11"),
         ("192.0.2.10", "192.0.2.14"),
     ]
+    assert await modify(realm.admin, "inst1", *both) == [("192.0.2.10",), ("192.0.2.9", "192.0.2.11")]
 
 
 @in_a_realm
@@ -292,6 +299,46 @@ async def test_what_can_not_be_undone_is_told(realm: Realm) -> None:
     client = meddled(realm, {1: fail, 2: fail})
     with pytest.raises(Refused, match=r"gone; this could not be undone: NIC default/inst1-0 is changed"):
         await add(client, "inst1", "0:ip=pool,network=net", "1:ip=pool,network=net")
+
+
+@in_a_realm
+async def test_an_address_that_is_lost_is_told(realm: Realm) -> None:
+    """NICs that move give their addresses up; if another one takes such an address, the message names it."""
+    await realm.network()
+    await realm.network("net2", {"cidr": "192.0.2.8/29", "pools": [{"range": "192.0.2.8/29"}]})
+    await add(realm.admin, "inst1", "0:ip=pool,network=net", "1:ip=pool,network=net")
+
+    async def take() -> None:
+        await realm.rest()
+        await realm.nic("rival", "192.0.2.9", network="net2")
+        await realm.nic("thief", "192.0.2.10")
+        await realm.rest()
+
+    with pytest.raises(Refused, match=r"undone: NIC default/inst1-0 is changed \(it had 192.0.2.10\)"):
+        await modify(meddled(realm, {1: take}), "inst1", "0:network=net2", "1:network=net2,ip=192.0.2.9")
+    await realm.rest()
+    kept = await owned(realm)
+    assert (kept["inst1-1"], kept["thief"]) == (("192.0.2.11",), ("192.0.2.10",))
+    assert kept["inst1-0"] == ("192.0.2.12",)
+
+
+@in_a_realm
+async def test_a_machine_is_left_no_nic_of_a_refused_change(realm: Realm) -> None:
+    """What was made for a virtual machine and is undone gives its addresses back before it goes."""
+    await realm.network()
+    await realm.admin.create(CRDS, manifest(VIRTUAL_MACHINES))
+    await realm.admin.create(VIRTUAL_MACHINES, {"metadata": {"name": "vm1"}}, PLACE)
+
+    async def take() -> None:
+        await realm.nic("rival", "192.0.2.4")
+        await realm.rest()
+
+    with pytest.raises(Refused, match="vm1-1 was refused"):
+        await add(
+            meddled(realm, {1: take}), "vm1", "0:ip=192.0.2.5,network=net", "1:ip=192.0.2.4,network=net"
+        )
+    await realm.rest()
+    assert await owned(realm) == {"rival": ("192.0.2.4",)}
 
 
 @in_a_realm

@@ -4,7 +4,7 @@ What is planned is written in stages, so that nothing that a NIC has is given up
 
 1. explicit addresses, where one NIC of the instance could get automatically what another one asks for by address;
 2. everything new, beside what is to be given up;
-3. what is wanted at the end. NICs that move to another network do it here.
+3. what is wanted at the end. NICs that move to another network do it here, unless the first stage was needed.
 
 Most changes need the last stage only. NICs are deleted when all stages are done.
 """
@@ -202,15 +202,14 @@ def _at_stage(change: Change, number: int, *, several: bool, contested: bool) ->
     if spec is None or number == 2 or not several:
         return spec if number == 2 else None
     old = change.before
-    if old is not None and old.spec.network != spec.network:
-        return None
-    leaving = tuple(text for text in spec.release if old is not None and text in old.status.ips)
+    moves = old is not None and old.spec.network != spec.network
+    held = old.status.ips if old is not None and not moves else ()
+    leaving = tuple(text for text in spec.release if text in held)
     if len(spec.ips) + len(leaving) > MOST:  # no NIC may have so many, so this one gives up first
         return None
     if number == 1:
-        return replace(spec, ips=spec.ips + leaving, release=()) if leaving else spec
+        return None if moves else replace(spec, ips=spec.ips + leaving, release=()) if leaving else spec
     explicit = tuple(text for text in spec.ips if find_address(text) is not None)
-    held = old.status.ips if old is not None else ()
     kept = tuple(text for text in held if text not in explicit)
     return replace(spec, ips=explicit + kept, release=()) if contested and explicit else None
 

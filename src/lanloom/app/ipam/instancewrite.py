@@ -14,7 +14,7 @@ from lanloom.app.ipam.instances import refusal
 from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import IpamError, Refused
 from lanloom.ipam.state import read_state
-from lanloom.kube.errors import Conflict, KubeError, NotFound
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.mergediff import Raw, merge_diff
 from lanloom.kube.ports import Client
 
@@ -47,7 +47,8 @@ async def carry_out(client: Client, plan: Plan, *, wait: bool, tell: Tell) -> No
     except BaseException as error:
         left = deleted + await _undo(client, plan, written)
         if left and isinstance(error, IpamError | KubeError):
-            why = "somebody else changed the instance" if isinstance(error, Conflict) else str(error)
+            others = isinstance(error, Conflict | AlreadyExists)
+            why = "somebody else changed the instance" if others else str(error)
             raise Refused(f"{why}; this could not be undone: {'; '.join(left)}") from None
         raise
     awaited = [nic for nic in plan.gone if nic.spec.owner.kind == INSTANCE] if wait else []
