@@ -95,6 +95,8 @@ def test_malformed_subnets(text: str, message: str) -> None:
         ("remove:", "is no pool"),
         ("10.0.0.9-10.0.0.1:remove", "ends before it begins"),
         ("remove:10.0.0.0/33", "is not a CIDR"),
+        ("2001:db8::zz:remove", "is not an IP address"),
+        ("10.0.0.256:remove", "is no pool"),
     ],
 )
 def test_malformed_pools(text: str, message: str) -> None:

@@ -48,8 +48,7 @@ class Option(Struct, frozen=True, kw_only=True):
     def only(self, known: Collection[str]) -> None:
         """Raises Malformed for keys that are not known here."""
         if unknown := [key for key in self.params if key not in known]:
-            allowed = ", ".join(known) or "none"
-            raise self.malformed(f"{shown(unknown[0])} is not known here; possible are: {allowed}")
+            raise self.malformed(f"{shown(unknown[0])} is not known here; possible are: {', '.join(known)}")
 
     def string(self, key: str) -> str | None:
         """The text of a key, or None where it is not given. Raises Malformed for a key without a text."""
