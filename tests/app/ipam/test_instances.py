@@ -17,7 +17,7 @@ from lanloom.app.ipam import instancechange
 from lanloom.app.ipam.instancechange import Done, How
 from lanloom.app.ipam.instanceplan import Insistence
 from lanloom.app.ipam.instances import find_instance, instances
-from lanloom.app.ipam.instanceviews import information
+from lanloom.app.ipam.instanceviews import information, views
 from lanloom.ipam.rules.errors import Exhausted, IpamError, Refused
 from lanloom.ipam.rules.net_option import changes, new_nics
 from lanloom.ipam.state import State, read_state
@@ -401,8 +401,8 @@ async def test_a_nic_that_was_refused_is_put_right(realm: Realm) -> None:
     await realm.rest()
     found = find_instance(await read_state(realm.admin), PLACE, "inst1")
     assert found is not None
-    (nic,) = information(found)["nics"]  # type: ignore[misc, union-attr]
-    assert (nic["state"], nic["ips"], nic["wanted"]) == ("refused", [], ["192.0.2.4"])  # type: ignore[index, call-overload]
+    (view,) = views(found)
+    assert (view.state, view.ips, view.wanted) == ("refused", (), ("192.0.2.4",))
     assert await modify(realm.admin, "inst1", "-1:add,ip=192.0.2.5,network=net") == [(), ("192.0.2.5",)]
     assert await modify(realm.admin, "inst1", "0:ip=192.0.2.4", force=True) == [
         ("192.0.2.4",),
