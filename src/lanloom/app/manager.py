@@ -4,12 +4,12 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
 from msgspec import Struct
 
-from lanloom.api.admission import UserInfo
 from lanloom.api.core import (
     MUTATING_WEBHOOKS,
     NODES,
@@ -56,7 +56,8 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     """How a manager runs.
 
     `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
-    server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace.
+    server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
+    as whom it writes, empty if its service account's or to be asked for.
     """
 
     identity: str
@@ -64,6 +65,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     port: int = 9443
     local: bool = False
     mgmt_vlan: int = 0
+    user: str = ""
 
 
 class Manager:
@@ -152,7 +154,9 @@ class Manager:
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> TlsServer:
         world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
         vlan = VlanAdmission(self._client, world, self._node_of_pod)
-        ipam = IpamAdmission(self._client, IpamWorld(self._ipam), self._agent_of, self._new_uuid)
+        agent_of = partial(agent_node, node_of_pod=self._node_of_pod)
+        known, user = IpamWorld(self._ipam), self._settings.user
+        ipam = IpamAdmission(self._client, known, agent_of, self._new_uuid, user)
         app = webhook_app([vlan, ipam], self._synced.is_set, self.metrics.review)
         bundle = await self._bundle_at_last()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
@@ -172,9 +176,6 @@ class Manager:
     def _node_of_pod(self, name: str) -> str:
         pod = self._owners.pods.store.get(Key(LANLOOM_NAMESPACE, name))
         return pod.spec.node_name if pod is not None else ""
-
-    def _agent_of(self, user: UserInfo) -> str | None:
-        return agent_node(user, self._node_of_pod)
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))

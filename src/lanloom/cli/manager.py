@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     metavar="ID",
     help="VLAN id of the management network, on which mgmt gets no node addresses, until agents report it.",
 )
+@click.option(
+    "--user",
+    metavar="NAME",
+    default="",
+    help="As whom it writes, if not as its service account. Default: asked of the API server (Kubernetes 1.28).",
+)
 @metrics_option("0.0.0.0:8080")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -46,6 +52,7 @@ def command(
     webhook_port: int,
     webhook_address: str | None,
     mgmt_vlan: int | None,
+    user: str,
     metrics_address: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -72,6 +79,7 @@ def command(
         port=webhook_port,
         local=webhook_address is not None,
         mgmt_vlan=mgmt_vlan or 0,
+        user=user,
     )
     try:
         run_process(_run(kubeconfig, settings, metrics_address))

@@ -78,6 +78,7 @@ def test_a_grant_of_a_nic_that_is_gone_is_void() -> None:
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), old)
     assert not told(cut, NET, (NICS, nic("web-0", "pool"))).allowed
     assert told(cut, NET).allowed
+    assert told(request(NETWORKS, None, old), NET).allowed
 
 
 class Silent:

@@ -300,7 +300,7 @@ DELETION_CASES: Cases = {
     ),
     "a network that has just granted addresses stays": Case(
         request(NETWORKS, None, GRANTED),
-        (),
+        ((NICS, nic("web-0", network="other")),),
         (
             "can't delete Network net1 because the NICs default/web-0 use it; delete them, or give "
             "them another network first"

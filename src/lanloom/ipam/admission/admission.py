@@ -28,14 +28,19 @@ STATUS = "status"
 
 
 class IpamAdmission:
-    """Answers admission requests about networks and NICs. `new_uuid` makes a UUID."""
+    """Answers admission requests about networks and NICs.
 
-    def __init__(self, client: Client, world: World, agent_of: AgentOf, new_uuid: Callable[[], str]) -> None:
+    `new_uuid` makes a UUID; `user` is as whom this manager writes, empty if that is not known.
+    """
+
+    def __init__(
+        self, client: Client, world: World, agent_of: AgentOf, new_uuid: Callable[[], str], user: str = ""
+    ) -> None:
         self._client = client
         self._world = world
         self._agent_of = agent_of
         self._new_uuid = new_uuid
-        self._managers = Managers(client)
+        self._managers = Managers(client, user)
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Fills in what was left out; anything else passes unchanged."""

@@ -107,17 +107,17 @@ async def _judge_deletion(client: Client, network: Network) -> None:
             f"can't delete Network {title} because it is connected to the node groups {_listed(groups)}; "
             "disconnect it first"
         )
+    granted = {grant.uid for grant in network.status.grants}  # those of NICs that are gone are void
     nics = await client.list(NICS)
-    users = {str(nic.metadata.key) for nic in nics.items if _uses(nic, title)}
-    if users := users.union(grant.nic for grant in network.status.grants):
+    if users := [str(nic.metadata.key) for nic in nics.items if _uses(nic, title, granted)]:
         raise Refused(
             f"can't delete Network {title} because the NICs {_listed(sorted(users))} use it; "
             "delete them, or give them another network first"
         )
 
 
-def _uses(nic: Nic, network: str) -> bool:
-    return network in (nic.spec.network, nic.status.network)
+def _uses(nic: Nic, network: str, granted: set[str]) -> bool:
+    return network in (nic.spec.network, nic.status.network) or nic.metadata.uid in granted
 
 
 def _listed(titles: list[str]) -> str:

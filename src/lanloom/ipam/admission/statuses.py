@@ -19,13 +19,13 @@ log = structlog.get_logger(__name__)
 class Managers:
     """The users as whom managers write: the usual ones, and whoever this one is.
 
-    A manager that was started with somebody's kubeconfig asks the API server for its own name (Kubernetes 1.28 and
-    newer), the first time that this matters.
+    A manager that was started with somebody's kubeconfig and not told its own name asks the API server for it
+    (Kubernetes 1.28 and newer), the first time that this matters.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, own: str = "") -> None:
         self._client = client
-        self._own: str | None = None
+        self._own = own or None
 
     async def include(self, user: UserInfo) -> bool:
         """Whether a manager asks."""
