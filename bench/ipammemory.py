@@ -30,6 +30,13 @@ def rows() -> Iterator[Row]:
             f"{sum(map(getsizeof, keys)) / MILLION:.0f} bytes here",
         )
     yield Row(
+        name="memory of a reservation with its owner, IPv6, two of each owner",
+        measured=_bytes(partial(_pairs, keys)) / MILLION,
+        limit=100,
+        unit="bytes",
+        note="what costs most: with more of an owner, or one of each version, it is less",
+    )
+    yield Row(
         name="memory of a free address in a pool of 2^24 with something taken in each block",
         measured=_bytes(_touched) / (1 << BIG),
         limit=0.2,
@@ -42,6 +49,14 @@ def rows() -> Iterator[Row]:
         limit=10,
         unit="KB",
     )
+
+
+def _pairs(keys: list[str]) -> Ledger:
+    ledger = Ledger(one_pool(NETWORKS["IPv6"]))
+    first = ledger.network.subnets[0].cidr.first + 1
+    for number in range(0, MILLION, 2):
+        ledger.record(keys[number], (first + number, first + number + 1))
+    return ledger
 
 
 def _touched() -> Bits:

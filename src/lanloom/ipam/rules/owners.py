@@ -4,7 +4,8 @@ A dict from address to owner takes over 100 bytes for each. So where addresses l
 block of 4,096), a list of the block's owners stands for them, with 8 bytes an address; only lonely ones are in a dict.
 When that dict has doubled, it is looked through for blocks that have become worth a list.
 
-The other way, an owner has one address, or a sorted list of them. Keys of owners are the caller's strings, not copies.
+The other way, an owner has one address, a tuple of some or a list of many, in order: as small as can be, and not slow
+for an owner of a million. Keys of owners are the caller's strings, not copies.
 """
 
 from bisect import bisect_left, insort
@@ -27,6 +28,11 @@ _LIST_DOWN_TO = _BLOCK // 16
 _LOOK_FROM = 2 * _BLOCK
 """With fewer lonely addresses than that, there is nothing to gain."""
 
+_SOME = 8
+"""An owner of more has a list: only that can grow in place, but it takes half as much again for two."""
+
+_Held = Address | tuple[Address, ...] | list[Address]
+
 
 class Owners:
     """Addresses with their owners: each address has one at the most, an owner has any number."""
@@ -38,7 +44,7 @@ class Owners:
         self._lonely: dict[Address, str] = {}
         self._close: dict[int, list[str]] = {}
         self._counts: dict[int, int] = {}
-        self._owned: dict[str, Address | list[Address]] = {}
+        self._owned: dict[str, _Held] = {}
         self._look_at = _LOOK_FROM
 
     def get(self, address: Address) -> str:
@@ -60,13 +66,10 @@ class Owners:
         held = self._owned.get(owner)
         if held is None:
             self._owned[owner] = address
-        elif isinstance(held, int):
-            owner = self.get(held)
-            self._owned[owner] = [held, address] if held < address else [address, held]
         else:
             # Callers make keys anew each time: go on with the one that is there, so that it is there once.
-            owner = self.get(held[0])
-            insort(held, address)
+            owner = self.get(held if isinstance(held, int) else held[0])
+            self._join(owner, held, address)
         block = self._close.get(address >> _SHIFT)
         if block is None:
             self._lonely[address] = owner
@@ -129,14 +132,24 @@ class Owners:
                 self._lonely[base + inside] = owner
         del self._counts[number]
 
+    def _join(self, owner: str, held: _Held, address: Address) -> None:
+        if isinstance(held, list):
+            insort(held, address)
+            return
+        all_ = sorted((held, address) if isinstance(held, int) else (*held, address))
+        self._owned[owner] = all_ if len(all_) > _SOME else tuple(all_)
+
     def _forget(self, owner: str, address: Address) -> None:
         held = self._owned[owner]
         if isinstance(held, int):
             del self._owned[owner]
-            return
-        del held[bisect_left(held, address)]
-        if len(held) == 1:
-            self._owned[owner] = held[0]
+        elif isinstance(held, list):
+            del held[bisect_left(held, address)]
+            if len(held) <= _SOME:
+                self._owned[owner] = tuple(held)
+        else:
+            left = tuple(item for item in held if item != address)
+            self._owned[owner] = left if len(left) > 1 else left[0]
 
 
 def within(owners: Mapping[Address, str], range_: IPRange) -> list[tuple[Address, str]]:
