@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import shown
 from lanloom.ipam.rules.errors import Malformed
+from lanloom.ipam.rules.general import MODES, check_vlan
 from lanloom.ipam.rules.macs import parse_mac
-from lanloom.ipam.rules.names import check_name
+from lanloom.ipam.rules.names import check_name, is_name, is_uuid
 from lanloom.ipam.rules.options import Option, parse_option
 from lanloom.ipam.rules.requests import format_request, parse_requests
 
@@ -23,7 +24,6 @@ U = TypeVar("U")
 
 FLAG = "--net"
 NONE, AUTO = "none", "auto"
-MODES = ("bridged", "routed", "openvswitch")
 MOST = 64
 """An instance has no more NICs, and a NIC no more addresses; a higher number is a slip."""
 
@@ -32,11 +32,8 @@ _KNOWN = f"ip (or ip0), ip1, …, {', '.join(_KEYS)}"
 
 _IP = re.compile(r"ip(0|[1-9][0-9]?)?")
 _INDEX = re.compile(r"0|[1-9][0-9]?")
-_LINK = re.compile(r"[!-~]{1,255}")
+_LINK = re.compile(r"[!-~]{1,253}")
 _GENERATED = (AUTO, "generate")
-_LAST_VID = 4094
-_TAGS = re.compile(r"\.?[0-9]+(:[0-9]+)*|(:[0-9]+)+")
-"""A VLAN id, or Ganeti's form for Open vSwitch: `.10` untagged, `:20:30` tagged, `.10:20` both."""
 
 
 class NetStep(Struct, frozen=True, kw_only=True):
@@ -132,10 +129,10 @@ def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, st
         title=_title(option),
         ident=option.ident,
         ips=dict(ips),
-        network=_text(option, "network"),
+        network=_network(option),
         mac=_mac(option),
         mode=_one_of(option, "mode", MODES),
-        link=_matching(option, "link", _LINK, "a name without blanks, such as br0"),
+        link=_link(option),
         vlan=_vlan(option),
         name=_named(option),
     )
@@ -173,19 +170,23 @@ def _one_of(option: Option, key: str, allowed: tuple[str, ...]) -> str | None:
     return text
 
 
-def _matching(option: Option, key: str, pattern: re.Pattern[str], what: str) -> str | None:
-    text = _text(option, key)
-    if text and not pattern.fullmatch(text):
-        raise option.malformed(f"{shown(text)} is no {key}; write {what}")
+def _link(option: Option) -> str | None:
+    text = _text(option, "link")
+    if text and not _LINK.fullmatch(text):
+        raise option.malformed(f"{shown(text)} is no link; write a name without blanks, such as br0")
+    return text
+
+
+def _network(option: Option) -> str | None:
+    text = _text(option, "network")
+    if text and not is_name(text) and not is_uuid(text):
+        raise option.malformed(f"{shown(text)} is no network; name one by its name or UUID")
     return text
 
 
 def _vlan(option: Option) -> str | None:
-    text = _matching(option, "vlan", _TAGS, "a VLAN id from 1 to 4094, or several as .10:20:30")
-    ids = [part for part in re.split("[.:]", text or "") if part]
-    if not all(len(part) <= 4 and 1 <= int(part) <= _LAST_VID for part in ids):
-        raise option.malformed(f"VLAN ids are from 1 to {_LAST_VID}; correct {shown(text or '')}")
-    return text
+    text = _text(option, "vlan")
+    return _read(option, check_vlan, text) if text else text
 
 
 def _named(option: Option) -> str | None:
