@@ -1,7 +1,6 @@
 """`lanloom agent`: one node's networks."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
-
-if TYPE_CHECKING:
-    from lanloom.app.cni import CniSettings
 
 
 @click.command(name="agent")
@@ -72,14 +68,13 @@ def command(
     """
     if cni_bin is not None and not cni_socket:
         raise click.UsageError("--cni-bin needs --cni-socket: the plugin can do nothing without the agent")
-    from lanloom.app.cni import CniSettings
     from lanloom.app.logs import configure_logs
     from lanloom.app.process import run_process
     from lanloom.kube.errors import ConfigError
 
     configure_logs(log_level)
     try:
-        cni = CniSettings(socket=Path(cni_socket), programs=cni_bin) if cni_socket else None
+        cni = (cni_socket, cni_bin)
         run_process(_run(kubeconfig, node, profiles, state, runtime, cluster, metrics_address, cni))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
@@ -93,25 +88,30 @@ async def _run(
     runtime: Path,
     cluster: str,
     addresses: tuple[str, ...],
-    cni: "CniSettings | None",
+    cni: tuple[str, Path | None],
 ) -> None:
     import asyncio
     import random
     import time
 
     from lanloom.app.agent import run_agent
+    from lanloom.app.cni import CniSettings
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
     from lanloom.app.metrics.agent import AgentMetrics
     from lanloom.app.metrics.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(), random.Random()
+    socket, programs = cni
+    settings = CniSettings(socket=Path(socket), programs=programs) if socket else None
     async with (
         connect(kubeconfig, metrics.request) as client,
         open_host(node, profiles, state, runtime) as host,
     ):
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
-        agent = run_agent(client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics, cni=cni)
+        agent = run_agent(
+            client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics, cni=settings
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(probes.run())
             group.create_task(agent)
