@@ -231,6 +231,13 @@ def test_an_owner_is_for_life(case: Case) -> None:
     assert answer(case) == case.message
 
 
+def test_an_owner_is_for_life_to_the_end() -> None:
+    """A NIC that waits for its owner's end can't be given to one that has ended."""
+    before = deleted(nic(owner={"kind": "Pod", "name": "web", "uid": "1"}))
+    after = deleted(nic(owner={"kind": "Instance", "name": "web"}))
+    assert not told(request(NICS, after, before)).allowed
+
+
 def test_an_owners_uid_may_become_known() -> None:
     """A NIC that was made before its owner gets its uid later."""
     asked = request(

@@ -28,12 +28,14 @@ _WORD = re.compile(r"[!-~]{1,253}")
 
 async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | None) -> tuple[str, ...]:
     """Warnings for who asked for the change. Raises Malformed, Refused, KubeError. To delete one is never refused."""
-    if new is None or is_leaving(new):
+    if new is None:
         return ()
     if old is not None:
-        check_owner_stays(new, old)
-        if old.spec == new.spec:
-            return ()
+        check_owner_stays(
+            new, old
+        )  # also of one that is leaving, as its address waits for just this owner's end
+    if is_leaving(new) or (old is not None and old.spec == new.spec):
+        return ()
     with _at(new):
         check_nic(new)
     if not new.spec.network:
