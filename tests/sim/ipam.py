@@ -5,7 +5,7 @@ There are no webhooks: what the allocator must never do, it must not do whatever
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from random import Random
 from typing import Any, Literal, TypeVar
@@ -37,15 +37,15 @@ Happening = Callable[[], Coroutine[Any, Any, None]]
 class IpamCluster:
     """One cluster for one seed.
 
-    `unfenced` is a resource (`networks` or `nics`) of which statuses are written without the versions that they are
-    based on, to see what comes of that.
+    Statuses of `unfenced` resources are written without the versions that they are based on, to see what comes of that.
     """
 
-    def __init__(self, seed: int, storage: MemoryStorage, *, unfenced: str = "") -> None:
+    def __init__(self, seed: int, storage: MemoryStorage, *, unfenced: tuple[str, ...] = ()) -> None:
         self.now = asyncio.get_running_loop().time
         self.faults = Faults(Random(f"faults {seed}"))
         self.engine = Engine(storage, now=self.now, rng=Random(f"engine {seed}"), history=HISTORY)
         self.admin = LocalClient(self.engine)
+        self.deaf: dict[tuple[str, str], asyncio.Event] = {}
         self.journal: list[str] = []
         self.leaders: dict[str, IpamManager] = {}
         self.processes = {
@@ -79,12 +79,21 @@ class IpamCluster:
         self.note("all faults end")
         self.faults.on = False
         self.faults.partitioned.clear()
+        for ears in self.deaf.values():
+            ears.set()
+        self.deaf.clear()
         for process in self.processes.values():
             await process.revive()
 
     async def misfortunes(self) -> None:
         """Lets one thing after the other happen until cancelled."""
-        acts: dict[Happening, int] = {self._kill: 10, self._stop: 3, self._partition: 4, self._steal_lease: 4}
+        acts: dict[Happening, int] = {
+            self._kill: 8,
+            self._stop: 2,
+            self._partition: 3,
+            self._steal_lease: 3,
+            self._overthrow: 6,
+        }
         happenings, weights = list(acts), list(acts.values())
         async with asyncio.TaskGroup() as group:
             while True:
@@ -96,7 +105,7 @@ class IpamCluster:
         rng = Random(f"{name} {self._lives} {self._seed}")
         local: Client = LocalClient(self.engine)
         client = FaultyClient(
-            _LateClient(local, self.faults, self._late, self._unfenced), self.faults, life, name
+            _LateClient(local, self, name, self._late, self._unfenced), self.faults, life, name
         )
         informers = ipam_informers(client, rng)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
@@ -159,6 +168,27 @@ class IpamCluster:
             spec = {"holderIdentity": self._rng.choice(("", "a thief")), "leaseDurationSeconds": 1}
             await self.admin.patch(LEASES, "lanloom-manager", {"spec": spec}, PLACE)
 
+    async def hears(self, name: str, plural: str) -> None:
+        """Returns when a manager's watch of a resource brings something again."""
+        ears = self.deaf.get((name, plural))
+        if ears is not None:
+            await ears.wait()
+
+    async def _overthrow(self) -> None:
+        """A leader hears nothing of networks, of NICs, or of either, loses the lease, and goes on writing."""
+        if not self.leaders:
+            return
+        name, ears = self._rng.choice(sorted(self.leaders)), asyncio.Event()
+        plurals = self._rng.choice((("networks",), ("nics",), ("networks", "nics")))
+        self.note(f"{name} hears nothing of {plurals} any more")
+        for plural in plurals:
+            self.deaf.setdefault((name, plural), ears)
+        await asyncio.sleep(self._rng.random() * 3)
+        await self._steal_lease()
+        await asyncio.sleep(self._rng.random() * 30)
+        self.deaf = {key: other for key, other in self.deaf.items() if other is not ears}
+        ears.set()
+
     def _process(self) -> Process:
         return self.processes[self._rng.choice(sorted(self.processes))]
 
@@ -166,9 +196,12 @@ class IpamCluster:
 class _LateClient:
     """An API server that some writes reach long after their sender has given them up, or has died."""
 
-    def __init__(self, inner: Client, faults: Faults, rng: Random, unfenced: str) -> None:
+    def __init__(
+        self, inner: Client, cluster: IpamCluster, name: str, rng: Random, unfenced: tuple[str, ...]
+    ) -> None:
         self._inner = inner
-        self._faults = faults
+        self._cluster = cluster
+        self._name = name
         self._rng = rng
         self._unfenced = unfenced
 
@@ -180,7 +213,7 @@ class _LateClient:
     ) -> Listing[T]:
         return await self._inner.list(resource, namespace, labels=labels, fields=fields)
 
-    def watch(
+    async def watch(
         self,
         resource: Resource[T],
         namespace: str = "",
@@ -189,9 +222,12 @@ class _LateClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        return self._inner.watch(
-            resource, namespace, resource_version=resource_version, labels=labels, fields=fields
-        )
+        selectors = {"labels": labels, "fields": fields}
+        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                await self._cluster.hears(self._name, resource.plural)
+                yield event
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         return await self._inner.create(resource, body, namespace)
@@ -205,10 +241,10 @@ class _LateClient:
         *,
         subresource: str = "",
     ) -> T:
-        if subresource and resource.plural == self._unfenced:
+        if subresource and resource.plural in self._unfenced:
             patch = {key: value for key, value in patch.items() if key != "metadata"}
         request = self._inner.patch(resource, name, patch, namespace, subresource=subresource)
-        if resource.plural in ("networks", "nics") and self._faults.strikes(0.06):
+        if resource.plural in ("networks", "nics") and self._cluster.faults.strikes(0.06):
             task = asyncio.create_task(_later(request, self._rng.random() * 30))
             task.add_done_callback(retrieve)
             await asyncio.sleep(self._rng.random() * 3)

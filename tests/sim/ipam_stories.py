@@ -19,12 +19,12 @@ class Harm(AssertionError):
     """An address belonged to two NICs."""
 
 
-def play(seed: int, *, unfenced: str = "") -> int:
+def play(seed: int, *, unfenced: tuple[str, ...] = ()) -> int:
     """Plays a seed; how many statuses were written. Raises Harm, and AssertionError for whatever else is wrong."""
     return run(_play(seed, first_storage(), unfenced), rng=Random(f"order {seed}"))
 
 
-async def _play(seed: int, storage: MemoryStorage, unfenced: str) -> int:
+async def _play(seed: int, storage: MemoryStorage, unfenced: tuple[str, ...]) -> int:
     cluster = IpamCluster(seed, storage, unfenced=unfenced)
     witness = Witness(cluster)
     try:

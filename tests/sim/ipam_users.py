@@ -25,20 +25,7 @@ _POOLS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"range": "{}.4-{}.20", "name": "a", "disabled": True}, {"range": "{}.24-{}.26"}),
     (),
 )
-_REQUESTS = (
-    "pool",
-    "pool",
-    "pool",
-    "pool4",
-    "a",
-    "b",
-    "{}.9",
-    "{}.12",
-    "{}.25",
-    "{}.1",
-    "nonsense!",
-    "203.0.113.9",
-)
+_REQUESTS = (*["pool"] * 8, "pool4", "a", "b", "{}.9", "{}.12", "{}.25", "{}.1", "nonsense!", "203.0.113.9")
 
 
 class Users:

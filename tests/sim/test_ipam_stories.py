@@ -31,4 +31,4 @@ def test_the_schedules_would_find_a_missing_fence(unfenced: str) -> None:
     """Without the versions on which the writes of networks or NICs are based, an address is soon given twice."""
     with pytest.raises(Harm):
         for seed in range(1000):
-            play(seed, unfenced=unfenced)
+            play(seed, unfenced=(unfenced,))

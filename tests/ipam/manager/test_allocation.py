@@ -1,6 +1,7 @@
 """What NICs get, and what they are told."""
 
-from tests.ipam.manager.realm import Realm, condition, in_a_realm
+from lanloom.api.ipam import NETWORKS, NICS
+from tests.ipam.manager.realm import PLACE, Realm, condition, in_a_realm
 
 SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
 
@@ -52,3 +53,207 @@ async def test_a_network_says_how_full_it_is(realm: Realm) -> None:
     )
     assert condition(status, "Ready").status == "True"
     assert network.metadata.finalizers == ("ipam.lanloom.io/addresses",)
+
+
+@in_a_realm
+async def test_refusals_name_their_reason(realm: Realm) -> None:
+    """A NIC that can't have what it asks for says why, and keeps what it has."""
+    await realm.network()
+    await realm.nic("one", "192.0.2.10")
+    await realm.rest()
+    for ips, reason in {
+        ("192.0.2.11", "192.0.2.10"): "AddressInUse",
+        ("192.0.2.1",): "AddressReserved",
+        ("203.0.113.1",): "OutsideSubnets",
+        ("pool6",): "Exhausted",
+        ("192.0.2.60", "office"): "UnknownPool",
+        ("pool", "no name!"): "Malformed",
+    }.items():
+        await realm.nic("two", "192.0.2.60")
+        await realm.rest()
+        await realm.change("two", ips=list(ips))
+        await realm.rest()
+        assert (await realm.refusal("two"))[0] == reason
+        assert await realm.ips("two") == ("192.0.2.60",)
+        assert len(await realm.events(reason)) == 1
+        await realm.delete("two")
+        await realm.rest()
+
+
+@in_a_realm
+async def test_what_is_missing_is_told_and_healed(realm: Realm) -> None:
+    """A NIC whose network is missing says so, and gets its addresses as soon as the network is there."""
+    await realm.nic("one", "pool")
+    await realm.rest()
+    assert (await realm.refusal("one"))[0] == "NetworkMissing"
+    await realm.network()
+    await realm.rest()
+    assert await realm.ips("one") == ("192.0.2.10",)
+
+
+@in_a_realm
+async def test_who_was_refused_is_served_when_there_is_room(realm: Realm) -> None:
+    """A NIC that found the network full gets an address when another one gives one back."""
+    await realm.network("net", {**SUBNET, "pools": [{"range": "192.0.2.10"}]})
+    await realm.nic("one", "pool")
+    await realm.rest()
+    await realm.nic("two", "pool")
+    await realm.rest()
+    assert await realm.refusal("two") == (
+        "Exhausted",
+        "network net is full; add a pool, or release addresses",
+    )
+    await realm.delete("one")
+    await realm.rest()
+    assert await realm.ips("two") == ("192.0.2.10",)
+    await realm.nic("three", "pool")
+    await realm.rest()
+    await realm.configure({**SUBNET, "pools": [{"range": "192.0.2.10-192.0.2.11"}]})
+    await realm.rest()
+    assert await realm.ips("three") == ("192.0.2.11",)
+
+
+@in_a_realm
+async def test_a_nic_moves(realm: Realm) -> None:
+    """A NIC that changes its network has addresses of the new one, and the old one can give away what it had."""
+    await realm.network("net", {**SUBNET, "pools": [{"range": "192.0.2.10"}]})
+    await realm.network("far", {"cidr": "198.51.100.0/24", "pools": [{"range": "198.51.100.7"}]})
+    await realm.nic("one", "pool")
+    await realm.rest()
+    await realm.change("one", network="far")
+    await realm.rest()
+    status = await realm.status("one")
+    assert (status.network, status.ips) == ("far", ("198.51.100.7",))
+    await realm.nic("two", "pool")
+    await realm.rest()
+    assert await realm.ips("two") == ("192.0.2.10",)
+    await realm.change("two", network="far")
+    await realm.rest()
+    assert (await realm.refusal("two"))[0] == "Exhausted"
+    status = await realm.status("two")
+    assert (status.network, status.ips) == ("net", ("192.0.2.10",))
+
+
+@in_a_realm
+async def test_an_unreadable_network_gives_nothing(realm: Realm) -> None:
+    """A network whose spec can't be read says where, and gives nothing away until it can."""
+    await realm.network("net", {"cidr": "192.0.2.0/33"})
+    await realm.nic("one", "pool")
+    await realm.rest()
+    ready = condition((await realm.net()).status, "Ready")
+    assert (ready.status, ready.reason) == ("False", "NetworkNotReady")
+    assert "spec.subnets[0].cidr" in ready.message
+    assert (await realm.refusal("one"))[0] == "NetworkNotReady"
+    await realm.configure({**SUBNET, "pools": [{"range": "192.0.2.10"}]})
+    await realm.rest()
+    assert condition((await realm.net()).status, "Ready").status == "True"
+    assert await realm.ips("one") == ("192.0.2.10",)
+
+
+@in_a_realm
+async def test_a_network_stays_while_its_addresses_are_owned(realm: Realm) -> None:
+    """A network that is deleted is gone only after the last NIC that has an address of it."""
+    await realm.network()
+    await realm.nic("one", "pool")
+    await realm.rest()
+    await realm.admin.delete(NETWORKS, "net")
+    await realm.rest()
+    assert condition((await realm.net()).status, "Ready").message == "network net is being deleted"
+    await realm.nic("two", "pool")
+    await realm.rest()
+    assert (await realm.refusal("two"))[0] == "NetworkMissing"
+    await realm.delete("one")
+    await realm.rest()
+    assert not (await realm.admin.list(NETWORKS)).items
+
+
+@in_a_realm
+async def test_fullness_is_told_once(realm: Realm) -> None:
+    """Events tell that a pool is nearly full, full, and has room again, and not each address that comes and goes."""
+    await realm.network()
+    for index in range(10):
+        await realm.nic(f"nic{index}", "pool")
+        await realm.rest()
+    status = (await realm.net()).status
+    assert [condition(status, kind).status for kind in ("NearlyFull", "Full")] == ["True", "True"]
+    assert [len(await realm.events(reason)) for reason in ("PoolNearlyFull", "PoolFull", "PoolHasRoom")] == [
+        1,
+        1,
+        0,
+    ]
+    await realm.delete("nic0")
+    await realm.rest()
+    assert condition((await realm.net()).status, "Full").status == "False"
+    for index in range(1, 3):
+        await realm.delete(f"nic{index}")
+        await realm.rest()
+    status = (await realm.net()).status
+    assert [condition(status, kind).status for kind in ("NearlyFull", "Full")] == ["False", "False"]
+    (told,) = [item for item in await realm.events("PoolHasRoom") if "3 of 10" in item.message]
+    assert told.involved_object.kind == "Network"
+
+
+@in_a_realm
+async def test_damage_is_told_and_not_made_worse(realm: Realm) -> None:
+    """An address that somebody wrote into two NICs stays the older one's, and both and the network say so."""
+    await realm.network()
+    await realm.nic("one", "pool")
+    await realm.rest()
+    await realm.nic("two", "pool")
+    await realm.rest()
+    await realm.force("two", ips=["192.0.2.10"])
+    await realm.rest()
+    for item, other in (("one", "two"), ("two", "one")):
+        unique = condition(await realm.status(item), "Unique")
+        assert (unique.status, unique.reason) == ("False", "OwnedTwice")
+        assert f"192.0.2.10 is owned by default/{other} as well" in unique.message
+    assert condition((await realm.net()).status, "Unique").message == "owned by two NICs: 192.0.2.10"
+    assert await realm.ips("one") == await realm.ips("two") == ("192.0.2.10",)
+    await realm.change("two", ips=["192.0.2.12"])
+    await realm.rest()
+    assert await realm.ips("two") == ("192.0.2.12",)
+    for item in ("one", "two"):
+        assert [one.type for one in (await realm.status(item)).conditions] == ["Allocated"]
+    await realm.nic("three", "192.0.2.10")
+    await realm.rest()
+    assert (await realm.refusal("three"))[0] == "AddressInUse"
+
+
+@in_a_realm
+async def test_many_nics_are_settled_together(realm: Realm) -> None:
+    """A hundred NICs that wait for addresses get them by one write of their network, and one of each NIC."""
+    for index in range(100):
+        await realm.nic(f"nic{index}", "pool")
+    await realm.rest()
+    written: list[str] = []
+    realm.engine.ledger.listen(lambda change: written.append(change.resource.plural))
+    await realm.network("net", {**SUBNET, "pools": [{"range": "192.0.2.100-192.0.2.250"}]})
+    await realm.rest()
+    nics = (await realm.admin.list(NICS, PLACE)).items
+    assert len({ip for item in nics for ip in item.status.ips}) == 100
+    assert written.count("networks") == 5  # made, held, taken over, granted, and at rest
+    assert written.count("nics") == 100
+
+
+@in_a_realm
+async def test_another_manager_takes_over(realm: Realm) -> None:
+    """A second manager takes each network over, under a new epoch; the first one, if it goes on, gives nothing more."""
+    await realm.network()
+    await realm.nic("one", "pool")
+    await realm.rest()
+    realm.lead("manager-2")
+    await realm.nic("two", "pool")
+    await realm.rest()
+    allocator = (await realm.net()).status.allocator
+    assert allocator.epoch >= 2
+    assert {await realm.ips("one"), await realm.ips("two")} == {("192.0.2.10",), ("192.0.2.11",)}
+
+
+@in_a_realm
+async def test_a_nic_without_a_network(realm: Realm) -> None:
+    """A NIC of no network has no address, and is told so if it asks for one."""
+    await realm.nic("plain", network="")
+    await realm.nic("lost", "pool", network="")
+    await realm.rest()
+    assert condition(await realm.status("plain"), "Allocated").status == "True"
+    assert (await realm.refusal("lost"))[0] == "Malformed"

@@ -50,8 +50,9 @@ def status_after(
 ) -> NicStatus:
     """The status that a decision of the allocator of `network` leads to.
 
-    `epoch_of` gives the present epoch of a network: a NIC that is refused keeps the addresses of another one. `twice`
-    are its addresses that another NIC has as well, with that one's key.
+    `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. Who is
+    behind the times does not lower it, or two would correct each other without an end. `twice` are its addresses that
+    another NIC has as well, with that one's key.
     """
     before, refused = decision.nic.status, decision.ips is None
     ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))
@@ -70,7 +71,7 @@ def status_after(
         network=place,
         ips=ips,
         address=", ".join(ips),
-        epoch=epoch_of(place),
+        epoch=max(epoch_of(place), before.epoch if place == before.network else 0),
         conditions=with_uniqueness(conditions, _doubles(twice), now),
     )
 
