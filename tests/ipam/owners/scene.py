@@ -61,6 +61,12 @@ class Scene:
         self.client = LocalClient(engine)
         self.troubled = controller_client
         self.leaks = 0
+        self.reign: asyncio.Task[None] | None = None
+
+    def depose(self) -> None:
+        """Leadership is lost and gained again."""
+        if self.reign is not None:
+            self.reign.cancel()
 
     def count_leak(self) -> None:
         """An observer of the controller."""
@@ -157,4 +163,6 @@ async def _control(client: Troubled, made: Scene, rng: Random) -> None:
     async with asyncio.TaskGroup() as group:
         for informer in (nics, *owners.all()):
             group.create_task(informer.run())
-        group.create_task(controller.run())
+        while True:
+            made.reign = asyncio.create_task(controller.run())
+            await asyncio.wait({made.reign})

@@ -184,6 +184,19 @@ def test_a_namesake_of_the_nic_is_not_deleted_for_it() -> None:
     play(story)
 
 
+def test_a_new_leader_looks_twice_itself() -> None:
+    """What was seen in one leadership says nothing in the next: nobody watched in between."""
+
+    async def story(each: Scene) -> None:
+        await each.add_nic(POD, "long-gone")
+        assert not await each.is_gone(LEAK_SECONDS - 10)
+        each.depose()
+        assert not await each.is_gone(LEAK_SECONDS - 10)
+        assert await each.is_gone(20.0)
+
+    play(story)
+
+
 def test_a_live_owner_costs_no_reads() -> None:
     """As long as the watch shows that the owner lives, nothing is asked of the API server."""
 
