@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from lanloom.api.core import CRDS, EVENTS, PODS
 from lanloom.api.crds import manifest, manifests
@@ -15,6 +16,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
+from lanloom.ipam.agent.protocol import CniError
 from lanloom.ipam.agent.service import IpamService
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.events import Recorder
@@ -132,6 +134,15 @@ async def world() -> AsyncIterator[World]:
     finally:
         await made.stop_allocating()
         await engine.close()
+
+
+def refusal(code: int, *words: str) -> "pytest.RaisesExc[CniError]":
+    """Expects a CniError with the code and these words in its message."""
+
+    def fits(error: CniError) -> bool:
+        return error.code == code and all(word in f"{error.msg} {error.details}" for word in words)
+
+    return pytest.RaisesExc(CniError, check=fits)
 
 
 def play(story: Callable[[World], Awaitable[None]]) -> None:
