@@ -16,6 +16,7 @@ from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network as Model
+from lanloom.ipam.rules.validate import check_network
 from lanloom.ipam.state import age
 from lanloom.ipam.wire import network_of
 from lanloom.kube.conditions import find
@@ -183,7 +184,9 @@ class Book:
 
     def _configure(self) -> None:
         try:
-            self.ledger.reconfigure(network_of(self.network))
+            model = network_of(self.network)
+            check_network(model)
+            self.ledger.reconfigure(model)
             self._defect = ""
         except Malformed as error:
             self._defect = str(error)
