@@ -186,6 +186,65 @@ AGENT_CASES: Cases = {
 }
 
 
+OWNER_CASES: Cases = {
+    "a pod's uid is its own": Case(
+        request(NICS, owned("Pod", "web", "1", "pool")),
+        HERE,
+        (
+            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "a machine's uid is its own or its instance's": Case(
+        request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
+        HERE,
+        (
+            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "an instance's uid is its own": Case(
+        request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
+        (NET, instance("")),
+        (
+            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "a uid that becomes known is the owner's": Case(
+        request(NICS, owned("Pod", "web", "1", "pool"), owned("Pod", "web", "", "pool")),
+        HERE,
+        (
+            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+}
+
+
+@each(OWNER_CASES)
+def test_owners_that_are_others(case: Case) -> None:
+    """Nobody makes a NIC for a namesake of what is there: it would be cleared up while its address is used."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        owned("Pod", "web", POD_UID, "pool"),
+        owned("Pod", "web", "", "pool"),
+        owned("Pod", "other", "1", "pool"),
+        owned("VirtualMachine", "vm", MACHINE_UID, "pool"),
+        owned("VirtualMachine", "vm", INSTANCE_UID, "pool"),
+        owned("VirtualMachine", "other", "1", "pool"),
+    ],
+    ids=["pod", "no uid", "no pod", "machine", "instance", "no machine"],
+)
+def test_owners_that_are_right(body: Raw) -> None:
+    """What is there may be named by its uid or without, and what is not there may come."""
+    assert told(request(NICS, body), *HERE).message == ""
+
+
 @each(AGENT_CASES)
 def test_what_agents_may_not(case: Case) -> None:
     """An agent that somebody has taken over can't harm what runs on other nodes."""

@@ -16,6 +16,7 @@ GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("NICs as such", test_nics.test_nics_that_can_not_be, test_nics.SHAPE_CASES),
     ("Addresses of NICs", test_nics.test_addresses_that_can_not_be_had, test_nics.ADDRESS_CASES),
     ("Owners of NICs", test_nics.test_an_owner_is_for_life, test_nics.OWNER_CASES),
+    ("Owners that are there", test_agents.test_owners_that_are_others, test_agents.OWNER_CASES),
     ("Statuses", test_statuses.test_statuses_that_are_refused, test_statuses.STATUS_CASES),
     ("Agents", test_agents.test_what_agents_may_not, test_agents.AGENT_CASES),
 )

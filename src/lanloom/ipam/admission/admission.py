@@ -8,6 +8,7 @@ from lanloom.ipam.admission.agents import check_agent
 from lanloom.ipam.admission.defaults import network_defaults, nic_defaults
 from lanloom.ipam.admission.networks import judge_network
 from lanloom.ipam.admission.nics import judge_nic
+from lanloom.ipam.admission.owners import check_owner_is_there
 from lanloom.ipam.admission.reading import new_of, old_of
 from lanloom.ipam.admission.statuses import Managers, check_network_status, check_nic_status, check_user
 from lanloom.ipam.rules.errors import Malformed, Refused
@@ -99,4 +100,7 @@ class IpamAdmission:
         node = self._agent_of(request.user_info)
         if node is not None:
             await check_agent(self._client, node, new, old)
-        return await judge_nic(self._client, self._world, new, old)
+        warnings = await judge_nic(self._client, self._world, new, old)
+        if node is None and new is not None:
+            await check_owner_is_there(self._client, new, old)
+        return warnings
