@@ -220,6 +220,25 @@ async def test_damage_is_told_and_not_made_worse(realm: Realm) -> None:
 
 
 @in_a_realm
+async def test_the_older_nic_keeps_what_is_owned_twice(realm: Realm) -> None:
+    """Also the allocator that has known an address as the younger NIC's counts it as the older one's."""
+    await realm.network()
+    await realm.nic("one", "pool")
+    await realm.rest()
+    await realm.nic("two", "pool")
+    await realm.rest()
+    await realm.force("one", ips=["192.0.2.11"])
+    await realm.rest()
+    assert condition(await realm.status("one"), "Unique").status == "False"
+    await realm.delete("two")
+    await realm.rest()
+    assert [one.type for one in (await realm.status("one")).conditions] == ["Allocated"]
+    await realm.nic("three", "192.0.2.11")
+    await realm.rest()
+    assert (await realm.refusal("three"))[0] == "AddressInUse"
+
+
+@in_a_realm
 async def test_many_nics_are_settled_together(realm: Realm) -> None:
     """A hundred NICs that wait for addresses get them by one write of their network, and one of each NIC."""
     for index in range(100):

@@ -196,8 +196,7 @@ class Book:
         grant = self._grants.get(key)
         if grant is not None and self._is_settled(grant):
             del self._grants[key]
-        nic = self._nics.get(key)
-        claims = {*self._granted(key), *(self.owned(nic) if nic is not None else ())}
+        claims = self._claims(key)
         before = set(self.ledger.addresses_of(key))
         self._record(key, claims)
         if before - claims:
@@ -206,6 +205,17 @@ class Book:
 
     def _record(self, key: str, claims: set[Address]) -> None:
         lost = self.ledger.record(key, claims)
+        younger = {other for address in lost if self._is_older(key, other := self.ledger.owner_of(address))}
+        if younger:  # somebody's force; the older one keeps it
+            for other in younger:
+                self._note_lost(other, self.ledger.record(other, self._claims(other) - claims))
+            lost = self.ledger.record(key, claims)
+            for other in younger:
+                self._note_lost(other, self.ledger.record(other, self._claims(other)))
+        self._note_lost(key, lost)
+
+    def _note_lost(self, key: str, lost: tuple[Address, ...]) -> None:
+        """Notes which addresses of a NIC are another one's; both are to say so, or to say so no longer."""
         former = self._lost.pop(key, ())
         if lost:
             self._lost[key] = lost
@@ -214,11 +224,19 @@ class Book:
             for other in {key, *others} & self._nics.keys():
                 self._mark(other)
 
+    def _is_older(self, key: str, other: str) -> bool:
+        one, two = self._nics.get(key), self._nics.get(other)
+        return one is not None and two is not None and age(one) < age(two)
+
+    def _claims(self, key: str) -> set[Address]:
+        """What a NIC has, by its status or by a grant that must be remembered."""
+        nic = self._nics.get(key)
+        return {*self._granted(key), *(self.owned(nic) if nic is not None else ())}
+
     def _freed(self) -> None:
         """Addresses are free again: for those who had them as well, and for those who wait."""
         for key in tuple(self._lost):
-            nic = self._nics.get(key)
-            self._record(key, {*self._granted(key), *(self.owned(nic) if nic is not None else ())})
+            self._record(key, self._claims(key))
         self._revisit()
 
     def _revisit(self) -> None:

@@ -150,7 +150,8 @@ class Reign:
         They may have gone before it could bring them, and then it never tells. Raises KubeError.
         """
         doubts, now = self._doubts.get(book.name, {}), asyncio.get_running_loop().time()
-        for item in doubts.keys() - self._unseen(doubts.keys() & book.names()):
+        present = {(key, uid) for key, uid in doubts if book.uid_of(key) == uid}
+        for item in doubts.keys() - self._unseen(present):
             del doubts[item]
         for (key, uid), since in sorted(doubts.items()):
             if since + CONFIRM_SECONDS <= now:
