@@ -1,7 +1,7 @@
 """The webhooks' side of address management: the same rules as the command line's, on objects that anybody writes.
 
-`networks` and `nics` judge what users write, `agents` what the agents of nodes may, `statuses` who may write what the
-allocator goes by, `defaults` fills in.
+`networks`, `nics` and `owners` judge what users write, `agents` what the agents of nodes may, `statuses` who may write
+what the allocator goes by; `defaults` fills in.
 """
 
 from lanloom.ipam.admission.admission import MUTATED, VALIDATED, IpamAdmission
