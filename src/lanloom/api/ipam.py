@@ -116,8 +116,8 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How full a network is, over all of its pools, and who gives its addresses away.
 
-    Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %) and `Full` (a pool has nothing
-    left). `usage` is the share of the addresses that can't be given any more, such as 42 %.
+    Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %), `Full` (a pool has nothing
+    left) and, only where it is False, `Unique` (no two NICs have the same address). `usage` is the share of the addresses that can't be given any more, such as 42 %.
     """
 
     observed_generation: int = 0
@@ -176,7 +176,8 @@ class NicStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     """The addresses that a NIC owns, in the order of `spec.ips`: the truth from which all reservations follow.
 
     `network` is the one that they belong to; `address` lists them in one text, for a column. `epoch` is that of the
-    allocator who wrote it. The condition `Allocated` says whether the NIC has what its spec asks for.
+    allocator who wrote it. The condition `Allocated` says whether the NIC has what its spec asks for; `Unique` is there
+    where another NIC has one of the addresses as well.
     """
 
     observed_generation: int = 0
