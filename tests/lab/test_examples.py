@@ -1,5 +1,7 @@
 """The project's examples: every file can be applied as it is, and does what its comment says."""
 
+import json
+
 import pytest
 
 from lanloom.vlan.rules.names import interface_name
@@ -23,9 +25,10 @@ OTHERS = (
     "mgmt-dhcp.yaml",
     "rollout.yaml",
     "jumbo-frames.yaml",
+    "vlan2012-pool.yaml",
 )
-ELSEWHERE = ("ipam-nad.yaml",)
-"""Tried by test_cni_ipam."""
+ELSEWHERE = ("ipam-nad.yaml", "ipam-network.yaml", "ipam-nic.yaml")
+"""Tried by test_cni_ipam here, and by test_ipam_page of the command line."""
 
 
 def ready(lab: Lab, network: str) -> None:
@@ -48,6 +51,16 @@ def test_networks_of_cluster_1(cluster: Lab) -> None:
     assert "10.50.8.0/24 via 192.168.2.2" in cluster.on("node1", f"ip route show dev {link}")
     assert {*range(100, 200), 300} <= look(cluster, "node1").ids["cluster-1-bo"]
     assert 100 not in look(cluster, "node1").ids["cluster-1-br"]
+
+
+def test_nodes_from_a_pool(cluster: Lab) -> None:
+    """The example with mode pool gives each node an address of the pool, which is free again when the NAD is gone."""
+    cluster.kubectl("apply", "-f", example("vlan2012-pool.yaml"))
+    given = eventually(lambda: all_have(cluster, "cluster-1", 2012))
+    assert set(given.values()) == {f"192.168.1.{last}/24" for last in (20, 21, 22)}
+    cluster.kubectl("delete", "network-attachment-definitions", "vlan2012", "--namespace=default")
+    eventually(lambda: not json.loads(cluster.kubectl("get", "nics", "-A", "-o", "json"))["items"])
+    cluster.kubectl("delete", "networks.ipam.lanloom.io", "vlan2012", "--timeout=60s")
 
 
 def test_mgmt_and_a_pair(clean: Lab) -> None:
