@@ -117,10 +117,13 @@ class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """How full a network is, over all of its pools, and who gives its addresses away.
 
     Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %), `Full` (a pool has nothing
-    left) and, only where it is False, `Unique` (no two NICs have the same address). `usage` is the share of the addresses that can't be given any more, such as 42 %.
+    left) and, only where it is False, `Unique` (no two NICs have the same address). `usage` is the share of the
+    addresses that can't be given any more, such as 42 %. `cidrs` lists the subnets in one text: a column shows but the
+    first item of a list.
     """
 
     observed_generation: int = 0
+    cidrs: str = ""
     size: str = "0"
     used: str = "0"
     reserved: str = "0"
@@ -207,9 +210,9 @@ NETWORKS = Resource(
     short_names=("ipnet",),
     status=True,
     columns=(
-        Column("Name", ".spec.name"),
+        Column("Called", ".spec.name"),
         Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-        Column("Subnets", ".spec.subnets[*].cidr"),
+        Column("Subnets", ".status.cidrs"),
         Column("Size", ".status.size"),
         Column("Used", ".status.used"),
         Column("Reserved", ".status.reserved"),

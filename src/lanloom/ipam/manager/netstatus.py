@@ -91,6 +91,7 @@ def status_of(
     return replace(
         before,
         observed_generation=generation,
+        cidrs=_cidrs(network),
         size=str(sums.size),
         used=str(sums.used),
         reserved=str(sums.reserved),
@@ -102,6 +103,12 @@ def status_of(
         conditions=_conditions(before.conditions, views, problem, tuple(twice), now),
         grants=tuple(grants),
     )
+
+
+def _cidrs(network: Network) -> str:
+    """The subnets in one text, of many the first ones."""
+    found = [subnet.cidr for subnet in network.spec.subnets]
+    return ", ".join(found[:_NAMED] + (["…"] if len(found) > _NAMED else []))
 
 
 def _pool_status(view: PoolView) -> PoolStatus:
