@@ -1,6 +1,7 @@
 """`lanloom ganeti` as its users call it."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,27 @@ def test_malformed(path: Path, command: str, text: str) -> None:
     assert done.stderr.startswith("Error: ") and str(path) in done.stderr and done.stderr.count("\n") == 1
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_half_done(tmp_path: Path) -> None:
+    """Where a file can't be written after others were, the message says how many are done, and to run it again."""
+    for name in "ab":
+        (tmp_path / f"{name}.runtime").write_text('[["kvm"], [{"ip": null}], {}]')
+    blocked = tmp_path / f".b.runtime.{os.getpid()}.new"
+    blocked.mkdir()
+    done = lanloom("upgrade", tmp_path)
+    assert done.exit_code == 1
+    assert "1 of 2 files are done, the others are as before: run it again" in done.stderr
+    blocked.rmdir()
+    assert lanloom("upgrade", tmp_path).stdout.count("nothing to do") == 1
+
+
+@pytest.mark.parametrize("command", ["upgrade", "downgrade", "verify"])
+def test_node_without_machines(tmp_path: Path, command: str) -> None:
+    """A directory without runtime files is no error, but said."""
+    done = lanloom(command, tmp_path)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.startswith("there are no files *.runtime: nothing to ")
 
 
 def test_refused_downgrade(path: Path) -> None:

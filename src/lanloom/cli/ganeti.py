@@ -24,7 +24,8 @@ def command() -> None:
     """Move a Ganeti cluster's networks to the form with subnets, and into Lanloom.
 
     Upgrade and downgrade rewrite a cluster's config.data and the KVM runtime files of its nodes. Stop Ganeti's daemons
-    before: they keep the configuration in memory.
+    on every node before: they keep the configuration in memory and would write it again. No release of Ganeti reads the
+    form with subnets, so downgrade before you start them. An import needs no upgrade and only reads.
 
     \b
     Examples:
@@ -47,7 +48,7 @@ def upgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
     anew from the NICs; what was wrong is told. Files that have this form already are left alone.
 
     Nothing is written before every file was read and judged. A file that is rewritten keeps owner and mode; the old one
-    stays beside it as FILE.bak-TIME.
+    stays beside it as FILE.bak-TIME. No release of Ganeti reads the new form: downgrade before you start it again.
 
     \b
     Exit code: 0 if it is done, 1 if a file can't be written, 2 if one can't be read as a file of Ganeti's.
@@ -98,6 +99,8 @@ def verify(paths: tuple[Path, ...]) -> None:
 
     with refusals():
         found = verify_files(paths)
+    if not found:
+        click.echo("there are no files *.runtime: nothing to check", err=True)
     for path, violations in found.items():
         for violation in violations:
             click.echo(f"{path}: {violation}")
@@ -114,11 +117,19 @@ def _convert(paths: tuple[Path, ...], direction: "Direction", dry_run: bool) -> 
     from datetime import UTC, datetime
 
     from lanloom.app.ipam.ganeticonvert import carry_out, plan
+    from lanloom.ipam.rules.errors import Refused
 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     with refusals():
-        for planned in plan(paths, direction):
-            _tell(carry_out(planned, stamp, dry_run=dry_run), direction)
+        files = plan(paths, direction)
+        if not files:
+            click.echo("there are no files *.runtime: nothing to do", err=True)
+        for done, planned in enumerate(files):
+            try:
+                _tell(carry_out(planned, stamp, dry_run=dry_run), direction)
+            except Refused as error:
+                left = f"; {done} of {len(files)} files are done, the others are as before: run it again"
+                raise Refused(f"{error}{left}" if done else str(error)) from None
 
 
 def _tell(done: "Converted", direction: "Direction") -> None:

@@ -59,7 +59,8 @@ def env(
 
     A NIC with one address on a network as Ganeti has them gives exactly Ganeti's variables. More addresses, or a
     network with more subnets, give IP:i, NETWORK_SUBNET:i, NETWORK_GATEWAY:i and NETWORK_DHCP:i as well. A POSIX shell
-    drops variables whose names hold a colon, so the same values are there as IP_i, NETWORK_SUBNET_i and so on.
+    drops variables whose names hold a colon, so the same values are there as IP_i, NETWORK_SUBNET_i and so on. When it
+    runs a hook, Ganeti puts GANETI_ before each name, and GANETI_POST_ before those of afterwards.
 
     \b
     Examples:

@@ -90,6 +90,14 @@ def test_directories(tmp_path: Path) -> None:
     assert (tmp_path / "other").read_text() == (tmp_path / "a.runtime.bak-1").read_text() == "not mine"
 
 
+def test_directory_without_runtime_files(tmp_path: Path) -> None:
+    """A node without machines has nothing to do; who means the config.data in a directory is told to name it."""
+    assert find_files((tmp_path,)) == ()
+    path = config_file(tmp_path)
+    with pytest.raises(Malformed, match=f"has no files .*; name {path} itself"):
+        find_files((tmp_path,))
+
+
 def test_all_or_nothing(tmp_path: Path) -> None:
     """One file that can't be read keeps all others as they are, and every such file is named."""
     path = config_file(tmp_path)

@@ -8,9 +8,9 @@ from lanloom.app.ipam.ganetifiles import read_file
 from lanloom.app.ipam.instances import the_instance
 from lanloom.ipam.rules.addresses import shown
 from lanloom.ipam.rules.errors import Malformed, Refused
-from lanloom.ipam.rules.ganeti.config import Config, config_of
+from lanloom.ipam.rules.ganeti.config import Config
 from lanloom.ipam.rules.ganeti.meaning import network_meant, nic_meant
-from lanloom.ipam.rules.ganeti.text import decode
+from lanloom.ipam.rules.ganeti.verify import read_config as config_in
 from lanloom.ipam.rules.model import Network, Nic
 from lanloom.ipam.state import State
 from lanloom.ipam.wire import network_of, nic_of
@@ -39,7 +39,7 @@ def network_of_state(state: State, ident: str) -> Network:
 def read_config(path: Path) -> Config:
     """What a config.data says. Raises Malformed."""
     try:
-        return config_of(decode(read_file(path).text))
+        return config_in(read_file(path).text)
     except Malformed as error:
         raise Malformed(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
 

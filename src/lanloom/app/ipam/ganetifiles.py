@@ -24,6 +24,10 @@ RUNTIME = ".runtime"
 """The end of the names of KVM runtime files in a directory."""
 
 
+CONFIG = "config.data"
+"""What Ganeti calls its configuration."""
+
+
 class Source(Struct, frozen=True):
     """A file as it was read."""
 
@@ -43,13 +47,22 @@ def find_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
     for path in paths:
         try:
             if path.is_dir():
-                names = sorted(item for item in path.iterdir() if item.name.endswith(RUNTIME))
-                found |= dict.fromkeys(names)
+                found |= dict.fromkeys(_runtime_files(path))
             else:
                 found[path] = None
         except OSError as error:
             raise Malformed(f"can't read {_named(path)}: {error.strerror}") from None
     return tuple(found)
+
+
+def _runtime_files(directory: Path) -> list[Path]:
+    """The runtime files of a directory: none on a node where no machine runs. Raises OSError, Malformed."""
+    names = sorted(item for item in directory.iterdir() if item.name.endswith(RUNTIME))
+    if not names and (directory / CONFIG).exists():
+        raise Malformed(
+            f"{_named(directory)} has no files *{RUNTIME}; name {_named(directory / CONFIG)} itself"
+        )
+    return names
 
 
 def read_file(path: Path) -> Source:

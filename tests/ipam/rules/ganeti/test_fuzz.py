@@ -148,8 +148,30 @@ def test_depth() -> None:
 def test_key_twice() -> None:
     """A key that is given twice where something would be rewritten is Malformed: nobody knows which one counts."""
     nic = '{"ip": "192.0.2.1", "ip": null}'
-    with pytest.raises(Malformed, match='"ip" is given twice'):
-        upgrade_config('{"cluster": {}, "instances": {"a": {"nics": [' + nic + "]}}}")
+    for convert in (upgrade_config, downgrade_config, verify_config):
+        with pytest.raises(Malformed, match='"ip" is given twice'):
+            convert('{"cluster": {}, "instances": {"a": {"nics": [' + nic + "]}}}")
+    for convert in (upgrade_runtime, downgrade_runtime, verify_runtime):
+        with pytest.raises(Malformed, match='"ip" is given twice'):
+            convert('[["kvm"], [' + nic + "], {}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "^is empty$"),
+        (" \n", "^is empty$"),
+        ("\ufeff{}", "begins with a byte order mark, .*; remove it"),
+        ('{"cluster": {}, "instances": {}, "serial_no": ' + "1" * 5_000 + "}", "a number that is too long"),
+        ('{"cluster": NaN}', "is not JSON: it holds NaN"),
+        ('{"cluster": {}, "insta', "is not JSON: Unterminated string .*column 17"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_messages(text: str, message: str) -> None:
+    """What is wrong with a file is told in words of an administrator's, not of a library's."""
+    with pytest.raises(Malformed, match=message):
+        verify_config(text)
 
 
 def test_misfitting_external_reservations() -> None:

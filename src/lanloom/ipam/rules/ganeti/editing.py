@@ -58,6 +58,16 @@ def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdi
     return Edits(text, tuple(edits), networks, nics)
 
 
+def check_config_keys(text: str, data: Raw) -> None:
+    """Raises Malformed where a key that an edit would meet is given twice: nobody knows which one counts."""
+    config_edits(text, data, lambda found, raw, key: None, lambda nic, raw, wanted: None)
+
+
+def check_runtime_keys(text: str, data: list[Any]) -> None:
+    """The same of a KVM runtime file."""
+    runtime_edits(text, data, lambda found, raw, key: None, lambda nic, raw, wanted: None)
+
+
 def rendered(found: Members, style: Style, values: Raw, order: Iterable[str]) -> str:
     """An object with its members in that order, those of `values` with new values."""
     return rewrite(

@@ -18,11 +18,14 @@ from lanloom.ipam.rules.errors import Malformed
 _MARGIN = 50
 """Calls; more than are between reading a file and rewriting a part of it."""
 
+_MARK = "\ufeff"
+"""What editors of other systems put before a text."""
+
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise Malformed(f"is not JSON: it holds {name}")
 
 
 _DECODER = JSONDecoder(parse_constant=_constant)
@@ -30,12 +33,18 @@ _DECODER = JSONDecoder(parse_constant=_constant)
 
 def decode(text: str) -> Any:
     """The value of a whole text. Raises Malformed for whatever is no JSON."""
+    if not text.strip():
+        raise Malformed("is empty")
+    if text.startswith(_MARK):
+        raise Malformed("begins with a byte order mark, which no file of Ganeti's has; remove it")
     try:
         return _decoded(text, _MARGIN)
     except RecursionError:
         raise Malformed("is nested too deeply to be a file of Ganeti's") from None
-    except ValueError as error:  # also of integers that are too long
+    except json.JSONDecodeError as error:
         raise Malformed(f"is not JSON: {error}") from None
+    except ValueError:  # Python limits the digits that it converts
+        raise Malformed("holds a number that is too long to be one of Ganeti's") from None
 
 
 def _decoded(text: str, margin: int) -> Any:

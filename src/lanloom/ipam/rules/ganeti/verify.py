@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic, addresses_of, config_of
+from lanloom.ipam.rules.ganeti.editing import check_config_keys, check_runtime_keys
 from lanloom.ipam.rules.ganeti.fields import Raw, printable
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet, network_at
@@ -17,13 +18,22 @@ from lanloom.ipam.rules.ranges import overlapping
 
 def verify_config(text: str) -> tuple[str, ...]:
     """Everything that is wrong in a `config.data`. Raises Malformed."""
-    return tuple(violations(config_of(decode(text))))
+    return tuple(violations(read_config(text)))
+
+
+def read_config(text: str) -> Config:
+    """What a `config.data` says. Raises Malformed, also for a key that is given twice."""
+    data = decode(text)
+    config = config_of(data)
+    check_config_keys(text, data)
+    return config
 
 
 def verify_runtime(text: str) -> tuple[str, ...]:
     """Everything that is wrong in a KVM runtime file. Raises Malformed."""
     data = decode(text)
     check_runtime(data)
+    check_runtime_keys(text, data)
     return tuple(_runtime(data[1]))
 
 
