@@ -30,11 +30,11 @@ class Cluster:
     """The running server and its administrator."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._kubeconfig = kubeconfig
+        self.kubeconfig = kubeconfig
 
     def lanloom(self, *words: str, columns: int = 80, environment: Mapping[str, str] = {}) -> Result:
         """Runs a command, on a terminal of 80 columns."""
-        own = {"KUBECONFIG": str(self._kubeconfig), "COLUMNS": str(columns), **environment}
+        own = {"KUBECONFIG": str(self.kubeconfig), "COLUMNS": str(columns), **environment}
         done = CliRunner(env=own).invoke(cli, words, prog_name="lanloom")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -44,7 +44,7 @@ class Cluster:
         """What comes of calls to the server."""
 
         async def connected() -> T:
-            async with HttpClient(load(str(self._kubeconfig))) as client:
+            async with HttpClient(load(str(self.kubeconfig))) as client:
                 return await work(client)
 
         return asyncio.run(connected())
