@@ -6,9 +6,10 @@ import msgspec
 
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
 from lanloom.apiserver.engine.stored import Change
+from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.manager.book import Book
 from lanloom.ipam.manager.decisions import decide
-from lanloom.ipam.manager.nicstatus import addresses, is_refused, is_satisfied
+from lanloom.ipam.rules.addresses import find_addresses
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.ranges import whole
@@ -95,7 +96,7 @@ def _nic_complaints(nic: Nic, network: Network | None, nics: tuple[Nic, ...]) ->
     elif not is_refused(nic):
         yield f"{key} waits: {nic.status}"
     elif (ledger := _ledger(network, nics)) is not None:
-        held = addresses(nic.status.ips) if nic.status.network == network.metadata.name else ()
+        held = find_addresses(nic.status.ips) if nic.status.network == network.metadata.name else ()
         again = decide(ledger, nic, held, None)
         if again.operation is not None:
             again.operation.abort()

@@ -128,12 +128,12 @@ def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> Non
       lanloom network usage net1
       lanloom network usage --output json | jq '.[].pools[] | select(.percent >= 80)'
     """
-    from lanloom.app.ipam.networkusage import plain, usage_of
+    from lanloom.app.ipam.networkusage import plain, pools_of
     from lanloom.cli.networkusage import print_usage
 
     found = _described(kubeconfig, networks)
     with refusals(reading=True):
-        usages = [usage_of(item) for item in found]
+        usages = [pools_of(item) for item in found]
     if output != "table":
         print_data([plain(item) for item in usages], output)
     else:

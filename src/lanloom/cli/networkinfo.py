@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lanloom.cli.console import console as make_console
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, percent, taken
+from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, percent
 from lanloom.ipam.rules.names import pool_title
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def counts(usage: "Usage") -> str:
     """A pool's numbers in words."""
     used, reserved, free, size = map(_number, (usage.used, usage.reserved, usage.free, usage.size))
     told = f"{used} used, {reserved} reserved, {free} free of {size}"
-    return f"{told} ({percent(usage)})" if taken(usage) else told
+    return f"{told} ({percent(usage)})" if usage.taken else told
 
 
 def _number(count: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from lanloom.api.ipam import NICS, NODE, Network, Nic, NicSpec, OwnerSpec
+from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
 from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
 from lanloom.ipam.rules.addresses import version_of
@@ -26,8 +26,6 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
-
-ALLOCATED = "Allocated"
 
 REPAIR_SECONDS = 1.0
 """How long after a NIC or network changed the claim is compared with it.

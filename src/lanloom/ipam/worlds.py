@@ -5,7 +5,7 @@ judges again; before a user is refused, the network and the NIC that is in the w
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.ipam.manager import IpamInformers
-from lanloom.ipam.rules.addresses import Address, find_address
+from lanloom.ipam.rules.addresses import Address, find_address, find_addresses
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 
@@ -57,7 +57,7 @@ class StoreWorld:
             if item is None:
                 continue
             key, holders = item.metadata.key, self._holders[item.status.network]
-            for address in _addresses(item):
+            for address in find_addresses(item.status.ips):
                 if item is new:
                     holders[address] = key
                 elif holders.get(address) == key:
@@ -76,7 +76,7 @@ async def look_around(client: Client, network: str, known: Mapping[Address, Key]
     for key in dict.fromkeys(known.values()):
         nic = await _find(client, NICS, key)
         if nic is not None and nic.status.network == network:
-            held |= {address: key for address in _addresses(nic) if known.get(address) == key}
+            held |= {address: key for address in find_addresses(nic.status.ips) if known.get(address) == key}
     return Surroundings(found, _granted(found, known) | held)
 
 
@@ -89,10 +89,6 @@ def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Ad
 
 def _held(nic: Nic) -> tuple[str, tuple[str, ...]]:
     return nic.status.network, nic.status.ips
-
-
-def _addresses(nic: Nic) -> Iterator[Address]:
-    return (address for text in nic.status.ips if (address := find_address(text)) is not None)
 
 
 async def _find(client: Client, resource: Resource[T], key: Key) -> T | None:

@@ -11,7 +11,7 @@ from lanloom.api.ipam import NETWORKS, NICS, NetworkSpec, Nic, NicSpec
 from lanloom.api.meta import Key
 from lanloom.app.ipam.ganetiplan import Import
 from lanloom.app.ipam.instances import refusal
-from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
+from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import Refused
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client

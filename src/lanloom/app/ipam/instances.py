@@ -11,7 +11,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from lanloom.api.ipam import ALLOCATED, INSTANCE, VIRTUAL_MACHINE, Network, Nic
-from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
+from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.rules.addresses import Address, format_address, shown
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.names import listed

@@ -11,7 +11,7 @@ from lanloom.api.ipam import INSTANCE, NICS, Nic, NicSpec
 from lanloom.api.meta import Key
 from lanloom.app.ipam.instanceplan import Change, Plan, refusal_now, stages
 from lanloom.app.ipam.instances import refusal
-from lanloom.ipam.manager.nicstatus import is_refused, is_satisfied
+from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import IpamError, Refused
 from lanloom.ipam.state import read_state
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound

@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.described import Described, total
-from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, taken, warning
+from lanloom.ipam.rules.described import Described, usage_of
+from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, warning
 from lanloom.ipam.rules.ledger import Usage
 from lanloom.ipam.rules.model import Pool, Subnet
 from lanloom.ipam.rules.query import Value
@@ -32,10 +32,10 @@ class NetworkUsage(Struct, frozen=True, kw_only=True):
     total: Usage
 
 
-def usage_of(of: Described) -> NetworkUsage:
+def pools_of(of: Described) -> NetworkUsage:
     """How full a network is."""
     pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
-    return NetworkUsage(network=of.network.name, pools=pools, total=total(of))
+    return NetworkUsage(network=of.network.name, pools=pools, total=usage_of(of))
 
 
 def plain(found: NetworkUsage) -> dict[str, Value]:
@@ -72,6 +72,5 @@ def _pool(of: Described, subnet: Subnet, pool: Pool) -> PoolUsage:
 
 
 def _counts(usage: Usage) -> dict[str, Value]:
-    percent = taken(usage) * 100 // usage.size if usage.size else 0
     counts = {"size": usage.size, "used": usage.used, "reserved": usage.reserved, "free": usage.free}
-    return {**counts, "percent": percent}
+    return {**counts, "percent": usage.percent}

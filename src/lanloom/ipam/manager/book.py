@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from lanloom.api.ipam import UNIQUE, Grant, Network, Nic
 from lanloom.api.meta import Object
+from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.manager.decisions import NETWORK_MISSING, NOT_READY
 from lanloom.ipam.manager.informers import networks_of
 from lanloom.ipam.manager.netstatus import first_levels
-from lanloom.ipam.manager.nicstatus import addresses, is_refused, is_satisfied
-from lanloom.ipam.rules.addresses import Address
+from lanloom.ipam.rules.addresses import Address, find_addresses
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network as Model
@@ -86,7 +86,8 @@ class Book:
 
     def owned(self, nic: Nic) -> tuple[Address, ...]:
         """What a NIC's status says that it has here."""
-        return addresses(nic.status.ips) if nic.status.network == self.name else ()
+        # What somebody spoilt there is left out, and so made good again.
+        return find_addresses(nic.status.ips) if nic.status.network == self.name else ()
 
     def is_granted(self, key: str) -> bool:
         """Whether there is a grant to a NIC that must still be remembered."""
@@ -268,7 +269,7 @@ class Book:
 
     def _granted(self, key: str) -> tuple[Address, ...]:
         grant = self._grants.get(key)
-        return addresses(grant.ips) if grant is not None else ()
+        return find_addresses(grant.ips) if grant is not None else ()
 
     def _is_alive(self, grant: Grant) -> bool:
         return not self._is_settled(grant)

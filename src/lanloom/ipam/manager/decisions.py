@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from lanloom.api.ipam import Nic
-from lanloom.ipam.rules.addresses import Address, find_address
+from lanloom.ipam.rules.addresses import Address, find_addresses
 from lanloom.ipam.rules.errors import IpamError
 from lanloom.ipam.rules.ledger import Ledger, Operation
 from lanloom.ipam.rules.requests import parse_requests, settle
@@ -45,7 +45,7 @@ def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[s
             held,
             parse_requests(spec.ips),
             force=spec.force,
-            given_up=[address for text in spec.release if (address := find_address(text)) is not None],
+            given_up=find_addresses(spec.release),
         )
     except IpamError as error:
         operation.abort()

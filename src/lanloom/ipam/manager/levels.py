@@ -28,7 +28,7 @@ class PoolNews(Struct, frozen=True):
 
 def level_of(usage: Usage, before: Level = "room") -> Level:
     """The level of a pool that was at `before`."""
-    taken = (usage.size - usage.free) * 100
+    taken = usage.taken * 100
     if usage.free <= 0 or (before == "full" and taken > _NOT_FULL_PERCENT * usage.size):
         return "full"
     floor = NEARLY_PERCENT if before == "room" else _ROOM_PERCENT

@@ -12,7 +12,7 @@ from lanloom.ipam.manager.levels import Level, PoolNews, level_of, pool_news
 from lanloom.ipam.manager.nicstatus import with_uniqueness
 from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.errors import Malformed
-from lanloom.ipam.rules.ledger import Ledger, Usage
+from lanloom.ipam.rules.ledger import Ledger, Usage, total
 from lanloom.ipam.rules.model import Pool
 from lanloom.ipam.rules.ranges import IPRange, parse_range
 from lanloom.kube.conditions import ConditionStatus, set_condition
@@ -82,11 +82,7 @@ def status_of(
 ) -> NetworkStatus:
     """The network's status. `problem` is why it gives nothing away, as reason and message."""
     before, generation = network.status, network.metadata.generation
-    sums = Usage(
-        size=sum(view.usage.size for view in views),
-        used=sum(view.usage.used for view in views),
-        reserved=sum(view.usage.reserved for view in views),
-    )
+    sums = total(view.usage for view in views)
     changed = before.observed_generation != generation
     return replace(
         before,
@@ -96,7 +92,7 @@ def status_of(
         used=str(sums.used),
         reserved=str(sums.reserved),
         free=str(sums.free),
-        usage=_percent(sums),
+        usage=f"{sums.percent} %" if sums.size else "",
         nics=nics,
         modified=rfc3339(now) if changed else before.modified,
         pools=tuple(map(_pool_status, views)),
@@ -121,10 +117,6 @@ def _pool_status(view: PoolView) -> PoolStatus:
         reserved=str(view.usage.reserved),
         free=str(view.usage.free),
     )
-
-
-def _percent(usage: Usage) -> str:
-    return f"{(usage.used + usage.reserved) * 100 // usage.size} %" if usage.size else ""
 
 
 def _conditions(

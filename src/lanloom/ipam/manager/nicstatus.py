@@ -1,44 +1,15 @@
-"""What a NIC's status says, and whether it is right: pure rules."""
+"""What a NIC's status says: pure rules."""
 
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from lanloom.api.ipam import ALLOCATED, UNIQUE, Nic, NicStatus
+from lanloom.api.ipam import ALLOCATED, UNIQUE, NicStatus
 from lanloom.api.meta import Condition
 from lanloom.api.times import rfc3339
 from lanloom.ipam.manager.decisions import Decision
-from lanloom.ipam.rules.addresses import Address, find_address, format_address
-from lanloom.kube.conditions import find, set_condition
-
-
-def is_satisfied(nic: Nic) -> bool:
-    """Whether a NIC's status says that it has what its spec asks for, and that is so."""
-    spec, status = nic.spec, nic.status
-    found = find(status.conditions, ALLOCATED)
-    return (
-        found is not None
-        and found.status == "True"
-        and status.observed_generation == nic.metadata.generation
-        and status.network == spec.network
-        and len(status.ips) == len(spec.ips)
-        and all(_fits(asked, has) for asked, has in zip(spec.ips, status.ips, strict=True))
-    )
-
-
-def is_refused(nic: Nic) -> bool:
-    """Whether a NIC has been told that it does not get what it asks for now."""
-    found = find(nic.status.conditions, ALLOCATED)
-    return (
-        found is not None
-        and found.status == "False"
-        and nic.status.observed_generation == nic.metadata.generation
-    )
-
-
-def addresses(texts: tuple[str, ...]) -> tuple[Address, ...]:
-    """The addresses among texts of a status; what somebody spoilt there is left out, and so made good again."""
-    return tuple(address for text in texts if (address := find_address(text)) is not None)
+from lanloom.ipam.rules.addresses import Address, format_address
+from lanloom.kube.conditions import set_condition
 
 
 def status_after(
@@ -110,8 +81,3 @@ def _doubles(twice: Mapping[Address, str]) -> str:
     )
     text = "; ".join(parts)
     return f"{text}; give one of the two another address" if text else ""
-
-
-def _fits(asked: str, has: str) -> bool:
-    wanted = find_address(asked)
-    return wanted is None or wanted == find_address(has)

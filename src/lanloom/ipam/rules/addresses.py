@@ -4,6 +4,7 @@ An address is an int: an IPv4 address is its 32-bit value, an IPv6 address its 1
 says version and value, numbers sort by version first, and a range never has to carry its version along.
 """
 
+from collections.abc import Iterable
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import Literal
 
@@ -44,6 +45,11 @@ def find_address(text: str) -> Address | None:
         return int.from_bytes(inet_pton(AF_INET, text), "big")
     except OSError:
         return None
+
+
+def find_addresses(texts: Iterable[str]) -> tuple[Address, ...]:
+    """Those of some texts that are addresses, in order."""
+    return tuple(address for text in texts if (address := find_address(text)) is not None)
 
 
 def format_address(address: Address) -> str:

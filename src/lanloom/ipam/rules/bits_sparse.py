@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.bits import BLOCK, Bits
-from lanloom.ipam.rules.ranges import IPRange
+from lanloom.ipam.rules.ranges import IPRange, subtract
 
 Taken = Callable[[IPRange], Iterable[Address]]
 """Which addresses of a range are owned or about to be."""
@@ -29,7 +29,7 @@ class SparseBits:
 
     def __init__(self, range_: IPRange, cuts: Iterable[IPRange], taken: Taken) -> None:
         self._taken = taken
-        self._gaps = tuple(_gaps(range_, cuts))
+        self._gaps = subtract((range_,), cuts)
         self._firsts = [gap.first for gap in self._gaps]
         # The number of each gap's first address, when all addresses of the gaps are counted through.
         self._numbers: list[int] = []
@@ -80,13 +80,3 @@ class SparseBits:
             upto = min(stop, number + gap.size)
             yield IPRange(gap.first + start - number, gap.first + upto - number - 1)
             start, at = upto, at + 1
-
-
-def _gaps(range_: IPRange, cuts: Iterable[IPRange]) -> Iterator[IPRange]:
-    first = range_.first
-    for cut in cuts:
-        if first < cut.first:
-            yield IPRange(first, cut.first - 1)
-        first = cut.last + 1
-    if first <= range_.last:
-        yield IPRange(first, range_.last)

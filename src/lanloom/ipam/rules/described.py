@@ -7,9 +7,9 @@ whole subnet, they are what Ganeti counted, and so are the deprecated fields.
 
 from msgspec import Struct
 
-from lanloom.ipam.rules.addresses import Version, format_address
+from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
-from lanloom.ipam.rules.ledger import Ledger, Usage
+from lanloom.ipam.rules.ledger import Ledger, Usage, total
 from lanloom.ipam.rules.model import Network, Nic, Pool, Subnet
 from lanloom.ipam.rules.query import Value
 
@@ -31,14 +31,9 @@ class Described(Struct, frozen=True, kw_only=True):
     mtime: str | None = None
 
 
-def total(described: Described) -> Usage:
+def usage_of(described: Described) -> Usage:
     """How full all pools are together."""
-    each = [described.ledger.usage(pool) for pool in described.network.pools()]
-    return Usage(
-        size=sum(item.size for item in each),
-        used=sum(item.used for item in each),
-        reserved=sum(item.reserved for item in each),
-    )
+    return total(map(described.ledger.usage, described.network.pools()))
 
 
 def subnet_fields(subnet: Subnet) -> dict[str, Value]:
@@ -67,7 +62,7 @@ def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
         "disabled": pool.disabled,
     }
     if not small:
-        said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.size - usage.free}
+        said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.taken}
         said |= {"runs": [str(run) for run in runs]}
     return said
 
@@ -82,8 +77,3 @@ def instances(described: Described) -> tuple[str, ...]:
         if nic.owner.kind in INSTANCES
     }
     return tuple(sorted(names))
-
-
-def first_subnet(network: Network, version: Version) -> Subnet | None:
-    """What Ganeti's fields of one subnet describe here."""
-    return next((subnet for subnet in network.subnets if subnet.cidr.version == version), None)

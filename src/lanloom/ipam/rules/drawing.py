@@ -39,26 +39,16 @@ def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
     return "".join(parts)
 
 
-def taken(usage: Usage) -> int:
-    """The addresses that can't be given away any more."""
-    return usage.size - usage.free
-
-
 def percent(usage: Usage) -> str:
     """The share that can't be given away any more: `0 %` only where that is nothing, `100 %` only where it is all."""
-    if not usage.size or not taken(usage):
-        return "0 %"
-    whole = taken(usage) * 100 // usage.size
-    return f"{whole} %" if whole else "<1 %"
+    return "<1 %" if usage.taken and not usage.percent else f"{usage.percent} %"
 
 
 def warning(usage: Usage) -> str:
     """What an operator should know of a pool: `full`, `nearly full`, or nothing."""
-    if not usage.size:
-        return ""
-    if not usage.free:
+    if usage.size and not usage.free:
         return "full"
-    return "nearly full" if taken(usage) * 100 >= usage.size * NEARLY_FULL else ""
+    return "nearly full" if usage.percent >= NEARLY_FULL else ""
 
 
 def bar(usage: Usage, width: int, glyphs: Glyphs = BLOCKS) -> str:

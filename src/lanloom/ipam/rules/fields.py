@@ -5,25 +5,18 @@ Ganeti they are what Ganeti showed.
 """
 
 from lanloom.ipam.rules.addresses import Version, format_address
-from lanloom.ipam.rules.described import (
-    Described,
-    first_subnet,
-    instances,
-    pool_fields,
-    subnet_fields,
-    total,
-)
+from lanloom.ipam.rules.described import Described, instances, pool_fields, subnet_fields, usage_of
 from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
 from lanloom.ipam.rules.query import Field, Query, Value, text_of
 
 
 def _cidr(described: Described, version: Version) -> str | None:
-    subnet = first_subnet(described.network, version)
+    subnet = described.network.first_subnet(version)
     return None if subnet is None else str(subnet.cidr)
 
 
 def _gateway(described: Described, version: Version) -> str | None:
-    subnet = first_subnet(described.network, version)
+    subnet = described.network.first_subnet(version)
     return None if subnet is None or subnet.gateway is None else format_address(subnet.gateway)
 
 
@@ -69,15 +62,6 @@ def _pool_text(pool: dict[str, Value]) -> str:
     return f"{pool['start']}-{pool['end']}:{pool['reserved_count']}/{pool['size']}"
 
 
-def _free(described: Described) -> int:
-    return total(described).free
-
-
-def _reserved(described: Described) -> int:
-    usage = total(described)
-    return usage.size - usage.free
-
-
 def _external(described: Described) -> Value:
     return [str(item) for subnet in described.network.subnets for item in subnet.reserved]
 
@@ -111,13 +95,19 @@ NETWORK_FIELDS: Query[Described] = Query(
             _pools,
             _pools_text,
         ),
-        Field("free_count", "FreeCount", "number", "Addresses of all pools that are free", _free),
+        Field(
+            "free_count",
+            "FreeCount",
+            "number",
+            "Addresses of all pools that are free",
+            lambda item: usage_of(item).free,
+        ),
         Field(
             "reserved_count",
             "ReservedCount",
             "number",
             "Addresses of all pools that are used or externally reserved",
-            _reserved,
+            lambda item: usage_of(item).taken,
         ),
         Field(
             "external_reservations",

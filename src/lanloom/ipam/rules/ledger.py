@@ -11,7 +11,6 @@ fast.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
-from typing import Literal
 
 from msgspec import Struct
 
@@ -22,7 +21,6 @@ from lanloom.ipam.rules.model import Network, Pool
 from lanloom.ipam.rules.owners import Owners, within
 from lanloom.ipam.rules.ranges import IPRange, merge
 
-Automatic = Literal["pool", "pool4", "pool6"]
 AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
 """What asks for the lowest free address of any pool, and of which IP version it must be."""
 
@@ -38,9 +36,29 @@ class Usage(Struct, frozen=True, kw_only=True):
     reserved: int
 
     @property
+    def taken(self) -> int:
+        """What can't be given away any more."""
+        return self.used + self.reserved
+
+    @property
     def free(self) -> int:
         """What can still be given away."""
-        return self.size - self.used - self.reserved
+        return self.size - self.taken
+
+    @property
+    def percent(self) -> int:
+        """The share that can't be given away any more, rounded down; 0 where there is nothing at all."""
+        return self.taken * 100 // self.size if self.size else 0
+
+
+def total(each: Iterable[Usage]) -> Usage:
+    """How full several pools are together."""
+    known = tuple(each)
+    return Usage(
+        size=sum(item.size for item in known),
+        used=sum(item.used for item in known),
+        reserved=sum(item.reserved for item in known),
+    )
 
 
 class Ledger:
@@ -193,7 +211,7 @@ class Operation:
         self._taken[address] = ledger._pending[address] = owner
 
     def take_next(self, owner: str, request: str) -> Address:
-        """Takes the lowest free address: of any pool for an `Automatic`, else of the pools with that name.
+        """Takes the lowest free address: of any pool for an `AUTOMATIC` one, else of the pools with that name.
 
         Raises Exhausted, which names the network or the pool.
         """

@@ -1,6 +1,7 @@
 """Networks and NICs as values: what an administrator configured, without who owns what (`ledger`).
 
-Values are only made by the operations of this folder, which check them; `check` says what must hold of each.
+Values are made by the operations of this folder, which check them (`change`), or of objects, which webhooks check
+(`validate`); what must hold of each is in `invariants`.
 """
 
 from collections.abc import Iterator
@@ -68,7 +69,8 @@ class Subnet(Struct, frozen=True, kw_only=True):
 class Connection(Struct, frozen=True, kw_only=True):
     """The L2 side of a network for a node group: how its NICs are connected there, inherited by each of them.
 
-    `mode` is bridged, routed or openvswitch; `link` is what they are connected to; `vlan` is empty or a VLAN id.
+    `mode` is bridged, routed or openvswitch; `link` is what they are connected to; `vlan` is empty, a VLAN id,
+    or trunks as Open vSwitch has them (`general.check_vlan`).
     """
 
     group: str
@@ -94,6 +96,10 @@ class Network(Struct, frozen=True, kw_only=True):
     def subnet_of(self, address: Address) -> Subnet | None:
         """The subnet that contains an address."""
         return next((subnet for subnet in self.subnets if address in subnet.cidr.range), None)
+
+    def first_subnet(self, version: Version) -> Subnet | None:
+        """The first subnet of an IP version: the only one that Ganeti's networks could have."""
+        return next((subnet for subnet in self.subnets if subnet.cidr.version == version), None)
 
     def pools(self, name: str = "", version: Version | None = None) -> Iterator[Pool]:
         """The pools in the order in which they are tried: subnets as they were added, in each the pools by address."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.ipam.rules.addresses import Address, find_address, format_address, shown
+from lanloom.ipam.rules.addresses import Address, find_address, find_addresses, format_address, shown
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import DEFAULT_PREFIX, Macs
@@ -94,7 +94,7 @@ def _claim(nic: WantedNic, ledger: Ledger) -> Claim:
         owner=nic.key,
         wanted=parse_requests(nic.ips),
         held=(*nic.held, *granted),
-        given_up=tuple(address for text in nic.release if (address := find_address(text)) is not None),
+        given_up=find_addresses(nic.release),
         force=nic.force,
     )
 

@@ -9,7 +9,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from lanloom.ipam.rules.addresses import Address, Version, parse_address, shown, version_of
 from lanloom.ipam.rules.change import SubnetStep
-from lanloom.ipam.rules.described import first_subnet
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.model import Network, Subnet
 from lanloom.ipam.rules.ranges import Cidr, parse_cidr
@@ -36,7 +35,7 @@ class OldOptions(Struct, frozen=True, kw_only=True):
         if self.network6 is None:
             if self.gateway6 is not UNSET:
                 yield ModifySubnet(ident=_ident(_first(network, 6, "--gateway6")), gateway=self.gateway6)
-        elif (six := first_subnet(network, 6)) is not None:
+        elif (six := network.first_subnet(6)) is not None:
             yield ModifySubnet(ident=_ident(six), cidr=self.network6, gateway=self.gateway6, notes=notes)
         else:
             gateway = None if self.gateway6 is UNSET else self.gateway6
@@ -73,7 +72,7 @@ def _gateway(flag: str, text: str | None, version: Version) -> Gateway:
 
 
 def _first(network: Network, version: Version, flag: str) -> Subnet:
-    subnet = first_subnet(network, version)
+    subnet = network.first_subnet(version)
     if subnet is None:
         raise Refused(
             f"network {network.name} has no IPv{version} subnet for {flag}; add one with --subnet add:cidr=…"
