@@ -14,7 +14,13 @@ NETWORK_NAME = f"{GROUP}/cni-network"
 """Annotation of a pod's NIC: the name of the CNI network (of its configuration), by which runtimes collect garbage."""
 
 CONTAINER = f"{GROUP}/cni-container"
-"""Annotation of a pod's NIC: the id of the container (sandbox) for which it was made."""
+"""Annotation of a pod's NIC: the id of the container (sandbox) for which it was made.
+
+Of a machine's NIC that is being deleted: the container that uses it all the same.
+"""
+
+NAD = f"{GROUP}/nad"
+"""Annotation of a machine's NIC: the NAD (`namespace/name`) of the machine's network for which it was made."""
 
 LINK = f"{GROUP}/cni-interface"
 """Annotation of a pod's NIC: the interface's name inside that container."""

@@ -58,8 +58,22 @@ class VirtualMachineInstance(Object, frozen=True, kw_only=True):
     status: VirtualMachineInstanceStatus = VirtualMachineInstanceStatus()
 
 
+class VirtualMachineTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an instance of the machine will be."""
+
+    spec: VirtualMachineInstanceSpec = VirtualMachineInstanceSpec()
+
+
+class VirtualMachineSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the machine is to be. There is always a template; None is one that could not be read."""
+
+    template: VirtualMachineTemplate | None = None
+
+
 class VirtualMachine(Object, frozen=True, kw_only=True):
     """A virtual machine, whether it runs or not."""
+
+    spec: VirtualMachineSpec = VirtualMachineSpec()
 
 
 _ROLE, _LAUNCHER, _CREATED_BY, _DOMAIN = (
@@ -100,6 +114,13 @@ def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
     own = machine.metadata.namespace
     titles = [item.multus.network_name for item in machine.spec.networks if item.multus is not None]
     return tuple(Key(*title.split("/", 1)) if "/" in title else Key(own, title) for title in titles)
+
+
+def places_of(spec: VirtualMachineInstanceSpec, namespace: str) -> frozenset[tuple[str, Key]]:
+    """The networks of a machine in that namespace that lead to NADs: its own name of each, and the NAD."""
+    found = ((item.name, item.multus.network_name) for item in spec.networks if item.multus is not None)
+    parts = ((name, *title.rpartition("/")) for name, title in found)
+    return frozenset((name, Key(place or namespace, nad)) for name, place, _, nad in parts)
 
 
 def nodes_of(machine: VirtualMachineInstance) -> frozenset[str]:

@@ -1,6 +1,8 @@
 """Machines of KubeVirt's, whose addresses stay with them from pod to pod."""
 
+from lanloom.api.cni import CONTAINER, NAD
 from lanloom.api.core import PODS
+from lanloom.api.ipam import NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from tests.ipam.agent.objects import LAN, config, pod_body, wishes
 from tests.ipam.agent.world import World, play, refusal
@@ -80,5 +82,25 @@ def test_a_pod_that_only_pretends() -> None:
         await each.pod("plain", body)
         await each.add("plain", interface=LAN)
         assert [nic.spec.owner.kind for nic in await each.nics()] == ["Pod"]
+
+    play(story)
+
+
+def test_a_nic_that_is_being_given_back() -> None:
+    """Who gets the addresses of a machine's NIC that is being deleted writes that down first, and each time."""
+
+    async def story(each: World) -> None:
+        uid = await each.machine()
+        await each.launcher("source", uid)
+        await each.add("source", interface=LAN)
+        (nic,) = await each.nics()
+        assert nic.metadata.annotations == {NAD: "default/lan"}
+        await each.client.delete(NICS, nic.metadata.name, "default")
+        seen = (await each.nics())[0].metadata.resource_version
+        await each.launcher("target", uid, node="node2")
+        assert await each.add("target", interface=LAN, node="node2", container="c2") == ["192.0.2.10/24"]
+        (nic,) = await each.nics()
+        assert nic.metadata.annotations[CONTAINER] == "c2"
+        assert nic.metadata.resource_version != seen
 
     play(story)

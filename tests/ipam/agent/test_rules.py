@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanloom.api.cni import NAD
 from lanloom.api.meta import Key
 from lanloom.ipam.agent.config import parse_ipam
 from lanloom.ipam.agent.holders import machine_holder, pod_holder, pod_nic
@@ -281,6 +282,8 @@ def test_a_machines_nic_is_marked_by_no_node() -> None:
     """What says where a pod is stands on pods' NICs only: a machine moves about."""
     holder = machine_holder(pod(launcher_body("x", "vmi-1")), machine(), request(interface=LAN))
     meta = nic_body(holder, "net1", ("pool",), request(), "node1")["metadata"]
-    assert "labels" not in meta and "annotations" not in meta
+    assert "labels" not in meta and meta["annotations"] == {NAD: "default/lan"}
+    unknown = machine_holder(pod(launcher_body("x", "vmi-1")), machine(), request(interface="eth0"))
+    assert "annotations" not in nic_body(unknown, "net1", ("pool",), request(), "node1")["metadata"]
     own = nic_body(pod_holder(pod(), request()), "net1", ("pool",), request(), "n" * 100)["metadata"]
     assert len(own["labels"]["ipam.lanloom.io/node"]) <= 63

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lanloom.api.cni import MULTUS_NETWORKS, NAD
 from lanloom.api.core import Pod
 from lanloom.api.ipam import FINALIZER, POD, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
@@ -44,18 +45,39 @@ def pod(uid: str = "pod-1", phase: str = "Running", name: str = "web") -> Pod:
     return msgspec.convert({"metadata": meta(name, uid), "status": {"phase": phase}}, Pod)
 
 
-def machine(uid: str = "vm-1", born: str = EARLY) -> VirtualMachine:
-    """A virtual machine called `web`."""
-    return msgspec.convert({"metadata": meta("web", uid, born=born)}, VirtualMachine)
+def nic_of_network(uid: str = "vm-1", interface: str = "lan", nad: str = "default/blue") -> Nic:
+    """The NIC that an agent made for a network of the machine."""
+    body = {
+        "metadata": meta("web-lan", "nic-1") | {"finalizers": [FINALIZER], "annotations": {NAD: nad}},
+        "spec": {"owner": {"kind": VIRTUAL_MACHINE, "name": "web", "uid": uid}, "interface": interface},
+    }
+    return msgspec.convert(body, Nic)
 
 
-def instance(uid: str = "vmi-1", of: str = "vm-1", born: str = EARLY) -> VirtualMachineInstance:
+def networks(**nads: str) -> Raw:
+    """The spec of an instance with these networks beside the pod network."""
+    first: Raw = {"name": "default", "pod": {}}
+    others = [{"name": name, "multus": {"networkName": nad}} for name, nad in nads.items()]
+    return {"networks": [first, *others]}
+
+
+def machine(uid: str = "vm-1", born: str = EARLY, **nads: str) -> VirtualMachine:
+    """A virtual machine called `web`, with these networks."""
+    spec = {"template": {"spec": networks(**nads)}}
+    return msgspec.convert({"metadata": meta("web", uid, born=born), "spec": spec}, VirtualMachine)
+
+
+def instance(uid: str = "vmi-1", of: str = "vm-1", born: str = EARLY, **nads: str) -> VirtualMachineInstance:
     """Its instance; `of` is the uid of the machine, empty for an instance of its own."""
     owners = [(VIRTUAL_MACHINE, "web", of)] if of else []
-    return msgspec.convert({"metadata": meta("web", uid, *owners, born=born)}, VirtualMachineInstance)
+    body = {"metadata": meta("web", uid, *owners, born=born), "spec": networks(**nads)}
+    return msgspec.convert(body, VirtualMachineInstance)
 
 
-def launcher(of: str = "vmi-1", phase: str = "Running", name: str = "virt-launcher-web") -> Pod:
-    """A pod that runs an instance."""
-    owner = ("VirtualMachineInstance", "web", of)
-    return msgspec.convert({"metadata": meta(name, name, owner), "status": {"phase": phase}}, Pod)
+def launcher(
+    of: str = "vmi-1", phase: str = "Running", name: str = "virt-launcher-web", attached: str = ""
+) -> Pod:
+    """A pod that runs an instance; `attached` is what Multus is told."""
+    body = meta(name, name, ("VirtualMachineInstance", "web", of))
+    body["annotations"] = {MULTUS_NETWORKS: attached} if attached else {}
+    return msgspec.convert({"metadata": body, "status": {"phase": phase}}, Pod)

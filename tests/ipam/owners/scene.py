@@ -1,7 +1,7 @@
 """An API server with KubeVirt's kinds, and the controller of owners, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, TypeVar
@@ -21,17 +21,22 @@ from lanloom.kube.errors import ApiError, NotFound, from_status
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Listing
+from tests.ipam.owners.objects import networks
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
 
 
 class Troubled(LocalClient):
-    """A client that gets an error wherever it reads something of the resources in `failing`; watches go on."""
+    """A client that gets an error wherever it reads something of the resources in `failing`; watches go on.
+
+    After it has read something of those in `afterwards`, other things happen before it gets to know the answer.
+    """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.failing: dict[str, ApiError] = {}
+        self.afterwards: dict[str, Callable[[], Awaitable[None]]] = {}
         self.reads = 0
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
@@ -45,7 +50,10 @@ class Troubled(LocalClient):
         """As the port says. A list without a selector is an informer's."""
         if labels:
             self._check(resource)
-        return await super().list(resource, namespace, labels=labels, fields=fields)
+        found = await super().list(resource, namespace, labels=labels, fields=fields)
+        if labels and (happens := self.afterwards.get(resource.plural)) is not None:
+            await happens()
+        return found
 
     def _check(self, resource: Resource[T]) -> None:
         self.reads += 1
@@ -74,18 +82,25 @@ class Scene:
 
     async def add_nic(self, kind: str, uid: str, **more: Any) -> Nic:
         """A NIC of the owner, with the finalizer unless told otherwise."""
+        spec = {"owner": {"kind": kind, "name": "web", "uid": uid}, "interface": more.pop("interface", "")}
         meta = {"name": "web-eth0", "finalizers": [FINALIZER]} | more
-        owner = {"kind": kind, "name": "web", "uid": uid}
-        return await self.client.create(NICS, {"metadata": meta, "spec": {"owner": owner}}, "default")
+        return await self.client.create(NICS, {"metadata": meta, "spec": spec}, "default")
 
-    async def add_machine(self) -> str:
-        """A machine that is stopped; returns its uid."""
-        made = await self.client.create(VIRTUAL_MACHINES, {"metadata": {"name": "web"}}, "default")
+    async def add_machine(self, **nads: str) -> str:
+        """A machine that is stopped, with these networks; returns its uid."""
+        body = {"metadata": {"name": "web"}, "spec": {"template": {"spec": networks(**nads)}}}
+        made = await self.client.create(VIRTUAL_MACHINES, body, "default")
         return made.metadata.uid
 
-    async def add_instance(self, machine: str) -> str:
+    async def configure_machine(self, **nads: str) -> None:
+        """The machine is to have these networks."""
+        spec = {"template": {"spec": networks(**nads)}}
+        await self.client.patch(VIRTUAL_MACHINES, "web", {"spec": spec}, "default")
+
+    async def add_instance(self, machine: str, **nads: str) -> str:
         """The instance of the machine with that uid; returns its own."""
-        body = {"metadata": {"name": "web", "ownerReferences": [_reference(VIRTUAL_MACHINE, machine)]}}
+        meta = {"name": "web", "ownerReferences": [_reference(VIRTUAL_MACHINE, machine)]}
+        body = {"metadata": meta, "spec": networks(**nads)}
         made = await self.client.create(VIRTUAL_MACHINE_INSTANCES, body, "default")
         return made.metadata.uid
 

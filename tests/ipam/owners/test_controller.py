@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.cni import NAD
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import FINALIZER, INSTANCE, NICS, NODE, POD, VIRTUAL_MACHINE
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -132,6 +133,88 @@ def test_a_leaked_nic_is_deleted_after_two_looks() -> None:
         assert each.leaks == 1
         (event,) = (await each.client.list(EVENTS, "default")).items
         assert event.message == "VirtualMachine web is gone; gave back no address"
+
+    play(story)
+
+
+async def has_moved(each: Scene) -> None:
+    """A machine that runs, with the NIC of its network `lan`, and is told to have that network to another NAD."""
+    machine = await each.add_machine(lan="blue")
+    await each.add_nic(VIRTUAL_MACHINE, machine, annotations={NAD: "default/blue"}, interface="lan")
+    instance = await each.add_instance(machine, lan="blue")
+    await each.add_pod("launcher", instance)
+    assert not await each.is_gone(2 * LEAK_SECONDS)
+    await each.configure_machine(lan="green")
+
+
+def test_a_nic_goes_with_the_network_of_its_machine() -> None:
+    """When a machine has started anew without a network, the NIC of that goes, some minutes later, and says why."""
+
+    async def story(each: Scene) -> None:
+        await has_moved(each)
+        assert not await each.is_gone(2 * LEAK_SECONDS)
+        await each.delete(VIRTUAL_MACHINE_INSTANCES)
+        assert not await each.is_gone(LEAK_SECONDS - 5)
+        assert await each.is_gone(10.0)
+        assert each.leaks == 0
+        (event,) = (await each.client.list(EVENTS, "default")).items
+        assert event.reason == "NotUsed"
+        assert event.message == (
+            "VirtualMachine web has no network lan to its NAD any more; gave back no address"
+        )
+
+    play(story)
+
+
+def test_a_network_that_comes_back_in_time() -> None:
+    """A machine that gets its network back before its NIC is gone keeps it."""
+
+    async def story(each: Scene) -> None:
+        await has_moved(each)
+        await each.delete(VIRTUAL_MACHINE_INSTANCES)
+        assert not await each.is_gone(LEAK_SECONDS - 5)
+        await each.configure_machine(lan="blue")
+        assert not await each.is_gone(3 * LEAK_SECONDS)
+        nic = await each.nic()
+        assert nic is not None
+        assert nic.metadata.deletion_timestamp is None
+
+    play(story)
+
+
+def test_a_nic_that_somebody_begins_to_use_is_not_let_go() -> None:
+    """A look at a machine is worth nothing once its NIC was written, as whoever is about to use it does."""
+
+    async def story(each: Scene) -> None:
+        await has_moved(each)
+        await each.delete(VIRTUAL_MACHINE_INSTANCES)
+
+        async def use() -> None:
+            each.troubled.afterwards.clear()
+            await each.configure_machine(lan="blue")
+            await each.client.patch(NICS, "web-eth0", {"metadata": {"annotations": {"used": "1"}}}, "default")
+
+        each.troubled.afterwards["pods"] = use
+        await each.delete(NICS, "web-eth0")
+        assert not await each.is_gone(LEAK_SECONDS)
+        assert not each.troubled.afterwards
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "what", [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS], ids=lambda item: item.plural
+)
+def test_a_network_that_can_not_be_read_is_in_use(what: Any) -> None:
+    """While any part of the evidence can't be read, no NIC goes with a network; when it can be again, it does."""
+
+    async def story(each: Scene) -> None:
+        await has_moved(each)
+        each.troubled.failing[what.plural] = UNWELL
+        await each.delete(VIRTUAL_MACHINE_INSTANCES)
+        assert not await each.is_gone(10 * LEAK_SECONDS)
+        each.troubled.failing.clear()
+        assert await each.is_gone(2 * LEAK_SECONDS)
 
     play(story)
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE
-from lanloom.ipam.owners.ends import Evidence, is_leaked, may_go
-from tests.ipam.owners.objects import LATE, instance, launcher, machine, nic, pod
+from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.kubevirt import VirtualMachine
+from lanloom.ipam.owners.ends import Evidence, is_leaked, is_unused, may_go
+from tests.ipam.owners.objects import LATE, instance, launcher, machine, nic, nic_of_network, pod
 
 NOTHING = Evidence()
 OWN_INSTANCE = ("VirtualMachineInstance", "web", "vmi-1")
@@ -67,6 +68,86 @@ MACHINES = {
     ),
     "a namesake is gone, its instance is not": (Evidence(instance=instance("vmi-2", "vm-2")), False),
 }
+
+
+BLUE = {"lan": "blue"}
+GREEN = {"lan": "green"}
+NETWORKS = {
+    "it is stopped, and has another NAD": (Evidence(machine=machine(**GREEN)), True),
+    "it is stopped, and has the NAD under another name": (Evidence(machine=machine(wan="blue")), True),
+    "it is stopped, and has that NAD of another namespace": (
+        Evidence(machine=machine(lan="other/blue")),
+        True,
+    ),
+    "it is stopped, and has no network": (Evidence(machine=machine()), True),
+    "it is stopped, and has it": (Evidence(machine=machine(**BLUE)), False),
+    "it says so with the namespace": (Evidence(machine=machine(wan="green", lan="default/blue")), False),
+    "it runs as before": (
+        Evidence(machine=machine(**GREEN), instance=instance(**BLUE), launchers=(launcher(),)),
+        False,
+    ),
+    "it runs with the new one": (
+        Evidence(
+            machine=machine(**GREEN),
+            instance=instance(**GREEN),
+            launchers=(launcher(attached="default/green"), launcher("vmi-0", "Succeeded", "old")),
+        ),
+        True,
+    ),
+    "a pod of the time before runs on": (
+        Evidence(
+            machine=machine(**GREEN),
+            instance=instance(**GREEN),
+            launchers=(launcher(attached="default/green"), launcher("vmi-0", name="old")),
+        ),
+        False,
+    ),
+    "a pod runs without its instance": (Evidence(machine=machine(**GREEN), launchers=(launcher(),)), False),
+    "its pod is still attached": (
+        Evidence(
+            machine=machine(**GREEN),
+            instance=instance(**GREEN),
+            launchers=(launcher(attached='[{"name": "blue", "interface": "pod1"}]'),),
+        ),
+        False,
+    ),
+    "what its pod is attached to can't be read": (
+        Evidence(
+            machine=machine(**GREEN),
+            instance=instance(**GREEN),
+            launchers=(launcher(attached='[{"name"'),),
+        ),
+        False,
+    ),
+    "an orphaned instance has it": (
+        Evidence(machine=machine(**GREEN), instance=instance("vmi-0", "", **BLUE)),
+        False,
+    ),
+    "its template can't be read": (Evidence(machine=VirtualMachine(metadata=machine().metadata)), False),
+}
+
+
+@pytest.mark.parametrize(("seen", "unused"), NETWORKS.values(), ids=NETWORKS)
+def test_a_machines_nic_goes_with_its_network(seen: Evidence, unused: bool) -> None:
+    """A NIC may go when its machine has that network to that NAD no more, and nothing that runs has it."""
+    assert is_unused(nic_of_network(), seen) == unused
+    assert is_leaked(nic_of_network(), seen) == unused
+    assert may_go(nic_of_network(), seen) == unused
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        nic_of_network(nad=""),
+        nic_of_network(nad="blue"),
+        nic_of_network(uid=""),
+        nic(VIRTUAL_MACHINE, "vm-1"),
+    ],
+    ids=["no mark", "a mark of somebody's", "no uid", "made by hand"],
+)
+def test_only_what_an_agent_made_goes_with_a_network(other: Nic) -> None:
+    """A NIC that does not tell for which network of which machine it was made stays with its machine."""
+    assert not may_go(other, Evidence(machine=machine(**GREEN)))
 
 
 @pytest.mark.parametrize(("seen", "ended"), PODS.values(), ids=PODS)

@@ -26,7 +26,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     `known_as` are the names under which an annotation may ask for addresses for it, the most exact first, and `others`
     the owner's own names of its other interfaces. `runs` says that the owner uses the addresses already, so that none
-    of them may change.
+    of them may change. `nad` is that of a machine's network; empty where the machine's spec does not tell it.
     """
 
     namespace: str
@@ -38,6 +38,7 @@ class Holder(Struct, frozen=True, kw_only=True):
     nic: str
     index: int = 0
     runs: bool = False
+    nad: str = ""
 
 
 def pod_holder(pod: Pod, request: Request) -> Holder:
@@ -92,6 +93,7 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) 
         nic=_nic_name(owner, interface, nad),
         index=index,
         runs=machine.status.phase == "Running",
+        nad="" if found is None else nad,
     )
 
 

@@ -3,7 +3,8 @@
 from contextlib import suppress
 from typing import Any
 
-from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
+from lanloom.api.cni import CONTAINER
+from lanloom.api.ipam import NETWORKS, NICS, VIRTUAL_MACHINE, Network, Nic
 from lanloom.api.meta import Key
 from lanloom.ipam.agent.protocol import REFUSED, CniError
 from lanloom.ipam.agent.wanted import change
@@ -60,6 +61,19 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
     raise CniError(
         REFUSED, f"Nic {namespace}/{name} is changed by others all the time; see who else writes it"
     )
+
+
+async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
+    """Writes down who uses a machine's NIC that is being deleted, before anybody does. Raises KubeError.
+
+    Whoever found before that nobody uses it can't let go of it any more, because it has another version; whoever looks
+    after that finds the pod.
+    """
+    meta = nic.metadata
+    if meta.deletion_timestamp is None or nic.spec.owner.kind != VIRTUAL_MACHINE:
+        return nic
+    marks = {"resourceVersion": meta.resource_version, "annotations": {CONTAINER: container}}
+    return await client.patch(NICS, meta.name, {"metadata": marks}, meta.namespace)
 
 
 def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:

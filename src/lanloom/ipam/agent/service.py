@@ -16,7 +16,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key
 from lanloom.ipam.agent.config import IpamConfig, parse_ipam
 from lanloom.ipam.agent.holders import Holder, machine_holder, pod_holder, pod_nic
-from lanloom.ipam.agent.nics import delete_nic, find_network, find_nic, settle_nic
+from lanloom.ipam.agent.nics import delete_nic, find_network, find_nic, hold_nic, settle_nic
 from lanloom.ipam.agent.notes import Notes
 from lanloom.ipam.agent.pods import PodRef, check_pod, ended, is_attached, launcher_of, parse_args
 from lanloom.ipam.agent.protocol import (
@@ -102,6 +102,7 @@ class IpamService:
         await self._notes.unused(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, request, self._node)
         nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
+        nic = await hold_nic(self._client, nic, request.container)
         return nic if allocated(nic) else await self._wait(nic)
 
     async def _wait(self, nic: Nic) -> Nic:

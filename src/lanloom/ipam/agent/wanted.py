@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from lanloom.api.cni import ADDRESSES, CONTAINER, LINK, NETWORK_NAME, NODE_LABEL, node_value
+from lanloom.api.cni import ADDRESSES, CONTAINER, LINK, NAD, NETWORK_NAME, NODE_LABEL, node_value
 from lanloom.api.ipam import FINALIZER, POD, Nic, NicSpec
 from lanloom.api.meta import ObjectMeta
 from lanloom.ipam.agent.config import MOST, IpamConfig, parse_wanted
@@ -55,14 +55,16 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
 def nic_body(
     holder: Holder, network: str, ips: tuple[str, ...], request: Request, node: str
 ) -> dict[str, Any]:
-    """A new NIC. A pod's is marked so that it can be told whether it is still of use; a machine's moves about."""
+    """A new NIC, marked so that it can be told whether it is still of use; a machine's moves about."""
     own = holder.owner.kind == POD
     marks = {NETWORK_NAME: request.network_name, CONTAINER: request.container, LINK: request.interface}
+    if not own:
+        marks = {NAD: holder.nad} if holder.nad else {}
     meta = ObjectMeta(
         name=holder.nic,
         namespace=holder.namespace,
         labels={NODE_LABEL: node_value(node)} if own else {},
-        annotations=marks if own else {},
+        annotations=marks,
         finalizers=(FINALIZER,),
         owner_references=(holder.reference,),
     )

@@ -2,7 +2,10 @@
 
 A NIC is held by a finalizer. The watches only say when to look; what an address is given back for is read anew from the
 API server, and whatever can't be read counts as in use. A NIC that nobody is left to delete is deleted after two looks
-some minutes apart, and then let go only after a third.
+some minutes apart, and then let go only after a third. So is that of a network that a machine has no more.
+
+The finalizer goes on the version of the NIC that was there before the look. Owners that are gone never come back; a
+machine that has got the network again writes the NIC before it uses it (`agent/nics.py`), and its pod is there by then.
 """
 
 import asyncio
@@ -11,11 +14,13 @@ from collections.abc import Callable
 
 import structlog
 
+from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
 from lanloom.api.ipam import FINALIZER, NICS, VIRTUAL_MACHINE, Nic
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
 from lanloom.ipam.manager import BY_OWNER
-from lanloom.ipam.owners.ends import Evidence, is_leaked, may_go
+from lanloom.ipam.owners.ends import Evidence, is_leaked, is_unused, may_go
 from lanloom.ipam.owners.informers import OwnerInformers, owners_of_pod
 from lanloom.ipam.owners.looks import look, seen
 from lanloom.ipam.rules.model import Owner
@@ -65,7 +70,7 @@ class OwnerController:
         nics.on_change(self._nic_changed)
         owners.pods.on_change(self._pod_changed)
         owners.machines.on_change(self._machine_changed)
-        owners.instances.on_change(self._machine_changed)
+        owners.instances.on_change(self._instance_changed)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -88,15 +93,24 @@ class OwnerController:
             self._controller.enqueue(str(new.metadata.key))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and old.status.phase == new.status.phase:
+        if old is not None and new is not None and _use(old) == _use(new):
             return
         for item in (old, new):
             for owner in owners_of_pod(item) if item is not None else ():
                 self._look_at(owner)
 
-    def _machine_changed(self, old: Object | None, new: Object | None) -> None:
-        item = new or old
-        if item is not None and (old is None or new is None):
+    def _machine_changed(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._look_at_machine(new or old)
+
+    def _instance_changed(
+        self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None
+    ) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._look_at_machine(new or old)
+
+    def _look_at_machine(self, item: Object | None) -> None:
+        if item is not None:
             meta = item.metadata
             self._look_at(Owner(kind=VIRTUAL_MACHINE, namespace=meta.namespace, name=meta.name))
 
@@ -128,7 +142,7 @@ class OwnerController:
         return None
 
     async def _check_leak(self, nic: Nic) -> float | None:
-        """Deletes the NIC of an owner that is gone, at the second look that finds it so."""
+        """Deletes the NIC of an owner that is gone, or has no use for it, at the second look that finds it so."""
         key, uid, now = str(nic.metadata.key), nic.metadata.uid, asyncio.get_running_loop().time()
         if not is_leaked(nic, seen(self._owners, nic)):
             self._suspected.pop(key, None)
@@ -143,7 +157,7 @@ class OwnerController:
             return LEAK_SECONDS
         if now - since < LEAK_SECONDS:
             return LEAK_SECONDS - (now - since)
-        await self._delete(nic)
+        await self._delete(nic, unused=is_unused(nic, evidence))
         return None
 
     async def _look(self, nic: Nic) -> Evidence | None:
@@ -162,21 +176,26 @@ class OwnerController:
         except NotFound:
             return
 
-    async def _delete(self, nic: Nic) -> None:
+    async def _delete(self, nic: Nic, *, unused: bool) -> None:
         meta, owner = nic.metadata, nic.spec.owner
         try:
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
             return
         self._suspected.pop(str(meta.key), None)
-        self._leaked()
+        if not unused:
+            self._leaked()
         log.warning("nic-of-nobody-deleted", nic=str(meta.key), owner=owner.name, addresses=nic.status.ips)
-        await self._recorder.event(
-            reference(NICS, nic),
-            "Normal",
-            "OwnerGone",
-            f"{owner.kind} {owner.name} is gone; gave back {', '.join(nic.status.ips) or 'no address'}",
-        )
+        reason = "NotUsed" if unused else "OwnerGone"
+        why = f"has no network {nic.spec.interface} to its NAD any more" if unused else "is gone"
+        given = ", ".join(nic.status.ips) or "no address"
+        message = f"{owner.kind} {owner.name} {why}; gave back {given}"
+        await self._recorder.event(reference(NICS, nic), "Normal", reason, message)
+
+
+def _use(pod: Pod) -> tuple[str, str]:
+    """What of a pod tells whether it uses addresses, and of which networks."""
+    return pod.status.phase, pod.metadata.annotations.get(MULTUS_NETWORKS, "")
 
 
 def _holding(nic: Nic) -> tuple[object, ...]:

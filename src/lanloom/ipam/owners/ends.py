@@ -6,10 +6,18 @@ away too early cuts off two machines.
 
 from msgspec import Struct
 
+from lanloom.api.cni import MULTUS_NETWORKS, NAD
 from lanloom.api.core import Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, Nic
-from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, instance_of, machine_uid_of
-from lanloom.api.meta import Object
+from lanloom.api.kubevirt import (
+    VirtualMachine,
+    VirtualMachineInstance,
+    instance_of,
+    machine_uid_of,
+    places_of,
+)
+from lanloom.api.meta import Key, Object
+from lanloom.ipam.agent.pods import attachments
 
 _TERMINAL = ("Succeeded", "Failed")
 
@@ -38,7 +46,7 @@ def may_go(nic: Nic, seen: Evidence) -> bool:
         case "Pod":
             return _pod_has_ended(nic.spec.owner.uid, seen.pod)
         case "VirtualMachine":
-            return _machine_has_ended(nic, seen)
+            return _machine_has_ended(nic, seen) or is_unused(nic, seen)
     return True
 
 
@@ -49,6 +57,34 @@ def is_leaked(nic: Nic, seen: Evidence) -> bool:
     """
     owner = nic.spec.owner
     return owner.kind in (POD, VIRTUAL_MACHINE) and owner.uid != "" and may_go(nic, seen)
+
+
+def is_unused(nic: Nic, seen: Evidence) -> bool:
+    """Whether a machine is there and has no such network any more, nor anything that runs and has.
+
+    Only of a NIC that an agent made, as its mark tells for which network: any other is somebody's own doing.
+    """
+    machine, owner, mark = seen.machine, nic.spec.owner, nic.metadata.annotations.get(NAD, "")
+    namespace, _, name = mark.partition("/")
+    if not name or owner.kind != VIRTUAL_MACHINE or machine is None or machine.metadata.uid != owner.uid:
+        return False
+    template, instance, own = machine.spec.template, seen.instance, nic.metadata.namespace
+    specs = [template.spec] if template is not None else []
+    specs += [instance.spec] if instance is not None else []
+    place = (nic.spec.interface, Key(namespace, name))
+    if template is None or any(place in places_of(spec, own) for spec in specs):
+        return False
+    running = [pod for pod in seen.launchers if pod.status.phase not in _TERMINAL]
+    return not any(_may_use(pod, place[1], instance) for pod in running)
+
+
+def _may_use(pod: Pod, nad: Key, instance: VirtualMachineInstance | None) -> bool:
+    """Whether a pod may be attached to a NAD. Of a pod of another instance nobody knows what it was made from."""
+    if instance is None or instance_of(pod)[1] != instance.metadata.uid:
+        return True
+    told = attachments(pod)
+    unread = not told and bool(pod.metadata.annotations.get(MULTUS_NETWORKS, "").strip(" []"))
+    return unread or any(item.nad == nad for item in told)
 
 
 def _pod_has_ended(uid: str, pod: Pod | None) -> bool:
