@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.cluster import dry_run_option
 from lanloom.cli.ganetienv import env
 from lanloom.cli.ganetiimport import import_
-from lanloom.cli.networkrunning import dry_run_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.cluster import read_cluster
 from lanloom.cli.instancerunning import complete_instances, namespace_option
-from lanloom.cli.networkrunning import run
+from lanloom.cli.networkrunning import complete_networks, read
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     "--nic", type=click.IntRange(min=0), help="With --plain: which NIC. Needed if there are several."
 )
 @click.option(
-    "--network", metavar="NAME", help="Instead of an instance: what hooks are told of this network."
+    "--network",
+    metavar="NAME",
+    shell_complete=complete_networks,
+    help="Instead of an instance: what hooks are told of this network.",
 )
 @click.option(
     "--config",
@@ -99,26 +103,22 @@ def _instance_env(described: "Described", hooks: bool, nic: int | None) -> "Envi
 def _described(instance: str, config: Path | None, namespace: str, kubeconfig: str | None) -> "Described":
     from lanloom.app.ipam.ganetienv import instance_of_config, instance_of_state, read_config
     from lanloom.app.ipam.instances import check_instance
-    from lanloom.ipam.state import read_state
 
     if config is not None:
         return instance_of_config(read_config(config), instance)
     check_instance(instance)
-    state = run(kubeconfig, read_state)
+    state = read_cluster(kubeconfig)
     with refusals(reading=True):
         return instance_of_state(state, namespace, instance)
 
 
 def _network_env(name: str, config: Path | None, kubeconfig: str | None) -> "Environment":
     from lanloom.app.ipam.ganetienv import network_of_config, network_of_state, read_config
-    from lanloom.cli.networkrunning import check_idents
     from lanloom.ipam.rules.environment import network_environment
-    from lanloom.ipam.state import read_state
 
     if config is not None:
         return network_environment(network_of_config(read_config(config), name))
-    check_idents([name])
-    state = run(kubeconfig, read_state)
+    state = read(kubeconfig, [name])
     with refusals(reading=True):
         return network_environment(network_of_state(state, name))
 

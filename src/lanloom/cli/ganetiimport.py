@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.cluster import dry_run_option, run, tell_notes
 from lanloom.cli.instancerunning import namespace_option
-from lanloom.cli.networkrunning import dry_run_option, run
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -71,8 +71,7 @@ def _report(plan: "Import", dry_run: bool) -> None:
         table.add_row(row.name, row.object, "\n".join(row.subnets) or "-", *counts, outcome)
     if plan.rows:
         print_table(target, table)
-    for note in plan.notes:
-        click.echo(f"Note: {note}", err=True)
+    tell_notes(plan.notes)
     verb = "to be created" if dry_run else "created"
     old = len(plan.rows) - len(plan.networks)
     click.echo(

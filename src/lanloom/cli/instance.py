@@ -1,13 +1,20 @@
 """`lanloom instance`: instances with their NICs, as `gnt-instance` has them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.cluster import read_cluster
 from lanloom.cli.instancechange import add, modify, remove
 from lanloom.cli.instancerunning import instances_argument, namespace_option
-from lanloom.cli.listing import Listing, listing_options, output_option, print_data
-from lanloom.cli.networkrunning import run
+from lanloom.cli.listing import (
+    Listing,
+    fields_arguments,
+    listing_options,
+    output_option,
+    print_data,
+    print_fields,
+)
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -20,12 +27,6 @@ def _fields() -> "Query[Instance]":
     from lanloom.app.ipam.instancefields import INSTANCE_FIELDS
 
     return INSTANCE_FIELDS
-
-
-def _fields_of_fields() -> "Query[Any]":
-    from lanloom.ipam.rules.query import FIELDS
-
-    return FIELDS
 
 
 @click.group(name="instance")
@@ -77,8 +78,7 @@ def list_instances(
 
 
 @command.command(name="list-fields")
-@click.argument("fields", nargs=-1, metavar="[FIELD]...")
-@listing_options(_fields_of_fields, choice=False)
+@fields_arguments
 def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
     """List the fields that `lanloom instance list -o` can show.
 
@@ -87,8 +87,7 @@ def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
       lanloom instance list-fields
       lanloom instance list-fields nic.ips nic.macs
     """
-    with refusals():
-        listing.print(_fields().choose(",".join(fields)) if fields else _fields().fields)
+    print_fields(_fields(), fields, listing)
 
 
 @command.command()
@@ -122,12 +121,11 @@ def info(instances: tuple[str, ...], namespace: str, output: str, kubeconfig: st
 def _read(kubeconfig: str | None, namespace: str, names: tuple[str, ...]) -> "list[Instance]":
     """The instances of those names in their order; without any all of a namespace, or of all of them."""
     from lanloom.app.ipam.instances import check_instance, instances, the_instance
-    from lanloom.ipam.state import read_state
 
     with refusals():
         for name in names:
             check_instance(name)
-    state = run(kubeconfig, read_state)
+    state = read_cluster(kubeconfig)
     with refusals(reading=True):
         return [the_instance(state, namespace, name) for name in names] or instances(state, namespace)
 

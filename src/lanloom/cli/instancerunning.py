@@ -1,21 +1,17 @@
 """What the commands of `lanloom instance` share: how they name instances, change them, and tell what they did."""
 
-import asyncio
 import functools
 import re
-import secrets
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
+from lanloom.cli.cluster import completion, dry_run_option, run, tell_differences, tell_notes
 from lanloom.cli.listing import output_option, print_data
-from lanloom.cli.networkrunning import COMPLETION_SECONDS, dry_run_option, run
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -23,12 +19,22 @@ if TYPE_CHECKING:
     from lanloom.api.meta import Key
     from lanloom.app.ipam.instancechange import Done, How
     from lanloom.app.ipam.instanceplan import Insistence
+    from lanloom.ipam.state import State
     from lanloom.kube.ports import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def _names(state: "State", ctx: click.Context) -> list[str]:
+    from lanloom.app.ipam.instances import instances
+
+    return [item.name for item in instances(state, ctx.params.get("namespace") or "default")]
+
+
+complete_instances = completion(_names)
+"""Completes the names of a namespace's instances."""
 
 
 def namespace_option(function: F) -> F:
@@ -93,22 +99,14 @@ class Changing:
 
     def _tell(self, done: "Done") -> None:
         from lanloom.app.ipam.instanceviews import differences, plain
-        from lanloom.cli.console import console as make_console
 
-        for note in done.notes:
-            click.echo(f"Note: {note}", err=True)
+        tell_notes(done.notes)
         if self.output != "table":
             nics = [plain(view) for view in done.after]
             print_data({"name": self.instance, "namespace": self.namespace, "nics": nics}, self.output)
             return
-        console = make_console()
-        found = list(differences(done.before, done.after))
-        for item in found:
-            console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
-        if not found:
-            console.print(f"Instance {self.instance} is as it was.", markup=False)
-        if self.dry_run:
-            console.print("This was a dry run: nothing was changed.")
+        found = differences(done.before, done.after)
+        tell_differences(found, f"Instance {self.instance} is as it was.", dry_run=self.dry_run)
 
 
 def changing_options(function: F) -> F:
@@ -130,29 +128,12 @@ def changing_options(function: F) -> F:
 
 def insistence(force: bool) -> "Insistence":
     """What a change is planned with."""
+    import secrets
+    from random import Random
+
     from lanloom.app.ipam.instanceplan import Insistence
 
     return Insistence(rng=Random(secrets.randbits(128)), force=force)
-
-
-def complete_instances(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """The names of instances; none where the cluster does not answer at once."""
-    from lanloom.app.connect import connect
-    from lanloom.app.ipam.instances import instances
-    from lanloom.ipam.state import read_state
-    from lanloom.kube.errors import KubeError
-
-    async def names() -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
-            found = instances(await read_state(client), ctx.params.get("namespace") or "default")
-        return [item.name for item in found]
-
-    try:
-        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except (KubeError, OSError, TimeoutError):
-        return []
 
 
 def _namespace(ctx: click.Context, parameter: click.Parameter, given: str) -> str:

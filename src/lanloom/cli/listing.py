@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.once import only_value
+from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
     from lanloom.ipam.rules.query import Field, Query, Value
@@ -122,6 +123,24 @@ def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) ->
         return _format_options(option(called) if choice else called)  # type: ignore[return-value]
 
     return decorate
+
+
+def fields_arguments(function: F) -> F:
+    """The argument and options of `list-fields`; the command gets the names as `fields`, and `listing`."""
+
+    def load() -> "Query[Any]":
+        from lanloom.ipam.rules.query import FIELDS
+
+        return FIELDS
+
+    named = click.argument("fields", nargs=-1, metavar="[FIELD]...")
+    return named(listing_options(load, choice=False)(function))
+
+
+def print_fields(query: "Query[Any]", names: tuple[str, ...], listing: Listing) -> None:
+    """Prints what there is to say of the fields of those names, or of all. Ends the command for an unknown one."""
+    with refusals():
+        listing.print(query.choose(",".join(names)) if names else query.fields)
 
 
 def output_option(function: F) -> F:

@@ -1,11 +1,18 @@
 """`lanloom network`: networks with their subnets and pools, as `gnt-network` has them."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.listing import Listing, listing_options, output_option, print_data
+from lanloom.cli.listing import (
+    Listing,
+    fields_arguments,
+    listing_options,
+    output_option,
+    print_data,
+    print_fields,
+)
 from lanloom.cli.networkchanges import add, modify, remove, rename
 from lanloom.cli.networkconnections import connect, disconnect
 from lanloom.cli.networkrunning import networks_argument, read
@@ -25,12 +32,6 @@ def _fields() -> "Query[Described]":
     from lanloom.ipam.rules.fields import NETWORK_FIELDS
 
     return NETWORK_FIELDS
-
-
-def _fields_of_fields() -> "Query[Any]":
-    from lanloom.ipam.rules.query import FIELDS
-
-    return FIELDS
 
 
 @click.group(name="network")
@@ -67,8 +68,7 @@ def list_networks(networks: tuple[str, ...], listing: Listing, kubeconfig: str |
 
 
 @command.command(name="list-fields")
-@click.argument("fields", nargs=-1, metavar="[FIELD]...")
-@listing_options(_fields_of_fields, choice=False)
+@fields_arguments
 def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
     """List the fields that `lanloom network list -o` can show.
 
@@ -77,8 +77,7 @@ def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
       lanloom network list-fields
       lanloom network list-fields map pools
     """
-    with refusals():
-        listing.print(_fields().choose(",".join(fields)) if fields else _fields().fields)
+    print_fields(_fields(), fields, listing)
 
 
 @command.command()

@@ -4,15 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.networkrunning import (
-    change,
-    check_idents,
-    dry_run_option,
-    network_argument,
-    new_uuid,
-    run,
-    tell,
-)
+from lanloom.cli.cluster import dry_run_option, run
+from lanloom.cli.networkrunning import change, check_idents, network_argument, new_uuid, tell
 from lanloom.cli.once import once_option
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals

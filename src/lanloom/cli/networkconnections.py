@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.networkrunning import change, dry_run_option, network_argument
+from lanloom.cli.cluster import dry_run_option
+from lanloom.cli.networkrunning import change, network_argument
 from lanloom.cli.once import once_option
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals

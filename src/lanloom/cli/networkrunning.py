@@ -1,14 +1,11 @@
-"""What the commands of `lanloom network` share: how they reach the cluster, name networks, and tell what they did."""
+"""What the commands of `lanloom network` share: how they name networks, change them, and tell what they did."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from random import Random
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
 import click
-from click.shell_completion import CompletionItem
 
+from lanloom.cli.cluster import completion, read_cluster, run, tell_differences, tell_notes
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
@@ -16,15 +13,16 @@ if TYPE_CHECKING:
     from lanloom.ipam.rules.change import Step
     from lanloom.ipam.rules.model import Network
     from lanloom.ipam.state import State
-    from lanloom.kube.ports import Client
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPLETION_SECONDS = 2.0
-"""How long a shell that completes a name may wait for the API server."""
 
-_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+def _names(state: "State", _ctx: click.Context) -> list[str]:
+    return sorted(item.spec.name or item.metadata.name for item in state.networks)
+
+
+complete_networks = completion(_names)
+"""Completes the names of networks."""
 
 
 def network_argument(function: F) -> F:
@@ -39,36 +37,11 @@ def networks_argument(function: F) -> F:
     )
 
 
-def dry_run_option(function: F) -> F:
-    """`--dry-run`: look only."""
-    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(
-        function
-    )
-
-
-def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]", *, read: bool = False) -> T:
-    """What comes of work on the cluster. Ends the command where it fails.
-
-    Where the command's input was `read` before, what is malformed can only be in the cluster.
-    """
-
-    async def connected() -> T:
-        from lanloom.app.connect import connect
-
-        async with connect(kubeconfig) as client:
-            return await work(client)
-
-    with refusals(reading=read):
-        return asyncio.run(connected())
-
-
 def read(kubeconfig: str | None, networks: Sequence[str] = ()) -> "State":
     """The cluster's networks and NICs; `networks` are identifiers that must be well formed. Ends where that fails."""
-    from lanloom.ipam.state import read_state
-
     with refusals():
         check_idents(networks)
-    return run(kubeconfig, read_state, read=True)
+    return read_cluster(kubeconfig)
 
 
 def check_idents(networks: Sequence[str]) -> None:
@@ -91,6 +64,8 @@ def change(
     dry_run: bool,
 ) -> None:
     """Changes a network and tells what changed."""
+    from random import Random
+
     from lanloom.app.ipam.networks import Edit, modify
 
     with refusals():
@@ -101,40 +76,15 @@ def change(
 
 def new_uuid() -> str:
     """The UUID of a new subnet."""
+    from uuid import uuid4
+
     return str(uuid4())
 
 
 def tell(done: "Done", *, dry_run: bool) -> None:
     """Prints what changed or would, and notes as warnings."""
-    from lanloom.cli.console import console as make_console
     from lanloom.ipam.rules.difference import differences
 
-    console = make_console()
-    for note in done.notes:
-        click.echo(f"Note: {note}", err=True)
-    found = list(differences(done.before, done.after))
-    for item in found:
-        console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
-    if not found and done.after is not None:
-        console.print(f"Network {done.after.name} is as it was.", markup=False)
-    if dry_run:
-        console.print("This was a dry run: nothing was changed.")
-
-
-def complete_networks(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """The names of networks; none where the cluster does not answer at once."""
-    from lanloom.app.connect import connect
-    from lanloom.ipam.state import read_state
-    from lanloom.kube.errors import KubeError
-
-    async def names() -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
-            state = await read_state(client)
-        return sorted(item.spec.name or item.metadata.name for item in state.networks)
-
-    try:
-        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except (KubeError, OSError, TimeoutError):
-        return []
+    tell_notes(done.notes)
+    unchanged = f"Network {done.after.name} is as it was." if done.after is not None else ""
+    tell_differences(differences(done.before, done.after), unchanged, dry_run=dry_run)

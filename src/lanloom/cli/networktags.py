@@ -2,7 +2,8 @@
 
 import click
 
-from lanloom.cli.networkrunning import change, dry_run_option, network_argument, read
+from lanloom.cli.cluster import dry_run_option
+from lanloom.cli.networkrunning import change, network_argument, read
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 

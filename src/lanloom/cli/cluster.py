@@ -1,0 +1,97 @@
+"""What commands of address management share: how they reach the cluster, and tell what they changed there."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.refusals import refusals
+
+if TYPE_CHECKING:
+    from lanloom.ipam.rules.difference import Difference
+    from lanloom.ipam.state import State
+    from lanloom.kube.ports import Client
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+COMPLETION_SECONDS = 2.0
+"""How long a shell that completes a name may wait for the API server."""
+
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def dry_run_option(function: F) -> F:
+    """`--dry-run`: look only."""
+    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(
+        function
+    )
+
+
+def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]", *, read: bool = False) -> T:
+    """What comes of work on the cluster. Ends the command where it fails.
+
+    Where the command's input was `read` before, what is malformed can only be in the cluster.
+    """
+    import asyncio
+
+    async def connected() -> T:
+        from lanloom.app.connect import connect
+
+        async with connect(kubeconfig) as client:
+            return await work(client)
+
+    with refusals(reading=read):
+        return asyncio.run(connected())
+
+
+def read_cluster(kubeconfig: str | None) -> "State":
+    """The cluster's networks and NICs. Ends the command where that fails."""
+    from lanloom.ipam.state import read_state
+
+    return run(kubeconfig, read_state)
+
+
+def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:
+    """Completes names of what the cluster has; none where it does not answer at once."""
+
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        import asyncio
+
+        from lanloom.app.connect import connect
+        from lanloom.ipam.state import read_state
+        from lanloom.kube.errors import KubeError
+
+        async def read() -> "State":
+            async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+                return await read_state(client)
+
+        try:
+            found = names(asyncio.run(read()), ctx)
+        except (KubeError, OSError, TimeoutError):
+            return []
+        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+    return complete
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """What is to be known beside the outcome, on standard error."""
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
+
+
+def tell_differences(found: "Iterable[Difference]", unchanged: str, *, dry_run: bool) -> None:
+    """What changed or would, in colours; `unchanged` is said where there is nothing, unless it is empty."""
+    from lanloom.cli.console import console as make_console
+
+    console, empty = make_console(), True
+    for item in found:
+        console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
+        empty = False
+    if empty and unchanged:
+        console.print(unchanged, markup=False)
+    if dry_run:
+        console.print("This was a dry run: nothing was changed.")
