@@ -237,16 +237,19 @@ def test_connect_looks_for_conflicts(cluster: Cluster) -> None:
 
 
 def test_rename(cluster: Cluster) -> None:
-    """A network gets another name, also one that no object could have, and its old name is free."""
+    """A network gets another name, also one that no object could have, and is found by the first one as well."""
     done(cluster, *NET1)
     done(cluster, "rename", "net1", "Shop_1")
     assert done(cluster, "list", "-o", "name", "--no-headers").split() == ["Shop_1"]
-    done(cluster, "add", "net1")
-    assert done(cluster, "list", "-o", "name", "--no-headers").split() == ["Shop_1", "net1"]
-    taken = network(cluster, "rename", "net1", "Shop_1")
+    assert done(cluster, "list", "-o", "name", "--no-headers", "net1").split() == ["Shop_1"]
+    done(cluster, "add", "net2")
+    taken = network(cluster, "rename", "net2", "Shop_1")
     assert taken.exit_code == 1
     assert taken.stderr == "Error: there is a network Shop_1 already; choose another name\n"
-    assert subnets(cluster, "net1") == []
+    for words in (["add", "net1"], ["add", "--dry-run", "net1"], ["rename", "net2", "net1"]):
+        taken = network(cluster, *words)
+        assert taken.exit_code == 1
+        assert "Error: network Shop_1 was called net1 at first" in taken.stderr
 
 
 def test_remove(cluster: Cluster) -> None:

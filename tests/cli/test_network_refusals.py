@@ -63,6 +63,7 @@ MALFORMED = [
     "list 192.0.2.0/24",
     "remove net1:",
     "disconnect a/b",
+    "disconnect net1 default default",
     "tag list a/b",
     # subnets of add
     "add --subnet x net9",

@@ -79,6 +79,8 @@ def disconnect(network: str, groups: tuple[str, ...], dry_run: bool, kubeconfig:
       lanloom network disconnect net1 default
       lanloom network disconnect net1
     """
+    with refusals():
+        check_once(groups)
     change(kubeconfig, network, lambda now: _disconnections(now, groups), dry_run=dry_run)
 
 
@@ -105,9 +107,16 @@ def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connec
     found = [Connection(group=group, mode=mode, link=link, vlan=vlan) for group in groups]
     for item in found:
         check_connection(item)
+    check_once(groups)
+    return found
+
+
+def check_once(groups: tuple[str, ...]) -> None:
+    """Raises Malformed for a node group that is named twice."""
+    from lanloom.ipam.rules.errors import Malformed
+
     if len(set(groups)) < len(groups):
         raise Malformed("a node group is named twice; name it once")
-    return found
 
 
 def _disconnections(network: "Network", groups: tuple[str, ...]) -> "list[Step]":

@@ -250,16 +250,30 @@ async def test_a_name_is_unique_whatever_the_object_is_called(dry_run: bool) -> 
 async def test_the_name_of_a_renamed_network_is_free() -> None:
     """Its object keeps its name, so that NICs find it; another network of that name gets another object."""
     async with world() as (client, other):
-        await added(client)
-        await renamed(client, "old")
+        first = await added(client, "Net_1")
+        await renamed(client, "old", "Net_1")
         for _ in range(2):
-            await added(client, cidr="10.0.0.0/24")
-            await renamed(client, "older")
+            await added(client, "Net_1", cidr="10.0.0.0/24")
+            await renamed(client, "older", "Net_1")
             await remove(client, "older")
-        await added(client, cidr="10.0.0.0/24")
+        await added(client, "Net_1", cidr="10.0.0.0/24")
         state = await read_state(other)
-        assert state.find("old").metadata.name == "net1"
-        assert state.find("net1").metadata.name != "net1"
+        assert state.find("old").metadata.name == first.metadata.name
+        assert state.find("Net_1").metadata.name != first.metadata.name
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_name_that_an_object_has_is_not_free(dry_run: bool) -> None:
+    """What refers to a network by its object's name goes on to find it, so webhooks give that name to no other."""
+    async with world() as (client, _):
+        await added(client)
+        await added(client, "net2", cidr="10.0.0.0/24")
+        await renamed(client, "old")
+        with pytest.raises(Refused, match="network old was called net1 at first"):
+            await add(client, "net1", (), uuids().__next__, dry_run=dry_run)
+        with pytest.raises(Refused, match="network old was called net1 at first"):
+            await renamed(client, "net1", "net2")
+        await renamed(client, "net1", "old")
 
 
 async def test_only_the_network_that_was_looked_at_is_removed() -> None:

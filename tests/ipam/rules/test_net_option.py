@@ -81,6 +81,9 @@ def test_the_other_parameters() -> None:
         ("0:ip0=10.0.0.1-10.0.0.5,network=net1", "neither an IP address nor"),
         ("0:ip,network=net1", "ip needs a value"),
         ("0:no_ip,network=net1", "ip needs a value"),
+        ("0:ip=,network=net1", "ip needs a value; write ip=…, or ip=none"),
+        ("0:ip=pool,network=", "network needs a value"),
+        ("0:name=", "name needs a value"),
         ("0:ip0=pool,ip0=pool,network=net1", "given twice"),
         ("0:ip64=pool,network=net1", "64 addresses at most"),
         ("0:ip999=pool,network=net1", '"ip999" is no parameter'),
@@ -123,6 +126,7 @@ def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("0:modify", "it changes nothing; parameters are"),
+        ("0:modify,ip1=", "ip1 needs a value; write ip1=…, or ip1=none"),
         ("0:", "it changes nothing"),
         ("0:remove,ip0=pool", "remove takes no parameters"),
         ("0:add,remove", "two actions"),

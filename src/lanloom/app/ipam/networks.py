@@ -50,8 +50,7 @@ async def add(
     """Adds a network. Raises Malformed, Refused, KubeError."""
     check_name(name, "a network")
     state = await read_state(client)
-    if name in map(_name, state.networks):
-        raise _taken(name)
+    name_is_free(state, Network(id="", name=name))
     new = Network(id=_free_object_name(state, name), name=name)
     change = apply(new, steps, Ledger(new), new_uuid)
     if not dry_run:
@@ -126,9 +125,20 @@ async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Done:
 
 
 def name_is_free(state: State, network: Network) -> None:
-    """Raises Refused where another network has the name."""
-    if any(_name(item) == network.name for item in state.networks if item.metadata.name != network.id):
-        raise _taken(network.name)
+    """Raises Refused where another network has the name, or had it first: its object still has it.
+
+    VLANs and pods that name a network would find another one from one moment to the next.
+    """
+    for item in state.networks:
+        if item.metadata.name == network.id:
+            continue
+        if _name(item) == network.name:
+            raise _taken(network.name)
+        if item.metadata.name == network.name:
+            raise Refused(
+                f"network {_name(item)} was called {network.name} at first, and can be found by that name as long "
+                "as there is such a network; choose another name"
+            )
 
 
 def no_conflicts(state: State, network: Network) -> None:
@@ -159,7 +169,7 @@ def _name(item: NetworkObject) -> str:
 
 
 def _free_object_name(state: State, name: str) -> str:
-    """The object name of a new network; another one where a network that was renamed still has it."""
+    """The object name of a new network; another one where it was made from the name of one that was renamed."""
     renamed = {item.metadata.name for item in state.networks if _name(item) != name}
     tried = (name, *(f"{name}_{number}" for number in range(2, len(renamed) + 3)))
     return next(found for text in tried if (found := object_name(text)) not in renamed)

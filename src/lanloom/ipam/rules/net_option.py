@@ -199,11 +199,14 @@ def _named(option: Option) -> str | None:
 
 
 def _text(option: Option, key: str) -> str | None:
-    """The text of a key; empty for `-key`, `key=` and `key=none`, None where it is not given."""
+    """The text of a key; empty for `-key` and `key=none`, None where it is not given.
+
+    Nothing after `key=` is what a script writes whose variable is empty: it must not take an address away.
+    """
     if key not in option.params:
         return None
     value = option.params[key]
-    if isinstance(value, bool):
+    if isinstance(value, bool) or value == "":
         raise option.malformed(f"{key} needs a value; write {key}=…, or {key}=none")
     return "" if value in (None, NONE) else value
 
