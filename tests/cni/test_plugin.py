@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.app.cni import install, program
+from lanloom.app.cni import PROGRAM, install, program
 from lanloom.cni import plugin
 from tests.cni.runtime import CONFIG, Raw, Runtime, agent
 
-VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
+VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 RESULT: Raw = {
     "ips": [{"address": "192.0.2.4/24", "gateway": "192.0.2.1"}, {"address": "2001:db8::4/64"}],
     "routes": [{"dst": "0.0.0.0/0", "gw": "192.0.2.1"}],
@@ -201,6 +201,22 @@ def test_it_runs_with_old_pythons() -> None:
     ]
     returns = [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
     assert all(isinstance(item, ast.Constant | ast.Name) for item in (*annotations, *returns))
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no Python", "an old Python"])
+def test_without_a_python_that_can_run_it(tmp_path: Path, there: bool) -> None:
+    """It says that it needs a Python; a DEL succeeds all the same, and says so on standard error."""
+    runtime = Runtime(tmp_path)
+    path = tmp_path / PROGRAM
+    text = path.read_text()
+    old = text.replace("(3, 6)", "(99, 0)")
+    none = text.replace("/usr/bin/python3 /usr/libexec", "/nowhere")
+    path.write_text(old if there else none)
+    added = runtime.call(PATH="/nowhere")
+    assert added.code == 102 and "needs Python 3.6 or later" in added.json["msg"]
+    deleted = runtime.call(PATH="/nowhere", CNI_COMMAND="DEL")
+    assert (deleted.status, deleted.output) == (0, "")
+    assert "needs Python 3.6 or later" in deleted.complaint
 
 
 def test_installing_again_changes_nothing(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_the_tree_has_what_the_lab_needs() -> None:
     programs = ("NetworkManager", "dnsmasq", "dbus-daemon", "ip", "modprobe", "arping", "tcpdump", "nsenter")
     present = {path.name for directory in ("bin", "sbin") for path in (tree / "usr" / directory).iterdir()}
     assert present >= {*programs, "python3.11"}
+    assert {"bridge", "host-local"} <= {path.name for path in (tree / "usr/lib/cni").iterdir()}
 
 
 @pytest.mark.lab

@@ -38,7 +38,8 @@ class CniSettings(Struct, frozen=True, kw_only=True):
 
 def program(socket: Path) -> bytes:
     """The plugin's text, for an agent that listens there."""
-    text = Path(lanloom.cni.__file__).with_name("plugin.py").read_text(encoding="utf-8")
+    sources = Path(lanloom.cni.__file__).parent
+    text = "".join((sources / name).read_text(encoding="utf-8") for name in ("launcher.sh", "plugin.py"))
     if _SOCKET_LINE not in text:
         raise ValueError("the plugin's text has no line for the socket")
     return text.replace(_SOCKET_LINE, f"SOCKET = {str(socket)!r}\n").encode()

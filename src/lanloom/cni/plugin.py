@@ -1,9 +1,8 @@
-#!/usr/bin/python3 -IS
 """`lanloom-ipam`: the CNI plugin that gets a pod's addresses from the agent of its node.
 
-It is one file, copied into the runtime's directory of plugins, and runs with the host's own Python (3.6 or later) and
-nothing but its standard library. It decides nothing: the call goes to the agent over a Unix socket, and the answer
-comes back in the form of the version of CNI that the configuration asks for.
+It is one file, copied into the runtime's directory of plugins behind the few lines of launcher.sh, and runs with the
+host's own Python (3.6 or later) and nothing but its standard library. It decides nothing: the call goes to the agent
+over a Unix socket, and the answer comes back in the form of the version of CNI that the configuration asks for.
 
 On the socket, for each call, one connection: the plugin sends a JSON object and closes its side, the agent answers with
 another and closes. `{"version": 1, "command": "ADD", "container": …, "netns": …, "interface": …, "args": …,
@@ -23,7 +22,7 @@ import sys
 SOCKET = "/run/lanloom/cni.sock"
 """Where the agent listens; the agent that installs this file writes its own path here."""
 
-VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
+VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 SINCE = {"CHECK": "0.4.0", "STATUS": "1.1.0", "GC": "1.1.0"}
 """Which version of CNI brought a command, where not all have it."""
 
@@ -36,7 +35,7 @@ INCOMPATIBLE, BAD_ENVIRONMENT, IO_FAILURE, NOT_DECODED, BAD_CONFIG, TRY_AGAIN, N
     11,
     50,
 )
-"""CNI's codes for errors; the agent's own begin at 100."""
+"""CNI's codes for errors; the agent's own begin at 100, and 102 is the launcher's where there is no Python."""
 
 SECONDS = {"ADD": 60.0, "DEL": 15.0, "CHECK": 20.0, "STATUS": 10.0, "GC": 60.0}
 """How long the agent may take: longer than it takes to give up by itself."""
@@ -195,7 +194,7 @@ def endure(command: str, error: Unreachable) -> None:
 def shaped(result: "dict[str, object]", version: str) -> "dict[str, object]":
     """The result of ADD in a version's form: before 1.0.0 each address says which version of IP it is."""
     ips = result.get("ips", [])
-    if version in ("0.3.1", "0.4.0") and isinstance(ips, list):
+    if version in ("0.3.0", "0.3.1", "0.4.0") and isinstance(ips, list):
         ips = [dict(item, version="6" if ":" in item["address"] else "4") for item in ips]
     return dict(result, cniVersion=version, ips=ips)
 

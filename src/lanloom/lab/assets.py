@@ -23,6 +23,7 @@ from lanloom.lab.apt import RELEASE, Apt, Progress, debian_sources, run
 from lanloom.lab.errors import AssetError
 
 TREE_PACKAGES = (
+    "containernetworking-plugins",
     "dbus",
     "dnsmasq-base",
     "iproute2",
@@ -35,8 +36,8 @@ TREE_PACKAGES = (
     "tcpdump",
     "util-linux",
 )
-"""What a node, the switch and the DHCP server of the lab need; python3 is 3.11, that of the virtual
-environment."""
+"""What a node, the switch and the DHCP server of the lab need, and CNI's reference plugins, with which pods are
+attached; python3 is 3.11, that of the virtual environment."""
 
 
 @dataclass(frozen=True, slots=True)
