@@ -20,14 +20,22 @@ if TYPE_CHECKING:
 @click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
 @namespace_option
 @dry_run_option
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Leave what is there and differs from the file as it is, instead of refusing.",
+)
 @click.option("--no-wait", is_flag=True, help="Don't wait until the manager has given the addresses.")
 @kubeconfig_option
-def import_(config: Path, namespace: str, dry_run: bool, no_wait: bool, kubeconfig: str | None) -> None:
+def import_(
+    config: Path, namespace: str, dry_run: bool, keep: bool, no_wait: bool, kubeconfig: str | None
+) -> None:
     """Bring the networks, connections, tags and NICs of a Ganeti cluster into Lanloom.
 
     CONFIG.DATA may have the old form or that with subnets; it is only read. Networks keep their UUIDs, NICs theirs and
     their very addresses. Names that are not allowed here are adapted and told. Conflicts with what is there are told
-    before anything is written. What is there and the same is left alone: run it again after an interruption.
+    before anything is written. What is there and the same is left alone: run it again after an interruption. What was
+    changed here since an earlier import is such a conflict; --keep leaves it as it is, and brings what is new.
 
     \b
     Exit code: 0 if all of it is there, 1 if something conflicts or fails, 2 if the file can't be imported at all.
@@ -41,21 +49,31 @@ def import_(config: Path, namespace: str, dry_run: bool, no_wait: bool, kubeconf
 
     with refusals():
         read = read_config(config)
-    _report(run(kubeconfig, lambda client: _import(client, read, namespace, dry_run, not no_wait)), dry_run)
+
+    async def bring(client: "Client") -> "Import":
+        plan = await _plan(client, read, namespace, keep)
+        if not dry_run:
+            await _carry_out(client, plan, wait=not no_wait)
+        return plan
+
+    _report(run(kubeconfig, bring), dry_run)
 
 
-async def _import(client: "Client", config: "Config", namespace: str, dry_run: bool, wait: bool) -> "Import":
-    from lanloom.app.ipam.ganetiimport import carry_out, check_namespace
+async def _plan(client: "Client", config: "Config", namespace: str, keep: bool) -> "Import":
+    from lanloom.app.ipam.ganetiimport import check_namespace
     from lanloom.app.ipam.ganetiplan import plan_import
-    from lanloom.cli.waiting import waiting
     from lanloom.ipam.state import read_state
 
     await check_namespace(client, namespace)
-    plan = plan_import(config, await read_state(client), namespace)
-    if not dry_run:
-        with waiting("import") as tell:
-            await carry_out(client, plan, tell, wait=wait)
-    return plan
+    return plan_import(config, await read_state(client), namespace, keep=keep)
+
+
+async def _carry_out(client: "Client", plan: "Import", *, wait: bool) -> None:
+    from lanloom.app.ipam.ganetiimport import carry_out
+    from lanloom.cli.waiting import waiting
+
+    with waiting("import") as tell:
+        await carry_out(client, plan, tell, wait=wait)
 
 
 def _report(plan: "Import", dry_run: bool) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from lanloom.api.ipam import NETWORKS, NICS
@@ -35,14 +36,14 @@ def cluster() -> Json:
     return config([one, two], machines, {"net1": LINK})
 
 
-async def planned(realm: Realm, data: Json) -> Import:
+async def planned(realm: Realm, data: Json, *, keep: bool = False) -> Import:
     """What an import would do now."""
-    return plan_import(config_of(data), await read_state(realm.admin), PLACE)
+    return plan_import(config_of(data), await read_state(realm.admin), PLACE, keep=keep)
 
 
-async def bring(realm: Realm, data: Json) -> Import:
+async def bring(realm: Realm, data: Json, *, keep: bool = False) -> Import:
     """Imports all of it."""
-    plan = await planned(realm, data)
+    plan = await planned(realm, data, keep=keep)
     await carry_out(realm.admin, plan, lambda step: None)
     return plan
 
@@ -78,6 +79,8 @@ async def test_import(realm: Realm) -> None:
     assert (loose.network, loose.ips, loose.mode, loose.link) == ("", (), "bridged", "br0")
     assert plan.notes == (
         "NIC 1 of instance inst2.example.com: 203.0.113.7 belongs to no network and is not imported",
+        "to keep an address without a network, add a network with a subnet for it, and put the NIC there: "
+        "lanloom instance modify --net N:modify,network=NETWORK,ip=ADDRESS INSTANCE",
     )
 
 
@@ -154,12 +157,23 @@ async def test_conflicts(realm: Realm) -> None:
     message = await refused(realm, data)
     assert "nothing was written" in message
     for part in (
-        "network net1 is there with the same UUID, but differs",
+        "network net1 is there, but differs; to be as in the file: "
+        "~ subnet 192.0.2.0/28: gateway 192.0.2.1 → 192.0.2.9",
         "there is another network other",
-        "NIC default/inst1.example.com-0 (NIC 0 of instance inst1.example.com) is there, but differs",
+        "NIC default/inst1.example.com-0 (NIC 0 of instance inst1.example.com) is there, but differs; "
+        "to be as in the file: ~ MAC aa:00:00:00:00:01 → aa:00:00:00:00:77",
         "instance inst1.example.com has another NIC 1 already, default/inst1.example.com-1",
     ):
         assert part in message
+
+
+@in_a_realm
+async def test_the_object_of_a_renamed_network(realm: Realm) -> None:
+    """A renamed network's object keeps its name, so renaming it once more is not what helps."""
+    await realm.network("net1")
+    await realm.admin.patch(NETWORKS, "net1", {"spec": {"name": "renamed"}})
+    message = await refused(realm, cluster())
+    assert "the object of network renamed has the name net1 for ever; rename net1 in Ganeti before" in message
 
 
 @in_a_realm
@@ -202,15 +216,80 @@ async def test_names(realm: Realm) -> None:
 
 @in_a_realm
 async def test_vlans(realm: Realm) -> None:
-    """VLAN ids of connections are numbers here; a NIC keeps what its hooks are told."""
-    one = network("net1", "192.0.2.0/28", used=[2])
-    ovs = {"link": "ovs0", "mode": "openvswitch", "vlan": ".100"}
-    machine = instance("inst1", [nic(1, "192.0.2.2", one["uuid"], nicparams=ovs)])
-    plan = await bring(realm, config([one], [machine], {"net1": ovs}))
-    assert plan.notes == ("VLAN .100 of network net1 in node group default is 100 here",)
-    spec = (await realm.get("inst1-0")).spec
-    assert (spec.mode, spec.link, spec.vlan) == ("openvswitch", "ovs0", ".100")
-    assert (await realm.net("net1")).spec.connections[0].vlan == "100"
+    """Connections keep VLAN ids as hooks are told them, so NICs need none of their own."""
+    vlans = [".100", ":10:20", ".5:10:20"]
+    links = [{"link": "ovs0", "mode": "openvswitch", "vlan": vlan} for vlan in vlans]
+    networks = [network(f"net{at}", f"192.0.2.{16 * at}/28", used=[2]) for at in range(3)]
+    nics = [
+        nic(at, f"192.0.2.{16 * at + 2}", one["uuid"], nicparams=links[at]) for at, one in enumerate(networks)
+    ]
+    connections = {f"net{at}": link for at, link in enumerate(links)}
+    plan = await bring(realm, config(networks, [instance("inst1", nics)], connections))
+    assert plan.notes == ()
+    for at, vlan in enumerate(vlans):
+        spec = (await realm.get(f"inst1-{at}")).spec
+        assert (spec.mode, spec.link, spec.vlan) == ("", "", "")
+        assert (await realm.net(f"net{at}")).spec.connections[0].vlan == vlan
+
+
+@in_a_realm
+async def test_endangered(realm: Realm) -> None:
+    """Addresses that NICs without a network use are told with what keeps a network from giving them to others."""
+    one = network("net1", "192.0.2.0/28", used=[2], external=[9])
+    loose = [nic(at, f"192.0.2.{at}") for at in (7, 8, 9)]
+    plan = await bring(realm, config([one], [instance("inst1", loose)], {}))
+    assert (
+        "network net1 may give addresses to others that NICs without a network use; reserve them: "
+        "lanloom network modify --add-reserved-ips 192.0.2.7,192.0.2.8 net1"
+    ) in plan.notes
+
+
+async def reconfigure(realm: Realm, **values: Json) -> None:
+    """Changes the first subnet of the first network."""
+    first, *others = (msgspec.to_builtins(one) for one in (await realm.net("net1")).spec.subnets)
+    await realm.configure({**first, **values}, *others, name="net1")
+
+
+@in_a_realm
+async def test_keep(realm: Realm) -> None:
+    """What was changed since is left as it is and told; what is new goes into networks as they are."""
+    await bring(realm, cluster())
+    await reconfigure(realm, external=["192.0.2.5"], gateway="192.0.2.9")
+    await realm.change("inst1.example.com-0", ips=["192.0.2.4"])
+    await realm.rest()
+    before = await everything(realm)
+    data = cluster()
+    fresh = [nic(5, "192.0.2.5", uuid("net1")), nic(6, "192.0.2.2", uuid("net1"), mac="aa:00:00:00:00:06")]
+    data["instances"]["new"] = instance("inst3", fresh)
+    data["instances"][uuid("inst1.example.com")]["nics"][0]["ip"] = "192.0.2.6"
+    plan = await bring(realm, data, keep=True)
+    assert [note for note in plan.notes if "as it is" in note] == [
+        "network net1 is left as it is; in the file: "
+        "~ subnet 192.0.2.0/28: gateway 192.0.2.9 → 192.0.2.1; - subnet 192.0.2.0/28: reserved 192.0.2.5; "
+        "+ subnet 192.0.2.0/28: reserved 192.0.2.3",
+        "NIC 0 of instance inst1.example.com is left as it is; in the file: ~ addresses 192.0.2.4 → 192.0.2.6",
+    ]
+    assert await realm.ips("inst3-0") == ("192.0.2.5",)
+    assert await realm.ips("inst3-1") == ("192.0.2.2",)
+    assert [item for item in await everything(realm) if "inst3" not in item[0]] == before
+
+
+@in_a_realm
+async def test_keep_what_does_not_fit(realm: Realm) -> None:
+    """New NICs whose addresses a network that is kept can't give are refused, each with the reason."""
+    await bring(realm, cluster())
+    await reconfigure(realm, gateway="192.0.2.9")
+    data = cluster()
+    data["networks"][uuid("net1")]["network"] = "192.0.2.0/27"
+    data["networks"][uuid("net1")] |= {"reservations": "", "ext_reservations": ""}
+    machine = instance("inst3", [nic(5, "192.0.2.20", uuid("net1")), nic(6, "192.0.2.9", uuid("net1"))])
+    data["instances"]["new"] = machine
+    with pytest.raises(Refused) as caught:
+        await bring(realm, data, keep=True)
+    assert "192.0.2.20 of NIC 0 of instance inst3 is in no subnet of network net1; add one" in str(
+        caught.value
+    )
+    assert "192.0.2.9 of NIC 1 of instance inst3 is the gateway of network net1; change" in str(caught.value)
 
 
 @in_a_realm

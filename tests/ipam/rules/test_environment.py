@@ -135,6 +135,21 @@ def test_script() -> None:
     assert env["NETWORK_NAME"] == "Net1"
 
 
+@pytest.mark.parametrize(
+    ("mode", "link", "missing"),
+    [
+        ("bridged", "br0", {"IP"}),
+        ("openvswitch", "ovs0", {"IP", "BRIDGE"}),
+        ("routed", "", {"IP", "BRIDGE", "LINK"}),
+    ],
+)
+def test_script_without(mode: str, link: str, missing: set[str]) -> None:
+    """The script is not told of what there is not, as hooks are, and of a bridge in mode bridged only."""
+    bare = nic(network="", mode=mode, link=link)
+    names = {"IP", "BRIDGE", "LINK", "MODE", "VLAN"}
+    assert names - script_environment("inst1", 0, bare, None).keys() == missing
+
+
 def test_network() -> None:
     """Hooks of a network have Ganeti's variables, and numbers where those can't say everything."""
     assert network_environment(OLD) == {

@@ -1,7 +1,8 @@
 """What an import of a Ganeti cluster makes of the API's objects: computed on what was read, and judged before writing.
 
 Networks are recognised by their UUID and NICs by theirs, or by instance and index where Ganeti 2.7 gave none. What is
-there and the same is left alone, so an import that was interrupted is finished by another one.
+there and the same is left alone, so an import that was interrupted is finished by another one; what is there and
+differs stands in the way, or is kept.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NetworkSpec, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
+from lanloom.app.ipam.ganetidiffer import network_changes
+from lanloom.app.ipam.ganetinotes import homeless_notes, nic_notes
 from lanloom.app.ipam.ganetipresent import Present, Wanted, network_conflicts
 from lanloom.app.ipam.instances import check_instance
 from lanloom.ipam.rules.addresses import format_address, shown
@@ -24,7 +27,7 @@ from lanloom.ipam.rules.model import Connection, Network, Subnet
 from lanloom.ipam.rules.names import imported_name, is_uuid, object_name
 from lanloom.ipam.rules.validate import check_network
 from lanloom.ipam.state import State
-from lanloom.ipam.wire import spec_of
+from lanloom.ipam.wire import network_of, spec_of
 
 TOLD = 20
 """So many conflicts are told; the rest is counted."""
@@ -51,16 +54,24 @@ class Import(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def plan_import(config: Config, state: State, namespace: str) -> Import:
-    """The plan. Raises Malformed for what can never be imported, Refused for conflicts, both with all reasons."""
+def plan_import(config: Config, state: State, namespace: str, *, keep: bool = False) -> Import:
+    """The plan. Raises Malformed for what can never be imported, Refused for conflicts, both with all reasons.
+
+    With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
+    """
     notes: list[str] = []
     _refuse(
         [*identities(config), *ownership(config)], "the file is not in order; see `lanloom ganeti verify`"
     )
     wanted = _networks(config, state, notes)
+    if keep:
+        wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
     specs = dict(_nics(config, wanted, notes))
     there = Present(state, namespace)
-    conflicts = [*network_conflicts(wanted, state), *there.conflicts(specs, wanted)]
+    kept = there.kept(specs) if keep else {}
+    notes += [f"{nic} is left as it is; in the file: {changes}" for nic, changes in kept.items()]
+    asked = {nic: spec for nic, spec in specs.items() if nic not in kept}
+    conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted)]
     _refuse(conflicts, "the import conflicts with what is there")
     places = there.places(specs)
     present = tuple(place for place, old in places.values() if old)
@@ -105,15 +116,19 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
 
 
 def _adapted(network: Network, notes: list[str]) -> Network:
-    """With names and VLAN ids as they are written here."""
+    """With names and tags as they are written here."""
     subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
-    connections = tuple(replace(one, vlan=_vlan(one.vlan)) for one in network.connections)
-    for old, new in zip(network.connections, connections, strict=True):
-        if old != new:
-            notes.append(
-                f"VLAN {old.vlan} of network {network.name} in node group {old.group} is {new.vlan} here"
-            )
-    return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
+    return replace(network, subnets=subnets, tags=tuple(sorted({*network.tags})))
+
+
+def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
+    """A network as it is there, if it is."""
+    if one.item is None:
+        return one
+    there = network_of(one.item)
+    if changes := network_changes(there, one.network):
+        notes.append(f"network {there.name} is left as it is; in the file: {changes}")
+    return Wanted(there, one.item)
 
 
 def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
@@ -138,8 +153,10 @@ def _nics(
     notes += [f"instance {shown(old)} is called {new} here" for old, new in owners.items() if old != new]
     ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
     for nic in config.nics:
-        notes += _nic_notes(nic, nic.network in wanted)
+        notes += nic_notes(nic)
         yield nic, _spec(nic, owners[nic.instance], ledgers.get(nic.network))
+    homeless = [nic for nic in config.nics if nic.network not in wanted]
+    notes += homeless_notes(homeless, [one.network for one in wanted.values()])
 
 
 def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
@@ -161,16 +178,6 @@ def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
     )
 
 
-def _nic_notes(nic: StoredNic, connected: bool) -> Iterator[str]:
-    """What of a NIC is not as it was."""
-    if nic.ips and not connected:
-        yield f"{nic}: {format_address(nic.ips[0])} belongs to no network and is not imported"
-    if imported_name(nic.name) != nic.name:
-        yield f"{nic}: its name {shown(nic.name)} is {imported_name(nic.name)} here"
-    if nic.uuid and not is_uuid(nic.uuid):
-        yield f"{nic}: {shown(nic.uuid)} is no UUID; it gets another one"
-
-
 def _owner(name: str, taken: Collection[str]) -> str:
     """The name of an instance."""
     try:
@@ -181,10 +188,7 @@ def _owner(name: str, taken: Collection[str]) -> str:
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:
-    """How a NIC is connected by itself: not at all where its network says the same for every node group.
-
-    Its VLAN ids stay as Ganeti writes them, because hooks are told them so.
-    """
+    """How a NIC is connected by itself: not at all where its network says the same for every node group."""
     own = Connection(group="", mode=nic.mode, link=nic.link, vlan=nic.vlan)
     same = {replace(one, group="") for one in network.connections} if network is not None else set()
     return Connection(group="", mode="", link="") if same == {own} else own
@@ -195,11 +199,6 @@ def _mac(nic: StoredNic) -> str:
         return parse_mac(nic.mac) if nic.mac else ""
     except Malformed as error:
         raise Malformed(f"{nic}: {error}") from None
-
-
-def _vlan(text: str) -> str:
-    """A VLAN id. Ganeti writes a dot before that of an access port."""
-    return text.removeprefix(".")
 
 
 def _row(one: Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:

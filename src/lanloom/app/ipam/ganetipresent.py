@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NicSpec
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
+from lanloom.app.ipam.ganetidiffer import network_changes, nic_changes
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.ganeti.config import StoredNic
+from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network
 from lanloom.ipam.rules.names import object_name
 from lanloom.ipam.state import State
@@ -26,16 +27,23 @@ class Wanted(Struct, frozen=True):
 
 def network_conflicts(wanted: Mapping[str, Wanted], state: State) -> Iterator[str]:
     """What the networks, by their UUIDs, would collide with."""
-    for uuid, one in wanted.items():
+    for one in wanted.values():
         network = one.network
         for other in state.networks:
-            theirs = {other.metadata.name, other.spec.name or other.metadata.name}
-            if other is not one.item and theirs & {network.id, network.name}:
+            called = other.spec.name or other.metadata.name
+            if other is one.item:
+                continue
+            if called in (network.id, network.name):
                 yield f"there is another network {network.name}; rename one of the two"
-        if one.item is not None and network_of(one.item) != replace(network, uuid=uuid):
+            elif other.metadata.name in (network.id, network.name):
+                yield (
+                    f"the object of network {called} has the name {other.metadata.name} for ever; "
+                    f"rename {network.name} in Ganeti before"
+                )
+        if one.item is not None and (changes := network_changes(network_of(one.item), network)):
             yield (
-                f"network {network.name} is there with the same UUID, but differs; "
-                "remove it, or change it to what the file says"
+                f"network {network.name} is there, but differs; to be as in the file: {changes}. "
+                "Change it, or leave it so with --keep"
             )
 
 
@@ -57,6 +65,13 @@ class Present:
             return self._by_uuid.get(spec.uuid)
         return self._by_index.get((spec.owner.name, spec.index))
 
+    def kept(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, str]:
+        """The NICs that are there and differ, and how."""
+        found = ((nic, spec, self.find(spec)) for nic, spec in specs.items())
+        alive = [one for one in found if one[2] is not None and one[2].metadata.deletion_timestamp is None]
+        changes = ((nic, nic_changes(item.spec, spec)) for nic, spec, item in alive if item is not None)
+        return {nic: text for nic, text in changes if text}
+
     def conflicts(self, specs: Mapping[StoredNic, NicSpec], wanted: Mapping[str, Wanted]) -> Iterator[str]:
         """What the NICs would collide with."""
         ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
@@ -64,17 +79,16 @@ class Present:
             item = self.find(spec)
             if item is not None and item.metadata.deletion_timestamp is not None:
                 yield f"NIC {item.metadata.key} is being deleted; try again when it is gone"
-            elif item is not None and item.spec != spec:
-                yield f"NIC {item.metadata.key} ({nic}) is there, but differs; remove it, or change it"
+            elif item is not None and (changes := nic_changes(item.spec, spec)):
+                yield (
+                    f"NIC {item.metadata.key} ({nic}) is there, but differs; to be as in the file: {changes}. "
+                    "Change it, or leave it so with --keep"
+                )
             other = self._by_index.get((spec.owner.name, spec.index))
             if item is None and other is not None:
                 yield f"instance {spec.owner.name} has another NIC {spec.index} already, {other.metadata.key}"
-            ledger = ledgers.get(nic.network)
-            key = str(item.metadata.key) if item is not None else ""
-            for address in nic.ips if ledger is not None else ():
-                owner = ledger.owner_of(address) if ledger is not None else ""
-                if owner not in ("", key):
-                    yield f"{format_address(address)} of {nic} is owned by NIC {owner}"
+            if ledger := ledgers.get(nic.network):
+                yield from _taken(nic, str(item.metadata.key) if item is not None else "", ledger)
 
     def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
         """The object of each NIC, and whether it is there."""
@@ -91,3 +105,16 @@ class Present:
             taken.add(name)
             found[nic] = (Key(self._namespace, name), False)
         return found
+
+
+def _taken(nic: StoredNic, key: str, ledger: Ledger) -> Iterator[str]:
+    """The addresses of a NIC, whose object is `key`, that its network as it is there can't give it."""
+    for address in nic.ips:
+        here = f"{format_address(address)} of {nic}"
+        subnet = ledger.network.subnet_of(address)
+        if ledger.owner_of(address) not in ("", key):
+            yield f"{here} is owned by NIC {ledger.owner_of(address)}"
+        elif subnet is None:
+            yield f"{here} is in no subnet of network {ledger.network.name}; add one"
+        elif address == subnet.gateway:
+            yield f"{here} is the gateway of network {ledger.network.name}; change that first"

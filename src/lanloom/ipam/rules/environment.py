@@ -31,10 +31,17 @@ def hook_environment(instance: str, nics: Sequence[tuple[Nic, Network | None]]) 
 
 
 def script_environment(instance: str, index: int, nic: Nic, network: Network | None) -> Environment:
-    """What the script that configures an interface is told: names without a prefix."""
+    """What the script that configures an interface is told: names without a prefix.
+
+    Other than hooks, it is not told of an address or a link that there is not, and of a bridge in mode bridged only.
+    """
     names = {"INTERFACE_NAME": nic.name} if nic.name else {}
     known = {"INSTANCE": instance, "INTERFACE_INDEX": str(index), "INTERFACE_UUID": nic.uuid}
-    return {**known, **names, **_nic(nic, network)}
+    env = {**known, **names, **_nic(nic, network)}
+    left_out = {name for name in ("IP", "LINK") if not env[name]}
+    if env["MODE"] != "bridged":
+        left_out.add("BRIDGE")
+    return {name: value for name, value in env.items() if name not in left_out}
 
 
 def network_environment(network: Network) -> Environment:
@@ -104,7 +111,7 @@ def _network(network: Network) -> Environment:
     env = {"NETWORK_NAME": network.name, "NETWORK_UUID": network.uuid, "NETWORK_TAGS": " ".join(network.tags)}
     versions: tuple[tuple[Version, str], ...] = ((4, ""), (6, "6"))
     for version, suffix in versions:
-        first = next((subnet for subnet in network.subnets if subnet.cidr.version == version), None)
+        first = network.first_subnet(version)
         if first is not None:
             env |= {f"{name}{suffix}": value for name, value in _l3(first).items()}
     return env | ({"NETWORK_MAC_PREFIX": network.mac_prefix} if network.mac_prefix else {})
