@@ -252,6 +252,32 @@ def test_rename(cluster: Cluster) -> None:
         assert "Error: network Shop_1 was called net1 at first" in taken.stderr
 
 
+def test_changes_for_programs(cluster: Cluster) -> None:
+    """With `--output` a change, or a dry run of it, is told as data: what changes and what comes of it."""
+    json_ = ("--output", "json")
+    made = json.loads(done(cluster, *NET1, *json_))
+    assert [change["sign"] for change in made["changes"]] == ["+", "+", "+"]
+    (subnet,) = made["spec"]["subnets"]
+    assert subnet["pools"] == [{"range": "192.0.2.10-192.0.2.100", "name": "pool1"}]
+    before = cluster.state()
+    told = json.loads(done(cluster, "rename", "--dry-run", *json_, "net1", "Shop_1"))
+    assert (told["name"], told["dry_run"], told["spec"]["name"]) == ("Shop_1", True, "Shop_1")
+    assert told["changes"] == [{"sign": "~", "text": "name net1 → Shop_1"}]
+    assert cluster.state() == before
+    for words in (("tag", "add", "net1", "blue"), ("connect", "-N", "link=br0", "net1", "one")):
+        assert len(json.loads(done(cluster, *words, *json_))["changes"]) == 1
+    done(cluster, "disconnect", "net1")
+    gone = yaml.safe_load(done(cluster, "remove", "net1", "--output", "yaml"))
+    assert (gone["name"], gone["dry_run"], gone["spec"]) == ("net1", False, None)
+
+
+def test_options_that_ganeti_has_as_well(cluster: Cluster) -> None:
+    """`--mac-prefix none` takes the prefix away; a network may be added without a check of conflicts."""
+    done(cluster, "add", "--no-conflicts-check", "--mac-prefix", "aa:00:01", "net1")
+    assert done(cluster, "modify", "--mac-prefix", "none", "net1") == "- MAC prefix aa:00:01\n"
+    assert fields(cluster, "net1", "mac_prefix") == [None]
+
+
 def test_remove(cluster: Cluster) -> None:
     """A network goes when it is neither connected nor has NICs, with or without addresses."""
     done(cluster, *NET1)
@@ -408,6 +434,7 @@ def test_input_is_read_before_the_cluster_is_asked(cluster: Cluster) -> None:
     nowhere = {"KUBECONFIG": "/nonexistent"}
     for words in (
         "modify --mac-prefix x net1",
+        "modify --mac-prefix= net1",
         "add --tags a,,b net1",
         "list -o x",
         "rename net1 a/b",

@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import dry_run_option, run
-from lanloom.cli.networkrunning import change, check_idents, network_argument, new_uuid, tell
+from lanloom.cli.networkrunning import Changing, changing_options, check_idents, network_argument, new_uuid
 from lanloom.cli.once import once_option
-from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
@@ -39,8 +37,13 @@ if TYPE_CHECKING:
 @once_option("--gateway", metavar="IP", help="Deprecated: the gateway of --network.")
 @once_option("--network6", metavar="CIDR", help="Deprecated: an IPv6 subnet without a pool.")
 @once_option("--gateway6", metavar="IP", help="Deprecated: the gateway of --network6.")
-@dry_run_option
-@kubeconfig_option
+@click.option(
+    "--no-conflicts-check",
+    is_flag=True,
+    expose_value=False,
+    help="Understood for Ganeti's sake: the addresses of hosts are not looked at anyway.",
+)
+@changing_options
 def add(
     name: str,
     subnets: tuple[str, ...],
@@ -52,8 +55,7 @@ def add(
     gateway: str | None,
     network6: str | None,
     gateway6: str | None,
-    dry_run: bool,
-    kubeconfig: str | None,
+    changing: Changing,
 ) -> None:
     """Add a network, with any number of subnets and pools; without a subnet it is L2 only.
 
@@ -72,7 +74,7 @@ def add(
     """
     from lanloom.app.ipam.networks import add as add_network
     from lanloom.ipam.rules.errors import Malformed
-    from lanloom.ipam.rules.general import AddTags, SetMacPrefix, check_mac_prefix, check_tag
+    from lanloom.ipam.rules.general import AddTags, check_tag, mac_prefix_step
     from lanloom.ipam.rules.names import check_name
     from lanloom.ipam.rules.syntax import Deprecated, add_steps
 
@@ -83,13 +85,10 @@ def add(
         old = Deprecated(
             network=network or "", gateway=gateway or "", network6=network6 or "", gateway6=gateway6 or ""
         )
-        steps: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=check_mac_prefix(mac_prefix))]
+        steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
         steps += add_steps(subnets, pools, add_reserved_ips, old)
-    done = run(
-        kubeconfig, lambda client: add_network(client, name, steps, new_uuid, dry_run=dry_run), read=True
-    )
-    tell(done, dry_run=dry_run)
+    changing.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=changing.dry_run))
 
 
 @click.command()
@@ -114,14 +113,17 @@ def add(
     "--add-reserved-ips", metavar="RANGE,...", help="Ranges that become reserved for something outside."
 )
 @once_option("--remove-reserved-ips", metavar="RANGE,...", help="Ranges that are no longer reserved.")
-@once_option("--mac-prefix", metavar="XX:XX:XX", help="First three octets of the MAC addresses of new NICs.")
+@once_option(
+    "--mac-prefix",
+    metavar="XX:XX:XX|none",
+    help="First three octets of the MAC addresses of new NICs; none for the usual ones.",
+)
 @once_option("--gateway", metavar="IP|none", help="Deprecated: the gateway of the first IPv4 subnet.")
 @once_option(
     "--network6", metavar="CIDR", help="Deprecated: the first IPv6 subnet, which is added if there is none."
 )
 @once_option("--gateway6", metavar="IP|none", help="Deprecated: the gateway of the first IPv6 subnet.")
-@dry_run_option
-@kubeconfig_option
+@changing_options
 def modify(
     network: str,
     subnets: tuple[str, ...],
@@ -132,8 +134,7 @@ def modify(
     gateway: str | None,
     network6: str | None,
     gateway6: str | None,
-    dry_run: bool,
-    kubeconfig: str | None,
+    changing: Changing,
 ) -> None:
     """Change a network: all that is asked for together, or nothing.
 
@@ -151,8 +152,9 @@ def modify(
       lanloom network modify --pool remove:192.0.2.20-192.0.2.50 --dry-run net1
       lanloom network modify --pool pool1:modify,disabled=true net1
       lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
+      lanloom network modify --subnet foo:remove --dry-run --output json net1 | jq .changes
     """
-    from lanloom.ipam.rules.general import SetMacPrefix, check_mac_prefix
+    from lanloom.ipam.rules.general import mac_prefix_step
     from lanloom.ipam.rules.oldoptions import old_options
     from lanloom.ipam.rules.syntax import modify_steps
 
@@ -161,17 +163,16 @@ def modify(
         raise click.UsageError("nothing is to be changed; give at least one of the options")
     with refusals():
         fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
-        first: list[Step] = [] if mac_prefix is None else [SetMacPrefix(prefix=check_mac_prefix(mac_prefix))]
+        first: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         old = old_options(gateway, network6, gateway6)
-    change(kubeconfig, network, lambda now: (*first, *old.steps(now), *fixed), dry_run=dry_run)
+    changing.change(network, lambda now: (*first, *old.steps(now), *fixed))
 
 
 @click.command()
 @network_argument
 @click.argument("name")
-@dry_run_option
-@kubeconfig_option
-def rename(network: str, name: str, dry_run: bool, kubeconfig: str | None) -> None:
+@changing_options
+def rename(network: str, name: str, changing: Changing) -> None:
     """Give a network another name. NICs stay on it, and its object keeps its own name.
 
     \b
@@ -188,14 +189,13 @@ def rename(network: str, name: str, dry_run: bool, kubeconfig: str | None) -> No
     with refusals():
         check_name(name, "a network")
     steps = [Rename(name=name)]
-    change(kubeconfig, network, lambda _: steps, judge=name_is_free, dry_run=dry_run)
+    changing.change(network, lambda _: steps, judge=name_is_free)
 
 
 @click.command()
 @network_argument
-@dry_run_option
-@kubeconfig_option
-def remove(network: str, dry_run: bool, kubeconfig: str | None) -> None:
+@changing_options
+def remove(network: str, changing: Changing) -> None:
     """Remove a network. It must not be connected to a node group, and no NIC may be on it.
 
     \b
@@ -209,5 +209,4 @@ def remove(network: str, dry_run: bool, kubeconfig: str | None) -> None:
 
     with refusals():
         check_idents([network])
-    done = run(kubeconfig, lambda client: remove_network(client, network, dry_run=dry_run), read=True)
-    tell(done, dry_run=dry_run)
+    changing.run(lambda client: remove_network(client, network, dry_run=changing.dry_run))

@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import dry_run_option
-from lanloom.cli.networkrunning import change, network_argument
+from lanloom.cli.networkrunning import Changing, changing_options, network_argument
 from lanloom.cli.once import once_option
-from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
@@ -29,15 +27,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Connect even where another network has the same addresses on the same link.",
 )
-@dry_run_option
-@kubeconfig_option
+@changing_options
 def connect(
     network: str,
     groups: tuple[str, ...],
     nic_parameters: str | None,
     no_conflicts_check: bool,
-    dry_run: bool,
-    kubeconfig: str | None,
+    changing: Changing,
 ) -> None:
     """Connect a network to node groups. NICs inherit mode, link and VLAN, as if a cable were plugged in.
 
@@ -57,15 +53,14 @@ def connect(
     with refusals():
         steps = [Connect(connection=item) for item in connections(groups, nic_parameters)]
     judge = None if no_conflicts_check else no_conflicts
-    change(kubeconfig, network, lambda _: steps, judge=judge, dry_run=dry_run)
+    changing.change(network, lambda _: steps, judge=judge)
 
 
 @click.command()
 @network_argument
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@dry_run_option
-@kubeconfig_option
-def disconnect(network: str, groups: tuple[str, ...], dry_run: bool, kubeconfig: str | None) -> None:
+@changing_options
+def disconnect(network: str, groups: tuple[str, ...], changing: Changing) -> None:
     """Disconnect a network from node groups; from all of them if none is named.
 
     NICs that are on the network keep their addresses and what they inherited. (Instances belong to no node group here,
@@ -81,7 +76,7 @@ def disconnect(network: str, groups: tuple[str, ...], dry_run: bool, kubeconfig:
     """
     with refusals():
         check_once(groups)
-    change(kubeconfig, network, lambda now: _disconnections(now, groups), dry_run=dry_run)
+    changing.change(network, lambda now: _disconnections(now, groups))
 
 
 def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connection]":

@@ -2,8 +2,7 @@
 
 import click
 
-from lanloom.cli.cluster import dry_run_option
-from lanloom.cli.networkrunning import change, network_argument, read
+from lanloom.cli.networkrunning import Changing, changing_options, network_argument, read
 from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
@@ -40,9 +39,8 @@ def list_tags(network: str, kubeconfig: str | None) -> None:
 @tag.command()
 @network_argument
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@dry_run_option
-@kubeconfig_option
-def add(network: str, tags: tuple[str, ...], dry_run: bool, kubeconfig: str | None) -> None:
+@changing_options
+def add(network: str, tags: tuple[str, ...], changing: Changing) -> None:
     """Add tags to a network. One that it has stays.
 
     \b
@@ -53,15 +51,14 @@ def add(network: str, tags: tuple[str, ...], dry_run: bool, kubeconfig: str | No
 
     with refusals():
         steps = [AddTags(tags=tuple(map(check_tag, tags)))]
-    change(kubeconfig, network, lambda _: steps, dry_run=dry_run)
+    changing.change(network, lambda _: steps)
 
 
 @tag.command()
 @network_argument
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@dry_run_option
-@kubeconfig_option
-def remove(network: str, tags: tuple[str, ...], dry_run: bool, kubeconfig: str | None) -> None:
+@changing_options
+def remove(network: str, tags: tuple[str, ...], changing: Changing) -> None:
     """Remove tags from a network; all of them or, if it has not got one, none.
 
     \b
@@ -72,4 +69,4 @@ def remove(network: str, tags: tuple[str, ...], dry_run: bool, kubeconfig: str |
 
     with refusals():
         steps = [RemoveTags(tags=tuple(map(check_tag, tags)))]
-    change(kubeconfig, network, lambda _: steps, dry_run=dry_run)
+    changing.change(network, lambda _: steps)

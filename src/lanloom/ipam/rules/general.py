@@ -105,6 +105,13 @@ def disconnect(network: Network, step: Disconnect) -> Network:
     return replace(network, connections=left)
 
 
+def mac_prefix_step(text: str) -> SetMacPrefix:
+    """`--mac-prefix`, where `none` takes it away. Raises Malformed, also for an empty text."""
+    if not text:
+        raise Malformed("--mac-prefix needs a value; write three octets such as aa:00:00, or none")
+    return SetMacPrefix(prefix="" if text == "none" else check_mac_prefix(text))
+
+
 def check_mac_prefix(text: str) -> str:
     """The prefix in lower case; empty stays empty. Raises Malformed."""
     prefix = text.lower()
