@@ -1,6 +1,7 @@
 """Node addresses from pools: what the manager derives from what nodes were given, and what agents make of it."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address
 
 import pytest
 from msgspec.structs import replace
@@ -10,9 +11,11 @@ from lanloom.api.harvester import VlanInterface, VlanStatus, VlStatus
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_ip_pool
 from lanloom.api.l3keys import decode
 from lanloom.api.meta import Key
+from lanloom.api.nodepools import NodeLeases
 from lanloom.app.vlan.derived import annotated
-from lanloom.vlan.manager.pools import NoPools, claim_of, complaint
+from lanloom.vlan.manager.pools import NoPools, claim_of, complaint, usable
 from lanloom.vlan.rules.cluster import annotation_patch, derive_annotations, l3_of
+from lanloom.vlan.rules.reserved import Held, Reserved
 from tests.vlan.cluster import Cluster, cluster_network, cluster_of, nad, node, vlan_config
 
 NAD = Key("default", "net")
@@ -105,6 +108,22 @@ def test_a_claim_covers_who_still_has_an_address() -> None:
     claim = claim_of(cluster.nads[0], source, ["node1"], frozenset({"node1", "node3"}), reports)
     assert claim.nodes == {"node1", "node3"}
     assert (claim.source, claim.owner.name) == (source, "net")
+
+
+def test_what_no_node_may_have() -> None:
+    """An address of the management network's subnet, or one that no host can have, is a problem and not written."""
+    held = Held(int(IPv4Address("192.0.2.0")), int(IPv4Address("192.0.2.255")), "the management network")
+    leases = NodeLeases(
+        {"node1": "192.0.2.10/24", "node2": "198.51.100.10/24", "node3": "198.51.100.255/24"},
+        {"node4": "full"},
+    )
+    found = usable(leases, Reserved(addresses=(held,)))
+    assert found.addresses == {"node2": "198.51.100.10/24"}
+    assert found.problems.keys() == {"node1", "node3", "node4"}
+    assert found.problems["node1"] == (
+        "its subnet 192.0.2.0/24 holds the management network; name a pool of another subnet"
+    )
+    assert "the broadcast address of its subnet" in found.problems["node3"]
 
 
 def test_a_manager_without_address_management() -> None:

@@ -23,11 +23,12 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.mergediff import merge_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
-from lanloom.vlan.manager.pools import NodePools, claim_of, complaint
+from lanloom.vlan.manager.pools import NodePools, claim_of, complaint, usable
 from lanloom.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.vlan.rules.cluster import annotation_patch, matched_annotation
 from lanloom.vlan.rules.news import News, Told, network_news, soonest, weather
 from lanloom.vlan.rules.readiness import NodeState, Wanted, awaited, network_conditions
+from lanloom.vlan.rules.reserved import reserved
 from lanloom.vlan.rules.rollout import RolloutState, revision, rollout_state
 from lanloom.vlan.rules.stages import DUPLICATE, INVALID, ROLLED_OUT, Member, next_step, rollout_news
 from lanloom.vlan.rules.status import READY, Finding, with_finding
@@ -139,7 +140,11 @@ class Networks:
             else:
                 self._pools.claim(key, claim_of(nad, source, matched, self._nodes.names, reports))
                 found[key] = self._pools.leases(key)
-        return found
+        if not found:
+            return found
+        reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, names.MGMT)
+        taken = reserved(self._informers.nodes.store.items(), reports)
+        return {key: usable(leases, taken) for key, leases in found.items()}
 
     def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
         """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.

@@ -5,10 +5,11 @@ from typing import Protocol
 
 from lanloom.api import names
 from lanloom.api.harvester import VlanStatus
-from lanloom.api.l3 import PoolSource
+from lanloom.api.l3 import AnnotationError, PoolSource, parse_cidr
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.vlan.rules.reserved import Reserved
 
 
 class NodePools(Protocol):
@@ -70,6 +71,27 @@ def claim_of(
     }
     owner = OwnerReference(api_version=NADS.api_version, kind=NADS.kind, name=meta.name, uid=meta.uid)
     return NodeClaim(source, frozenset(matched) | leaving, owner)
+
+
+def usable(leases: NodeLeases, taken: Reserved) -> NodeLeases:
+    """The leases without those that no node may have, which are problems instead.
+
+    Whoever looks after a pool does not know the nodes' management network; an address of its subnet on a VLAN would cut
+    nodes off from each other.
+    """
+    addresses, problems = {}, dict(leases.problems)
+    for node, cidr in leases.addresses.items():
+        try:
+            subnet = parse_cidr("the address", cidr).network
+        except AnnotationError as error:
+            problems[node] = str(error)
+            continue
+        holder = taken.holder(subnet)
+        if holder:
+            problems[node] = f"its subnet {subnet} holds {holder}; name a pool of another subnet"
+        else:
+            addresses[node] = cidr
+    return NodeLeases(addresses, problems)
 
 
 def complaint(nad: NetworkAttachmentDefinition, leases: NodeLeases) -> str:
