@@ -96,6 +96,11 @@ class Pod(Object, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether none of its containers will run any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
 
 class LeaseSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Who holds a lease. Times are RFC 3339 with microseconds (metav1.MicroTime)."""

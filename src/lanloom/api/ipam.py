@@ -143,6 +143,11 @@ class Network(Object, frozen=True, kw_only=True):
     spec: NetworkSpec = NetworkSpec()
     status: NetworkStatus = NetworkStatus()
 
+    @property
+    def called(self) -> str:
+        """What users call it."""
+        return self.spec.name or self.metadata.name
+
 
 class OwnerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a NIC belongs to. `kind` is Instance, VirtualMachine, Pod or Node; `uid` tells one from a later namesake."""

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _names(state: "State", _ctx: click.Context) -> list[str]:
-    return sorted(item.spec.name or item.metadata.name for item in state.networks)
+    return sorted(item.called for item in state.networks)
 
 
 complete_networks = completion(_names)

@@ -24,13 +24,17 @@ class State(Struct, frozen=True):
         """The network with that UUID, name or object name. Raises Refused."""
         for fits in (
             lambda item: ident in (item.spec.uuid, item.metadata.uid),
-            lambda item: ident == (item.spec.name or item.metadata.name),
+            lambda item: ident == item.called,
             lambda item: ident == item.metadata.name,
         ):
             if found := [item for item in self.networks if fits(item)]:
                 return found[0]
-        known = ", ".join(sorted(item.spec.name or item.metadata.name for item in self.networks)) or "none"
+        known = ", ".join(sorted(item.called for item in self.networks)) or "none"
         raise Refused(f"there is no network {ident}; networks are: {known}")
+
+    def by_id(self) -> dict[str, NetworkObject]:
+        """The networks by the names of their objects, which NICs go by."""
+        return {item.metadata.name: item for item in self.networks}
 
     def ledger(self, network: NetworkObject) -> Ledger:
         """Who owns what in a network. Raises Malformed."""

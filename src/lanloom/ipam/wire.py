@@ -17,7 +17,7 @@ def network_of(item: api.Network) -> Network:
     title, spec = item.metadata.name, item.spec
     return Network(
         id=title,
-        name=spec.name or title,
+        name=item.called,
         uuid=spec.uuid or item.metadata.uid,
         mac_prefix=spec.mac_prefix,
         tags=spec.tags,

@@ -6,19 +6,16 @@ judges again; before a user is refused, the network and the NIC that is in the w
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import Struct
 
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
-from lanloom.api.meta import Key, Object
-from lanloom.api.resource import Resource
+from lanloom.api.meta import Key
 from lanloom.ipam.manager import IpamInformers
 from lanloom.ipam.rules.addresses import Address, find_address, find_addresses
-from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
-
-T = TypeVar("T", bound=Object)
 
 
 class Surroundings(Struct, frozen=True):
@@ -71,10 +68,10 @@ async def look_around(client: Client, network: str, known: Mapping[Address, Key]
 
     Raises KubeError.
     """
-    found = await _find(client, NETWORKS, Key("", network))
+    found = await look_up(client, NETWORKS, Key("", network))
     held: dict[Address, Key] = {}
     for key in dict.fromkeys(known.values()):
-        nic = await _find(client, NICS, key)
+        nic = await look_up(client, NICS, key)
         if nic is not None and nic.status.network == network:
             held |= {address: key for address in find_addresses(nic.status.ips) if known.get(address) == key}
     return Surroundings(found, _granted(found, known) | held)
@@ -89,10 +86,3 @@ def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Ad
 
 def _held(nic: Nic) -> tuple[str, tuple[str, ...]]:
     return nic.status.network, nic.status.ips
-
-
-async def _find(client: Client, resource: Resource[T], key: Key) -> T | None:
-    try:
-        return await client.get(resource, key.name, key.namespace)
-    except NotFound:
-        return None

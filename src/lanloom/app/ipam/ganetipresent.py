@@ -30,14 +30,13 @@ def network_conflicts(wanted: Mapping[str, Wanted], state: State) -> Iterator[st
     for one in wanted.values():
         network = one.network
         for other in state.networks:
-            called = other.spec.name or other.metadata.name
             if other is one.item:
                 continue
-            if called in (network.id, network.name):
+            if other.called in (network.id, network.name):
                 yield f"there is another network {network.name}; rename one of the two"
             elif other.metadata.name in (network.id, network.name):
                 yield (
-                    f"the object of network {called} has the name {other.metadata.name} for ever; "
+                    f"the object of network {other.called} has the name {other.metadata.name} for ever; "
                     f"rename {network.name} in Ganeti before"
                 )
         if one.item is not None and (changes := network_changes(network_of(one.item), network)):

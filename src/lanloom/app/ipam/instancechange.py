@@ -76,7 +76,7 @@ async def _change(client: Client, key: Key, planner: Planner, how: How) -> Done:
         state = await read_state(client)
         plan = planner(state)
         if how.dry_run:
-            networks = {item.metadata.name: item for item in state.networks}
+            networks = state.by_id()
             return Done(before=_views(state, key), after=foreseen(plan.outlook, networks), notes=_notes(plan))
         with suppress(Conflict, AlreadyExists):
             await carry_out(client, plan, wait=how.wait, tell=how.tell)

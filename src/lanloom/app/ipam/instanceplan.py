@@ -163,7 +163,7 @@ def _outlook(
 
 def _ledgers(state: State) -> Callable[[str], Ledger]:
     """Who owns what in the network of an id. Raises Refused, Malformed."""
-    networks = {item.metadata.name: item for item in state.networks}
+    networks = state.by_id()
     known: dict[str, Ledger] = {}
 
     def ledger_of(id_: str) -> Ledger:
@@ -227,7 +227,7 @@ def _contested(changes: Iterable[Change]) -> bool:
 
 
 def _surroundings(state: State, how: Insistence) -> Surroundings:
-    networks = {item.metadata.name: item for item in state.networks}
+    networks = state.by_id()
     return Surroundings(
         find=lambda ident: network_of(state.find(ident)),
         by_id=lambda id_: network_of(networks[id_]) if id_ in networks else None,

@@ -52,7 +52,7 @@ def check_instance(name: str) -> None:
 
 def instances(state: State, namespace: str = "") -> list[Instance]:
     """The instances of a namespace, or of all, by namespace and name."""
-    networks = {item.metadata.name: item for item in state.networks}
+    networks = state.by_id()
     mine = (
         nic
         for nic in state.nics

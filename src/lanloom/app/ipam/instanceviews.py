@@ -158,7 +158,7 @@ def _view(
         object=name,
         uuid=uuid,
         name=spec.name,
-        network=(network.spec.name if network is not None else "") or spec.network,
+        network=network.called if network is not None else spec.network,
         network_uuid=(network.spec.uuid or network.metadata.uid) if network is not None else "",
         ips=ips,
         wanted=spec.ips,

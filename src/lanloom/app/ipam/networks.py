@@ -132,11 +132,11 @@ def name_is_free(state: State, network: Network) -> None:
     for item in state.networks:
         if item.metadata.name == network.id:
             continue
-        if _name(item) == network.name:
+        if item.called == network.name:
             raise _taken(network.name)
         if item.metadata.name == network.name:
             raise Refused(
-                f"network {_name(item)} was called {network.name} at first, and can be found by that name as long "
+                f"network {item.called} was called {network.name} at first, and can be found by that name as long "
                 "as there is such a network; choose another name"
             )
 
@@ -164,13 +164,9 @@ def nics_on(state: State, item: NetworkObject) -> list[NicObject]:
     return [nic for nic in state.nics if name in (nic.spec.network, nic.status.network)]
 
 
-def _name(item: NetworkObject) -> str:
-    return item.spec.name or item.metadata.name
-
-
 def _free_object_name(state: State, name: str) -> str:
     """The object name of a new network; another one where it was made from the name of one that was renamed."""
-    renamed = {item.metadata.name for item in state.networks if _name(item) != name}
+    renamed = {item.metadata.name for item in state.networks if item.called != name}
     tried = (name, *(f"{name}_{number}" for number in range(2, len(renamed) + 3)))
     return next(found for text in tried if (found := object_name(text)) not in renamed)
 

@@ -15,9 +15,7 @@ from lanloom.ipam.wire import network_of, nic_of
 
 def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
     """The networks of those identifiers in their order; without any all networks by name. Raises Refused, Malformed."""
-    items = [state.find(ident) for ident in idents] or sorted(
-        state.networks, key=lambda item: item.spec.name or item.metadata.name
-    )
+    items = [state.find(ident) for ident in idents] or sorted(state.networks, key=lambda item: item.called)
     on: dict[str, list[NicObject]] = {}  # once for all, because networks and NICs may be many
     for nic in state.nics:
         for name in {nic.spec.network, nic.status.network}:

@@ -5,7 +5,6 @@ machine runs is read anew each time: the object was made a moment ago.
 """
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -17,16 +16,11 @@ from lanloom.api.kubevirt import (
     instance_of,
     machine_uid_of,
 )
-from lanloom.api.meta import Object
-from lanloom.api.resource import Resource
+from lanloom.api.meta import Key
 from lanloom.ipam.rules.addresses import shown
 from lanloom.ipam.rules.errors import Refused
-from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
-
-T = TypeVar("T", bound=Object)
-
-_ENDED = ("Succeeded", "Failed")
 
 
 async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | None) -> None:
@@ -67,21 +61,21 @@ async def _has_left(client: Client, nic: Nic) -> bool:
     """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it."""
     if nic.spec.owner.kind != PODS.kind:
         return False
-    pod = await _find(client, PODS, nic.metadata.namespace, nic.spec.owner.name)
-    return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.status.phase in _ENDED
+    pod = await look_up(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+    return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.has_ended
 
 
 async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
     pods = _machine_pods(client, nic) if nic.spec.owner.kind == "VirtualMachine" else _own_pod(client, nic)
     async for pod in pods:
-        if pod.spec.node_name == node and pod.status.phase not in _ENDED:
+        if pod.spec.node_name == node and not pod.has_ended:
             return True
     return False
 
 
 async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
     if nic.spec.owner.kind == PODS.kind:
-        pod = await _find(client, PODS, nic.metadata.namespace, nic.spec.owner.name)
+        pod = await look_up(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
         if pod is not None and pod.metadata.uid == nic.spec.owner.uid:
             yield pod
 
@@ -89,16 +83,9 @@ async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
 async def _machine_pods(client: Client, nic: Nic) -> AsyncIterator[Pod]:
     """The pods in which the instance of that machine runs, or that instance if it has no machine."""
     namespace, owner = nic.metadata.namespace, nic.spec.owner
-    instance = await _find(client, VIRTUAL_MACHINE_INSTANCES, namespace, owner.name)
+    instance = await look_up(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, owner.name))
     if instance is None or owner.uid not in (instance.metadata.uid, machine_uid_of(instance)):
         return
     for pod in (await client.list(PODS, namespace, labels=LAUNCHER_LABELS)).items:
         if instance_of(pod) == (owner.name, instance.metadata.uid):
             yield pod
-
-
-async def _find(client: Client, resource: Resource[T], namespace: str, name: str) -> T | None:
-    try:
-        return await client.get(resource, name, namespace)
-    except NotFound:
-        return None

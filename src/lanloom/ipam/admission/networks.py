@@ -52,7 +52,7 @@ def check_size(network: Network) -> None:
 
 def check_identity(new: Network, networks: Iterable[Network]) -> None:
     """A name or UUID finds one network. Raises Refused."""
-    title, name = new.metadata.name, new.spec.name or new.metadata.name
+    title, name = new.metadata.name, new.called
     field = "spec.name" if new.spec.name else "metadata.name"
     for other in networks:
         theirs = other.metadata.name

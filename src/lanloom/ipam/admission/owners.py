@@ -4,13 +4,12 @@ A NIC whose owner is gone is cleared up, so one that is made for a machine that 
 would lose its addresses while they are used. An owner that is not there at all may come.
 """
 
-from contextlib import suppress
-
 from lanloom.api.core import PODS
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, machine_uid_of
+from lanloom.api.meta import Key
 from lanloom.ipam.rules.errors import Refused
-from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 
@@ -29,15 +28,13 @@ async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> Non
 
 async def _uids(client: Client, nic: Nic) -> list[str]:
     """The uids by which the owner of that name is known; a machine is by its instance's too, which may be alone."""
-    name, namespace, kind = nic.spec.owner.name, nic.metadata.namespace, nic.spec.owner.kind
+    key, kind = Key(nic.metadata.namespace, nic.spec.owner.name), nic.spec.owner.kind
     found: list[str] = []
-    if kind == POD:
-        with suppress(NotFound):
-            found.append((await client.get(PODS, name, namespace)).metadata.uid)
+    if kind == POD and (pod := await look_up(client, PODS, key)) is not None:
+        found.append(pod.metadata.uid)
     if kind == VIRTUAL_MACHINE:
-        with suppress(NotFound):
-            found.append((await client.get(VIRTUAL_MACHINES, name, namespace)).metadata.uid)
-        with suppress(NotFound):
-            instance = await client.get(VIRTUAL_MACHINE_INSTANCES, name, namespace)
+        if (machine := await look_up(client, VIRTUAL_MACHINES, key)) is not None:
+            found.append(machine.metadata.uid)
+        if (instance := await look_up(client, VIRTUAL_MACHINE_INSTANCES, key)) is not None:
             found += [instance.metadata.uid, machine_uid_of(instance)]
     return found

@@ -11,6 +11,7 @@ from lanloom.ipam.agent.wanted import change
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.state import State
 from lanloom.kube.errors import AlreadyExists, BadRequest, Conflict, NotFound
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 TRIES = 5
@@ -24,20 +25,13 @@ async def find_network(client: Client, ident: str) -> Network:
     """
     with suppress(NotFound, BadRequest):
         network = await client.get(NETWORKS, ident)
-        if (network.spec.name or network.metadata.name) == ident:
+        if network.called == ident:
             return network
     networks = await client.list(NETWORKS)
     try:
         return State(networks.items, ()).find(ident)
     except Refused as error:
         raise CniError(REFUSED, str(error)) from None
-
-
-async def find_nic(client: Client, key: Key) -> Nic | None:
-    """Raises KubeError."""
-    with suppress(NotFound):
-        return await client.get(NICS, key.name, key.namespace)
-    return None
 
 
 async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, may_change: bool) -> Nic:
@@ -47,7 +41,7 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
     """
     name, wanted = body["metadata"]["name"], body["spec"]
     for _ in range(TRIES):
-        nic = await find_nic(client, Key(namespace, name))
+        nic = await look_up(client, NICS, Key(namespace, name))
         if nic is None:
             with suppress(AlreadyExists):
                 return await client.create(NICS, body, namespace)

@@ -18,7 +18,6 @@ _UID = re.compile(r"[A-Za-z0-9-]{0,64}")
 _LAUNCHER = ("kubevirt.io", "virt-launcher")
 _CREATED_BY = "kubevirt.io/created-by"
 _MACHINE_GROUP = "kubevirt.io/"
-_ENDED = ("Succeeded", "Failed")
 _BAD_ENVIRONMENT = 4
 
 PRIMARY = "eth0"
@@ -31,6 +30,11 @@ class PodRef(Struct, frozen=True):
     namespace: str
     name: str
     uid: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Where the pod is."""
+        return Key(self.namespace, self.name)
 
     def is_of(self, pod: Pod) -> bool:
         """Whether it is that pod and not a namesake."""
@@ -65,11 +69,6 @@ def check_pod(pod: Pod, wanted: PodRef, node: str) -> None:
         raise CniError(
             UNKNOWN_CONTAINER, f"{title} is on node {pod.spec.node_name or '(none)'}, not on {node}"
         )
-
-
-def ended(pod: Pod) -> bool:
-    """Whether none of its containers will run any more."""
-    return pod.status.phase in _ENDED
 
 
 def attachments(pod: Pod) -> tuple[Attachment, ...]:

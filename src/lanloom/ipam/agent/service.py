@@ -16,9 +16,9 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key
 from lanloom.ipam.agent.config import IpamConfig, parse_ipam
 from lanloom.ipam.agent.holders import Holder, machine_holder, pod_holder, pod_nic
-from lanloom.ipam.agent.nics import delete_nic, find_network, find_nic, hold_nic, settle_nic
+from lanloom.ipam.agent.nics import delete_nic, find_network, hold_nic, settle_nic
 from lanloom.ipam.agent.notes import Notes
-from lanloom.ipam.agent.pods import PodRef, check_pod, ended, is_attached, launcher_of, parse_args
+from lanloom.ipam.agent.pods import PodRef, check_pod, is_attached, launcher_of, parse_args
 from lanloom.ipam.agent.protocol import (
     DIFFERENT,
     NOT_AVAILABLE,
@@ -36,8 +36,9 @@ from lanloom.ipam.agent.wanted import asked_for, nic_body
 from lanloom.ipam.rules.errors import IpamError
 from lanloom.ipam.wire import network_of
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import ApiError, KubeError, ServerError, TransportError
 from lanloom.kube.events import Recorder
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 ALLOCATION_SECONDS = 40.0
@@ -133,13 +134,10 @@ class IpamService:
 
     async def _release(self, ref: PodRef, request: Request) -> None:
         """Deletes a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
-        try:
-            pod = await self._client.get(PODS, ref.name, ref.namespace)
-        except NotFound:
-            pod = None
+        pod = await look_up(self._client, PODS, ref.key)
         if pod is not None and ref.is_of(pod):
             ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
-            leaves = ended(pod) or pod.metadata.deletion_timestamp is not None
+            leaves = pod.has_ended or pod.metadata.deletion_timestamp is not None
             if not leaves and is_attached(pod, request):
                 return
         if ref.uid:
@@ -149,7 +147,7 @@ class IpamService:
         parse_ipam(request.config)
         holder = await self._holder(await self._pod(request), request)
         key = Key(holder.namespace, holder.nic)
-        nic = await find_nic(self._client, key)
+        nic = await look_up(self._client, NICS, key)
         if nic is None or not nic.status.ips:
             raise CniError(DIFFERENT, f"Nic {key} has no addresses any more; delete the pod")
         check_given(nic, request.config.get("prevResult"))
@@ -186,18 +184,14 @@ class IpamService:
             log.info("nic-collected", nic=str(nic.metadata.key))
 
     async def _lives(self, nic: Nic) -> bool:
-        try:
-            pod = await self._client.get(PODS, nic.spec.owner.name, nic.metadata.namespace)
-        except NotFound:
-            return False
-        return pod.metadata.uid == nic.spec.owner.uid and not ended(pod)
+        pod = await look_up(self._client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+        return pod is not None and pod.metadata.uid == nic.spec.owner.uid and not pod.has_ended
 
     async def _pod(self, request: Request) -> Pod:
         ref = parse_args(request.args)
-        try:
-            pod = await self._client.get(PODS, ref.name, ref.namespace)
-        except NotFound:
-            raise CniError(UNKNOWN_CONTAINER, f"there is no pod {ref.namespace}/{ref.name}") from None
+        pod = await look_up(self._client, PODS, ref.key)
+        if pod is None:
+            raise CniError(UNKNOWN_CONTAINER, f"there is no pod {ref.key}")
         check_pod(pod, ref, self._node)
         return pod
 
@@ -206,10 +200,10 @@ class IpamService:
         if carried is None:
             return pod_holder(pod, request)
         title = f"VirtualMachineInstance {pod.metadata.namespace}/{carried.name}"
-        try:
-            machine = await self._client.get(VIRTUAL_MACHINE_INSTANCES, carried.name, pod.metadata.namespace)
-        except NotFound:
-            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} is not there") from None
+        key = Key(pod.metadata.namespace, carried.name)
+        machine = await look_up(self._client, VIRTUAL_MACHINE_INSTANCES, key)
+        if machine is None:
+            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} is not there")
         if machine.metadata.uid != carried.uid:
             raise CniError(UNKNOWN_CONTAINER, f"{title} is another one than that of pod {pod.metadata.name}")
         return machine_holder(pod, machine, request)

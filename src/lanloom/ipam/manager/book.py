@@ -38,7 +38,7 @@ class Book:
         self.network = network
         self.epoch = network.status.allocator.epoch
         self._defect = ""
-        self.ledger = Ledger(Model(id=self.name, name=network.spec.name or self.name))
+        self.ledger = Ledger(Model(id=self.name, name=network.called))
         self._floor = floor
         self._nics: dict[str, Nic] = {str(item.metadata.key): item for item in nics}
         self._left: dict[str, int] = {}

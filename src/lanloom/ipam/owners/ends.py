@@ -19,8 +19,6 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Key, Object
 from lanloom.ipam.agent.pods import attachments
 
-_TERMINAL = ("Succeeded", "Failed")
-
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """What there is by the name of an owner, in its namespace.
@@ -74,7 +72,7 @@ def is_unused(nic: Nic, seen: Evidence) -> bool:
     place = (nic.spec.interface, Key(namespace, name))
     if template is None or any(place in places_of(spec, own) for spec in specs):
         return False
-    running = [pod for pod in seen.launchers if pod.status.phase not in _TERMINAL]
+    running = [pod for pod in seen.launchers if not pod.has_ended]
     return not any(_may_use(pod, place[1], instance) for pod in running)
 
 
@@ -88,7 +86,7 @@ def _may_use(pod: Pod, nad: Key, instance: VirtualMachineInstance | None) -> boo
 
 
 def _pod_has_ended(uid: str, pod: Pod | None) -> bool:
-    return pod is None or not _is(pod, uid) or pod.status.phase in _TERMINAL
+    return pod is None or not _is(pod, uid) or pod.has_ended
 
 
 def _machine_has_ended(nic: Nic, seen: Evidence) -> bool:
@@ -96,7 +94,7 @@ def _machine_has_ended(nic: Nic, seen: Evidence) -> bool:
     if seen.machine is not None and _is(seen.machine, nic.spec.owner.uid):
         return False
     instances = {seen.instance.metadata.uid} if seen.instance is not None else set()
-    instances.update(instance_of(pod)[1] for pod in seen.launchers if pod.status.phase not in _TERMINAL)
+    instances.update(instance_of(pod)[1] for pod in seen.launchers if not pod.has_ended)
     return all(_is_anothers(nic, uid, seen) for uid in instances)
 
 
