@@ -113,6 +113,8 @@ def test_the_other_parameters() -> None:
         ("web:ip0=pool,network=net1", "are numbered"),
         (":ip0=pool", "names nothing"),
         ("", "names nothing"),
+        ("ip=pool,network=net1", "does not say which NIC; write its number before: 0:…"),
+        ("ip=2001:db8::4,network=net1", "does not say which NIC"),
         ("1:ip0=pool,network=net1", "leaves a gap: there is no NIC 0"),
     ],
 )
@@ -138,6 +140,7 @@ def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
         ("0:modify,ip=pool,ip0=none", "ip is another word for ip0"),
         ("0:modify,ip1=192.0.2.5,ip0=192.0.2.5", "asked for twice"),
         ("0:modify,colour=red", '"colour" is no parameter'),
+        ("ip1=none", "does not say which NIC"),
     ],
 )
 def test_what_a_change_can_not_be(text: str, message: str) -> None:

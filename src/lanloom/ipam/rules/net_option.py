@@ -59,7 +59,7 @@ def new_nics(texts: Iterable[str]) -> tuple[NetStep, ...]:
     """The NICs of a new instance, by index. Raises Malformed: none, a gap, one twice, another action than add."""
     steps: dict[int, NetStep] = {}
     for text in texts:
-        option = parse_option(text, FLAG)
+        option = _option(text)
         if option.action not in ("", "add"):
             raise option.malformed(
                 "a new instance has no NIC to change yet; describe one: 0:ip0=pool,network=…"
@@ -78,10 +78,17 @@ def new_nics(texts: Iterable[str]) -> tuple[NetStep, ...]:
 
 def changes(texts: Iterable[str]) -> tuple[NetStep, ...]:
     """The changes of an instance's NICs, in order. Raises Malformed."""
-    steps = tuple(_change(parse_option(text, FLAG)) for text in texts)
+    steps = tuple(_change(_option(text)) for text in texts)
     if not steps:
         raise Malformed("nothing is to be changed; say what, such as --net 0:modify,ip0=pool")
     return steps
+
+
+def _option(text: str) -> Option:
+    """The option in its parts; what most people forget is told in its own words."""
+    if "=" in text.partition(":")[0]:
+        raise Malformed(f"{FLAG} {shown(text, 120)}: it does not say which NIC; write its number before: 0:…")
+    return parse_option(text, FLAG)
 
 
 def _change(option: Option) -> NetStep:
