@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.table import Table
 
 from lanloom.app.overview import Row, table
 from lanloom.cli.console import console, print_table
@@ -61,3 +62,15 @@ def test_a_narrow_terminal_folds_no_name(columns: str, monkeypatch: pytest.Monke
     text = "\n".join(lines)
     assert all(name in text for name in (*NAMES, "2012-2013"))
     assert max(len(line.rstrip()) for line in lines) <= 80
+
+
+@pytest.mark.parametrize("file", [io.StringIO(), Terminal()], ids=["pipe", "terminal"])
+def test_addresses_are_no_emoji(file: io.StringIO) -> None:
+    """What looks like the short name of an emoji within an address is printed as it is, in lines and in tables."""
+    texts = ("aa:00:00:ab:17:55", "2001:db8:ab:1::")
+    target, rows = console(file), Table()
+    for text in texts:
+        target.print(text, markup=False)
+        rows.add_row(text)
+    print_table(target, rows)
+    assert [file.getvalue().count(text) for text in texts] == [2, 2]

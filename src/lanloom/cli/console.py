@@ -17,12 +17,15 @@ _UNFOLDED = 10_000
 
 
 def console(file: TextIO | None = None) -> Console:
-    """A console on `file`, or else standard output. $COLUMNS states the width of what is no terminal too."""
+    """A console on `file`, or else standard output. $COLUMNS states the width of what is no terminal too.
+
+    Without emoji: `aa:00:00:ab:17:55` and `2001:ab:1::` hold the short name of one.
+    """
     file = file or sys.stdout
     if file.isatty():
-        return Console(file=file, highlight=False)
+        return Console(file=file, highlight=False, emoji=False)
     width = None if os.environ.get("COLUMNS", "").isdecimal() else _UNFOLDED
-    return Console(file=_Trimmed(file), width=width, highlight=False)  # type: ignore[arg-type]
+    return Console(file=_Trimmed(file), width=width, highlight=False, emoji=False)  # type: ignore[arg-type]
 
 
 def print_table(target: Console, table: "Table") -> None:

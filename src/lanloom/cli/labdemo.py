@@ -94,7 +94,7 @@ class _Tables:
         if self._svg is None:
             return
         with Path("/dev/null").open("w") as nowhere:
-            picture = Console(record=True, width=WIDTH, file=nowhere, highlight=False)
+            picture = Console(record=True, width=WIDTH, file=nowhere, highlight=False, emoji=False)
             picture.print(table(rows))
             drawing = picture.export_svg(title=f"lanloom status: {title}")
         self._svg.write_text(_REMOTE_FONTS.sub("", drawing))

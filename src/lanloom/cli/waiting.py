@@ -56,7 +56,7 @@ def waiting(name: str) -> Iterator[Progress]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("") as spinner:
+    with Console(stderr=True, emoji=False).status("") as spinner:
         progress = Progress(name, spinner)
         try:
             yield progress
