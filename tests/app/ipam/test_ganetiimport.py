@@ -215,6 +215,53 @@ async def test_names(realm: Realm) -> None:
 
 
 @in_a_realm
+async def test_names_that_become_the_same(realm: Realm) -> None:
+    """A name that is allowed stays, and another one that would become the same gets a hash: nothing is merged."""
+    networks = [network("a net", "192.0.2.0/28"), network("a-net", "192.0.2.16/28")]
+    machines = [instance("vm 1", [nic(1)]), instance("vm-1", [nic(2)])]
+    await bring(realm, config(networks, machines, {}))
+    state = await read_state(realm.admin)
+    called = sorted(item.spec.name or item.metadata.name for item in state.networks)
+    owners = sorted(item.spec.owner.name for item in state.nics)
+    assert called[0] == "a-net" and called[1].startswith("a-net-")
+    assert owners[0] == "vm-1" and owners[1].startswith("vm-1-")
+
+
+@in_a_realm
+async def test_groups(realm: Realm) -> None:
+    """Node groups whose names are not allowed here are called the same otherwise in each network, and told once."""
+    networks = [network(f"net{at}", f"192.0.2.{16 * at}/28") for at in range(2)]
+    data = config(networks, [], {"net0": LINK, "net1": LINK})
+    (only,) = data["nodegroups"].values()
+    only["name"] = "Rack 1"
+    data["nodegroups"]["more"] = {"name": "Rack-1", "networks": {uuid("net1"): LINK}}
+    plan = await bring(realm, data)
+    names = [[one.group for one in (await realm.net(f"net{at}")).spec.connections] for at in range(2)]
+    assert names[0] == names[1][:1] and names[0][0].startswith("rack-1-") and names[1][1] == "Rack-1"
+    assert plan.notes == (f'node group "Rack 1" is called {names[0][0]} here',)
+    assert (await bring(realm, data)).networks == {}
+
+
+@in_a_realm
+async def test_nics_that_can_never_be(realm: Realm) -> None:
+    """NICs that a server would refuse are told before anything is written."""
+    one = network("net1", "192.0.2.0/28")
+    bad = [
+        nic(1, nicparams={"link": "a b"}),
+        nic(2, nicparams={"mode": "odd"}),
+        nic(3, nicparams={"vlan": "x"}),
+    ]
+    data = config([one], [instance("inst1", bad)], {})
+    with pytest.raises(Malformed, match="nothing was written") as caught:
+        await bring(realm, data)
+    for at, part in enumerate(
+        ('spec.link: "a b" is no name', 'spec.mode: "odd" is no mode', 'vlan: "x" is no')
+    ):
+        assert f"NIC {at} of instance inst1: " in str(caught.value) and part in str(caught.value)
+    assert await everything(realm) == []
+
+
+@in_a_realm
 async def test_vlans(realm: Realm) -> None:
     """Connections keep VLAN ids as hooks are told them, so NICs need none of their own."""
     vlans = [".100", ":10:20", ".5:10:20"]

@@ -5,26 +5,30 @@ there and the same is left alone, so an import that was interrupted is finished 
 differs stands in the way, or is kept.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NetworkSpec, NicSpec, OwnerSpec
+from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
 from lanloom.app.ipam.ganetidiffer import network_changes
+from lanloom.app.ipam.ganetinames import names_here
 from lanloom.app.ipam.ganetinotes import homeless_notes, nic_notes
 from lanloom.app.ipam.ganetipresent import Present, Wanted, network_conflicts
 from lanloom.app.ipam.instances import check_instance
+from lanloom.ipam.admission.nics import check_nic
 from lanloom.ipam.rules.addresses import format_address, shown
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic
 from lanloom.ipam.rules.ganeti.meaning import network_meant
 from lanloom.ipam.rules.ganeti.verify import identities, ownership
+from lanloom.ipam.rules.general import is_group
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.macs import parse_mac
 from lanloom.ipam.rules.model import Connection, Network, Subnet
-from lanloom.ipam.rules.names import imported_name, is_uuid, object_name
+from lanloom.ipam.rules.names import imported_name, is_name, is_uuid, object_name
 from lanloom.ipam.rules.validate import check_network
 from lanloom.ipam.state import State
 from lanloom.ipam.wire import network_of, spec_of
@@ -61,12 +65,14 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     """
     notes: list[str] = []
     _refuse(
-        [*identities(config), *ownership(config)], "the file is not in order; see `lanloom ganeti verify`"
+        [*identities(config), *ownership(config)],
+        "the file is not in order (`lanloom ganeti verify` tells all of it); mend that in Ganeti, and import again",
     )
     wanted = _networks(config, state, notes)
     if keep:
         wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
     specs = dict(_nics(config, wanted, notes))
+    _check(specs)
     there = Present(state, namespace)
     kept = there.kept(specs) if keep else {}
     notes += [f"{nic} is left as it is; in the file: {changes}" for nic, changes in kept.items()]
@@ -92,17 +98,16 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
 def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
     """The networks by the UUIDs of the file. Raises Malformed."""
     there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
-    names: set[str] = set()
+    names = names_here("network", (one.name or key for key, one in config.networks.items()), is_name, notes)
+    connected = (one.group for ways in config.connections.values() for one in ways)
+    groups = names_here("node group", connected, is_group, notes)
     found: dict[str, Wanted] = {}
     wrong: list[str] = []
     for uuid, stored in config.networks.items():
-        name = imported_name(stored.name or uuid, names)
-        names.add(name)
-        if name != stored.name:
-            notes.append(f"network {shown(stored.name)} is called {name} here")
+        name = names[stored.name or uuid]
         item = there.get(uuid)
         id_ = item.metadata.name if item is not None else object_name(name)
-        network = _adapted(replace(network_meant(stored, config, id_), name=name), notes)
+        network = _adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
         if not is_uuid(uuid):
             wrong.append(f"{stored.title}: {shown(uuid)} is no UUID")
         try:
@@ -111,14 +116,15 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
             wrong.append(str(error))
         found[uuid] = Wanted(network, item)
     if wrong:
-        raise Malformed("the file has networks that can't be imported:\n" + "\n".join(wrong))
+        raise Malformed(_listed("the file has networks that can't be imported", wrong))
     return found
 
 
-def _adapted(network: Network, notes: list[str]) -> Network:
+def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:
     """With names and tags as they are written here."""
     subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
-    return replace(network, subnets=subnets, tags=tuple(sorted({*network.tags})))
+    connections = tuple(replace(one, group=groups[one.group]) for one in network.connections)
+    return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
 
 
 def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
@@ -147,10 +153,7 @@ def _nics(
     config: Config, wanted: Mapping[str, Wanted], notes: list[str]
 ) -> Iterator[tuple[StoredNic, NicSpec]]:
     """Each NIC and what is to be asked for it. Raises Malformed."""
-    owners: dict[str, str] = {}
-    for name in dict.fromkeys(nic.instance for nic in config.nics):
-        owners[name] = _owner(name, owners.values())
-    notes += [f"instance {shown(old)} is called {new} here" for old, new in owners.items() if old != new]
+    owners = names_here("instance", (nic.instance for nic in config.nics), _can_own, notes)
     ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
     for nic in config.nics:
         notes += nic_notes(nic)
@@ -178,13 +181,25 @@ def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
     )
 
 
-def _owner(name: str, taken: Collection[str]) -> str:
-    """The name of an instance."""
+def _check(specs: Mapping[StoredNic, NicSpec]) -> None:
+    """Raises Malformed for NICs that a server would refuse, before anything is written."""
+    wrong = []
+    for nic, spec in specs.items():
+        try:
+            check_nic(NicObject(spec=spec))
+        except Malformed as error:
+            wrong.append(f"{nic}: {error}")
+    if wrong:
+        raise Malformed(_listed("the file has NICs that can't be imported", wrong))
+
+
+def _can_own(name: str) -> bool:
+    """Whether an instance can have a name."""
     try:
         check_instance(name)
     except Malformed:
-        return imported_name(name, taken)
-    return name
+        return False
+    return True
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:
@@ -215,5 +230,9 @@ def _row(one: Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
 
 def _refuse(reasons: list[str], what: str) -> None:
     if reasons:
-        more = [f"and {len(reasons) - TOLD} more"] if len(reasons) > TOLD else []
-        raise Refused("\n".join((f"{what}; nothing was written:", *reasons[:TOLD], *more)))
+        raise Refused(_listed(what, reasons))
+
+
+def _listed(what: str, reasons: list[str]) -> str:
+    more = [f"and {len(reasons) - TOLD} more"] if len(reasons) > TOLD else []
+    return "\n".join((f"{what}; nothing was written:", *reasons[:TOLD], *more))

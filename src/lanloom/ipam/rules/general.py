@@ -133,18 +133,29 @@ def check_tag(text: str) -> str:
     return text
 
 
+def is_group(text: str) -> bool:
+    """Whether a node group can be called so."""
+    return _GROUP.fullmatch(text) is not None
+
+
 def check_connection(one: Connection) -> None:
     """Raises Malformed for a connection that can never be."""
-    if not _GROUP.fullmatch(one.group):
+    if not is_group(one.group):
         raise Malformed(
             f"{shown(one.group)} is no node group; use letters, digits, dots, dashes and underscores"
         )
-    if one.mode not in MODES:
-        raise Malformed(f"{shown(one.mode)} is no mode of a NIC; choose one of {', '.join(MODES)}")
+    check_mode(one.mode)
     if not _LINK.fullmatch(one.link):
         raise Malformed(f"{shown(one.link)} is no link; name a bridge, a switch or a routing table")
     if one.vlan:
         check_vlan(one.vlan)
+
+
+def check_mode(text: str) -> str:
+    """How NICs are connected: one of `MODES`. Raises Malformed."""
+    if text not in MODES:
+        raise Malformed(f"{shown(text)} is no mode of a NIC; choose one of {', '.join(MODES)}")
+    return text
 
 
 def check_vlan(text: str) -> str:

@@ -89,6 +89,10 @@ def test_well() -> None:
             lambda data: data["nodegroups"][uuid("group default")]["networks"][NET].update(mode="tunnelled"),
             'has the mode "tunnelled"',
         ),
+        (
+            lambda data: data["nodegroups"][uuid("group default")]["networks"][NET].update(vlan=".5000"),
+            'node group default: network "' + NET + '": ".5000" is no VLAN id',
+        ),
     ],
 )
 def test_old_form(change: Callable[[Json], object], violation: str) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from lanloom.ipam.rules.addresses import Address, format_address, shown
+from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ganeti.bits import LARGEST, bits_of_addresses, difference
 from lanloom.ipam.rules.ganeti.config import Config, StoredNic, addresses_of, config_of
 from lanloom.ipam.rules.ganeti.editing import check_config_keys, check_runtime_keys
@@ -11,7 +12,7 @@ from lanloom.ipam.rules.ganeti.fields import Raw, printable
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
 from lanloom.ipam.rules.ganeti.stored import StoredNetwork, StoredPool, StoredSubnet, network_at
 from lanloom.ipam.rules.ganeti.text import decode
-from lanloom.ipam.rules.general import MODES
+from lanloom.ipam.rules.general import MODES, check_vlan
 from lanloom.ipam.rules.model import Subnet
 from lanloom.ipam.rules.ranges import overlapping
 
@@ -177,3 +178,7 @@ def _connections(config: Config) -> Iterator[str]:
                 yield f"{here} is connected to a network that is not there, {shown(uuid)}"
             if one.mode not in MODES:
                 yield f"{here}: network {shown(uuid)} has the mode {shown(one.mode)}"
+            try:
+                check_vlan(one.vlan or "1")
+            except Malformed as error:
+                yield f"{here}: network {shown(uuid)}: {error}"
