@@ -1,5 +1,7 @@
 """Who owns what, read from objects at one moment."""
 
+from msgspec.structs import replace
+
 from lanloom.api.ipam import (
     Grant,
     Network,
@@ -14,7 +16,7 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import ObjectMeta
 from lanloom.ipam.rules.addresses import parse_address
 from lanloom.ipam.rules.ledger import Ledger
-from lanloom.ipam.state import ledger_of
+from lanloom.ipam.state import State, ledger_of
 
 
 def network(*grants: Grant) -> Network:
@@ -63,3 +65,13 @@ def test_the_older_of_two_owners_counts() -> None:
     """An address that two NICs have belongs to the one that was there first."""
     young, old = nic("a", "192.0.2.8", born="2026-01-02T00:00:00Z"), nic("b", "192.0.2.8")
     assert owner(ledger_of(network(), [young, old]), "192.0.2.8") == "default/b"
+
+
+def test_a_uuid_is_one_in_capitals_too() -> None:
+    """A network is found by its UUID in whatever case that is written, as its subnets and NICs are."""
+    uuid = "6f1f2a1e-0000-4000-8000-0000000000ab"
+    named = replace(network(), metadata=ObjectMeta(name="net", uid=uuid))
+    brought = replace(network(), metadata=ObjectMeta(name="other"), spec=NetworkSpec(uuid=uuid.upper()))
+    for item in (named, brought):
+        assert State((item,), ()).find(uuid.upper()) is item
+        assert State((item,), ()).find(uuid) is item

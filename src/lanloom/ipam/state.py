@@ -10,6 +10,7 @@ from lanloom.api.ipam import Nic as NicObject
 from lanloom.ipam.rules.addresses import parse_address
 from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.ledger import Ledger
+from lanloom.ipam.rules.names import is_uuid
 from lanloom.ipam.wire import network_of, owned
 from lanloom.kube.ports import Client
 
@@ -23,7 +24,9 @@ class State(Struct, frozen=True):
     def find(self, ident: str) -> NetworkObject:
         """The network with that UUID, name or object name. Raises Refused."""
         for fits in (
-            lambda item: ident in (item.spec.uuid, item.metadata.uid),
+            lambda item: (
+                is_uuid(ident) and ident.lower() in (item.spec.uuid.lower(), item.metadata.uid.lower())
+            ),
             lambda item: ident == item.called,
             lambda item: ident == item.metadata.name,
         ):

@@ -59,6 +59,22 @@ def test_a_cidr_gets_its_normal_form(cidr: str, normal: str, warned: bool) -> No
     assert defaults(request(NETWORKS, body)).warnings == (warnings if warned else ())
 
 
+@pytest.mark.parametrize(
+    ("external", "normal", "warned"),
+    [
+        (["192.0.2.9-192.0.2.12", "192.0.2.3-192.0.2.9"], ["192.0.2.3-192.0.2.12"], True),
+        (["192.0.2.9", "192.0.2.9"], ["192.0.2.9"], True),
+        (["192.0.2.9", "192.0.2.8"], ["192.0.2.9", "192.0.2.8"], False),
+    ],
+)
+def test_reserved_ranges_do_not_overlap(external: list[str], normal: list[str], warned: bool) -> None:
+    """What is reserved twice is stored once, and told; ranges that are apart stay as they were written."""
+    body = network("net1", subnet(external=external))
+    assert patched(body)[0]["external"] == normal
+    warnings = ("spec.subnets[0].external: ranges overlap; each address was taken once",)
+    assert defaults(request(NETWORKS, body)).warnings == (warnings if warned else ())
+
+
 @pytest.mark.parametrize("finalizers", [None, [], ["example.org/other"], [FINALIZER]])
 def test_a_nic_is_held_from_the_beginning(finalizers: list[str] | None) -> None:
     """A new NIC gets the finalizer beside those that it has."""
