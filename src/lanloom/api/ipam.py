@@ -62,7 +62,8 @@ class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ConnectionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How NICs of a node group are connected.
 
-    `mode` is bridged, routed or openvswitch; `vlan` is empty or a VLAN id.
+    `mode` is bridged, routed or openvswitch; `vlan` is empty, a VLAN id, or several as Open vSwitch has them: .10 is
+    untagged, :20:30 are tagged, .10:20 is both.
     """
 
     group: str

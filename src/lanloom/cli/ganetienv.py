@@ -12,7 +12,7 @@ from lanloom.cli.options import kubeconfig_option
 from lanloom.cli.refusals import refusals
 
 if TYPE_CHECKING:
-    from lanloom.app.ipam.ganetienv import Described
+    from lanloom.app.ipam.ganetienv import InstanceNics
     from lanloom.ipam.rules.environment import Environment
 
 
@@ -84,7 +84,7 @@ def env(
             _print(_instance_env(described, hooks, nic), output)
 
 
-def _instance_env(described: "Described", hooks: bool, nic: int | None) -> "Environment":
+def _instance_env(described: "InstanceNics", hooks: bool, nic: int | None) -> "Environment":
     from lanloom.ipam.rules.environment import hook_environment, script_environment
 
     if hooks:
@@ -100,7 +100,7 @@ def _instance_env(described: "Described", hooks: bool, nic: int | None) -> "Envi
     return script_environment(described.name, index, *described.nics[index])
 
 
-def _described(instance: str, config: Path | None, namespace: str, kubeconfig: str | None) -> "Described":
+def _described(instance: str, config: Path | None, namespace: str, kubeconfig: str | None) -> "InstanceNics":
     from lanloom.app.ipam.ganetienv import instance_of_config, instance_of_state, read_config
     from lanloom.app.ipam.instances import check_instance
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -159,10 +160,8 @@ class NodePools:
         meta = nic.metadata
         if meta.deletion_timestamp is not None:
             return
-        try:
+        with suppress(NotFound):
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
-        except NotFound:
-            return
 
     def _find(self, ident: str) -> Network | None:
         try:

@@ -16,19 +16,19 @@ from lanloom.ipam.state import State
 from lanloom.ipam.wire import network_of, nic_of
 
 
-class Described(Struct, frozen=True):
+class InstanceNics(Struct, frozen=True):
     """An instance's NICs in order, each with its network."""
 
     name: str
     nics: tuple[tuple[Nic, Network | None], ...]
 
 
-def instance_of_state(state: State, namespace: str, name: str) -> Described:
+def instance_of_state(state: State, namespace: str, name: str) -> InstanceNics:
     """An instance of a cluster. Raises Refused, Malformed."""
     found = the_instance(state, namespace, name)
     networks = {item.metadata.name: network_of(item) for item in state.networks}
     nics = [nic_of(item) for item in found.nics]
-    return Described(found.name, tuple((nic, networks.get(nic.network)) for nic in nics))
+    return InstanceNics(found.name, tuple((nic, networks.get(nic.network)) for nic in nics))
 
 
 def network_of_state(state: State, ident: str) -> Network:
@@ -44,14 +44,14 @@ def read_config(path: Path) -> Config:
         raise Malformed(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
 
 
-def instance_of_config(config: Config, name: str) -> Described:
+def instance_of_config(config: Config, name: str) -> InstanceNics:
     """An instance of a config.data, by name or UUID. Raises Refused."""
     found = config.instances.get(name, name)
     if found not in config.instances.values():
         raise Refused(f"there is no instance {shown(name)} in the file")
     networks = {uuid: network_meant(network, config) for uuid, network in config.networks.items()}
     nics = [nic_meant(nic) for nic in config.nics if nic.instance == found]
-    return Described(found, tuple((nic, networks.get(nic.network)) for nic in nics))
+    return InstanceNics(found, tuple((nic, networks.get(nic.network)) for nic in nics))
 
 
 def network_of_config(config: Config, ident: str) -> Network:

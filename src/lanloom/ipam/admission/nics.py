@@ -8,7 +8,7 @@ from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Network, Nic
 from lanloom.ipam.admission.reading import is_leaving
 from lanloom.ipam.rules.addresses import Address, find_address, format_address, parse_address, shown
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Malformed, OutsideSubnets, Refused
-from lanloom.ipam.rules.general import MODES, check_vlan
+from lanloom.ipam.rules.general import check_mode, check_vlan
 from lanloom.ipam.rules.ledger import AUTOMATIC
 from lanloom.ipam.rules.macs import parse_mac
 from lanloom.ipam.rules.model import Network as NetworkModel
@@ -31,9 +31,8 @@ async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | No
     if new is None:
         return ()
     if old is not None:
-        check_owner_stays(
-            new, old
-        )  # also of one that is leaving, as its address waits for just this owner's end
+        # Also of one that is leaving: its address waits for just this owner's end.
+        check_owner_stays(new, old)
     if is_leaving(new) or (old is not None and old.spec == new.spec):
         return ()
     with _at(new):
@@ -63,16 +62,14 @@ def check_nic(nic: Nic) -> None:
     """What must hold of a NIC by itself. Raises Malformed, which begins with the field."""
     spec = nic.spec
     _check_owner(nic)
-    with _field("mac"):
-        if spec.mac:
-            parse_mac(spec.mac)
-    if spec.mode and spec.mode not in MODES:
-        raise Malformed(
-            f"spec.mode: {shown(spec.mode)} is no mode of a NIC; choose one of {', '.join(MODES)}"
-        )
-    with _field("vlan"):
-        if spec.vlan:
-            check_vlan(spec.vlan)
+    for name, text, check in (
+        ("mac", spec.mac, parse_mac),
+        ("mode", spec.mode, check_mode),
+        ("vlan", spec.vlan, check_vlan),
+    ):
+        with _field(name):
+            if text:
+                check(text)
     if spec.uuid and not is_uuid(spec.uuid):
         raise Malformed(
             f"spec.uuid: {shown(spec.uuid)} is no UUID; leave it out, and the object's own is used"

@@ -1,6 +1,5 @@
 """The `ipam` section of a CNI configuration. Whoever may write a NAD wrote it, so nothing of it is believed unread."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -8,9 +7,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lanloom.ipam.agent.protocol import BAD_CONFIG, CniError
-from lanloom.ipam.rules.addresses import find_address, format_address, parse_address, version_of
+from lanloom.ipam.rules.addresses import find_address, parse_address, version_of
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ranges import parse_cidr
+from lanloom.ipam.rules.requests import format_request, parse_requests
 
 TYPE = "lanloom-ipam"
 AUTOMATIC = "pool"
@@ -18,9 +18,6 @@ AUTOMATIC = "pool"
 
 MOST = 64
 """Entries of a list."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
-_NO_NAMES = ("none", "auto")
 
 Text = Annotated[str, Meta(max_length=253)]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=MOST)]
@@ -93,29 +90,10 @@ def parse_ipam(config: dict[str, Any]) -> IpamConfig:
 
 def parse_wanted(field: str, wanted: Sequence[str]) -> tuple[str, ...]:
     """Requests for addresses in their usual form. Raises CniError, which names the field."""
-    found = tuple(_wanted(field, text) for text in wanted)
-    addresses = [text for text in found if find_address(text) is not None]
-    if len(set(addresses)) < len(addresses):
-        raise CniError(BAD_CONFIG, f"{field}: an address is given twice")
-    return found
-
-
-def _wanted(field: str, text: str) -> str:
-    address = find_address(text)
-    if address is not None:
-        return format_address(address)
-    if not _NAME.fullmatch(text) or text in _NO_NAMES or _looks_numeric(text):
-        raise CniError(
-            BAD_CONFIG,
-            f"{field}: {text[:60]!r} is neither an address nor the name of a pool; use an address such as 192.0.2.4, "
-            "pool, pool4, pool6, or a pool's name",
-        )
-    return text
-
-
-def _looks_numeric(text: str) -> bool:
-    """Whether it was meant to be an address: `192.0.2.400` is no name."""
-    return not text.strip("0123456789.")
+    try:
+        return tuple(map(format_request, parse_requests(wanted)))
+    except Malformed as error:
+        raise CniError(BAD_CONFIG, f"{field}: {error}") from None
 
 
 def _check_route(field: str, route: Route) -> None:

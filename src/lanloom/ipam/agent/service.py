@@ -88,9 +88,8 @@ class IpamService:
             config = parse_ipam(request.config)
             network = await find_network(self._client, config.network)
             nic = await self._allocate(request, config, pod, network)
-            if (
-                nic.status.network != network.metadata.name
-            ):  # it runs, and keeps what it had before the NAD was changed
+            if nic.status.network != network.metadata.name:
+                # It runs, and keeps what it had before the NAD was changed.
                 network = await self._client.get(NETWORKS, nic.status.network)
             return result_of(nic, network_of(network), config)
         except CniError as error:

@@ -66,9 +66,8 @@ class NetworkAllocator:
         except KubeError:
             raise
         except Exception:
-            self._reign.forget(
-                name
-            )  # a book that may have been left in disorder; the next one is made afresh
+            # The book may have been left in disorder; the next one is made afresh.
+            self._reign.forget(name)
             raise
 
     async def _reconcile(self, name: str, network: Network) -> float | None:

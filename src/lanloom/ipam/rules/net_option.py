@@ -6,21 +6,18 @@ the last) are the forms of `modify`, where N may also be a NIC's name or UUID. A
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import shown
 from lanloom.ipam.rules.errors import Malformed
-from lanloom.ipam.rules.general import MODES, check_vlan
+from lanloom.ipam.rules.general import check_mode, check_vlan
 from lanloom.ipam.rules.macs import parse_mac
 from lanloom.ipam.rules.names import check_name, is_name, is_uuid
 from lanloom.ipam.rules.options import Option, parse_option
 from lanloom.ipam.rules.requests import format_request, parse_requests
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 FLAG = "--net"
 NONE, AUTO = "none", "auto"
@@ -124,9 +121,8 @@ def _new(option: Option) -> NetStep:
 
 def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, str]) -> NetStep:
     if option.bare:
-        raise option.malformed(
-            f"{shown(option.bare)} is no parameter; for an address write ip0={option.bare}"
-        )
+        hint = shown(f"ip0={option.bare}")
+        raise option.malformed(f"{shown(option.bare)} is no parameter; for an address write {hint}")
     for key, value in option.params.items():
         if _IP.fullmatch(key) is None and key not in _KEYS:
             hint = f"; for a network write network={key}" if value is True else ""
@@ -138,7 +134,7 @@ def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, st
         ips=dict(ips),
         network=_network(option),
         mac=_mac(option),
-        mode=_one_of(option, "mode", MODES),
+        mode=_mode(option),
         link=_link(option),
         vlan=_vlan(option),
         name=_named(option),
@@ -157,7 +153,7 @@ def _ips(option: Option) -> dict[int, str]:
                 raise option.malformed(f"a NIC has {MOST} addresses at most; number them ip0, ip1, …")
             ips[index] = _text(option, key) or NONE
     wanted = [text for text in ips.values() if text != NONE]
-    canonical = iter(map(format_request, _read(option, parse_requests, wanted)))
+    canonical = iter(map(format_request, option.read(parse_requests, wanted)))
     return {index: NONE if ips[index] == NONE else next(canonical) for index in ips}
 
 
@@ -167,14 +163,12 @@ def _mac(option: Option) -> str | None:
         raise option.malformed("a NIC always has a MAC address; write mac=auto for a new one")
     if text is None:
         return None
-    return AUTO if text in _GENERATED else _read(option, parse_mac, text)
+    return AUTO if text in _GENERATED else option.read(parse_mac, text)
 
 
-def _one_of(option: Option, key: str, allowed: tuple[str, ...]) -> str | None:
-    text = _text(option, key)
-    if text and text not in allowed:
-        raise option.malformed(f"{key} {shown(text)} is not known; it is one of {', '.join(allowed)}")
-    return text
+def _mode(option: Option) -> str | None:
+    text = _text(option, "mode")
+    return option.read(check_mode, text) if text else text
 
 
 def _link(option: Option) -> str | None:
@@ -193,13 +187,13 @@ def _network(option: Option) -> str | None:
 
 def _vlan(option: Option) -> str | None:
     text = _text(option, "vlan")
-    return _read(option, check_vlan, text) if text else text
+    return option.read(check_vlan, text) if text else text
 
 
 def _named(option: Option) -> str | None:
     text = _text(option, "name")
     if text:
-        _read(option, lambda name: check_name(name, "a NIC"), text)
+        option.read(lambda name: check_name(name, "a NIC"), text)
         if text.isdigit():
             raise option.malformed(f"name {shown(text)} would be taken for a NIC's number; add a letter")
     return text
@@ -216,13 +210,6 @@ def _text(option: Option, key: str) -> str | None:
     if isinstance(value, bool) or value == "":
         raise option.malformed(f"{key} needs a value; write {key}=…, or {key}=none")
     return "" if value in (None, NONE) else value
-
-
-def _read(option: Option, parse: Callable[[U], T], value: U) -> T:
-    try:
-        return parse(value)
-    except Malformed as error:
-        raise option.malformed(str(error)) from None
 
 
 def _title(option: Option) -> str:

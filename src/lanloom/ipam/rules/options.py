@@ -7,13 +7,16 @@ elsewhere (`syntax`, `net_option`).
 """
 
 import re
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Callable, Collection
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import find_address, shown
 from lanloom.ipam.rules.errors import Malformed
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 Action = Literal["", "add", "remove", "modify"]
 Value = str | bool | None
@@ -44,6 +47,13 @@ class Option(Struct, frozen=True, kw_only=True):
     def malformed(self, why: str) -> Malformed:
         """An error that quotes the option. `why` says what is wrong and what to do."""
         return _malformed(self.flag, self.text, why)
+
+    def read(self, parse: Callable[[U], T], value: U, field: str = "") -> T:
+        """What `parse` makes of a value; what it finds Malformed quotes the option, and the field if that is given."""
+        try:
+            return parse(value)
+        except Malformed as error:
+            raise self.malformed(f"{field}: {error}" if field else str(error)) from None
 
     def only(self, known: Collection[str]) -> None:
         """Raises Malformed for keys that are not known here."""

@@ -4,8 +4,7 @@ What is malformed here is so whatever the network looks like: the message quotes
 else is judged by the steps themselves.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -23,8 +22,6 @@ from lanloom.ipam.rules.subnets import AddSubnet, ModifySubnet, RemoveSubnet
 
 SUBNET, POOL = "--subnet", "--pool"
 ADD_RESERVED, REMOVE_RESERVED = "--add-reserved-ips", "--remove-reserved-ips"
-
-T = TypeVar("T")
 
 
 class Deprecated(Struct, frozen=True, kw_only=True):
@@ -132,7 +129,7 @@ def _deprecated(version: int, cidr: str, gateway: str, suffix: str) -> AddSubnet
     if found.version != version:
         raise option.malformed(f"it is not an IPv{version} network; use --subnet cidr=… for other ones")
     beside = Option(flag=f"--gateway{suffix}", text=gateway)
-    address = _read(beside, "", parse_address, gateway) if gateway else None
+    address = beside.read(parse_address, gateway) if gateway else None
     _check_gateway(beside, found, address)
     return AddSubnet(cidr=found, gateway=address, pool=version == 4, notes=notes)
 
@@ -208,7 +205,7 @@ def _reserved(text: str | None, *, adding: bool) -> tuple[ReservedStep, ...]:
 def _check_subnet_ident(option: Option, ident: str | None = None) -> None:
     text = option.ident if ident is None else ident
     if "/" in text:
-        _read(option, "", parse_cidr, text)
+        option.read(parse_cidr, text)
     elif not is_uuid(text) and not is_name(text):
         raise option.malformed(f"{shown(text)} is no subnet; name one by its CIDR, name or UUID")
 
@@ -232,7 +229,7 @@ def _gateway(option: Option) -> Address | UnsetType | None:
         return UNSET
     if option.params["gateway"] in (None, "none"):
         return None
-    return _read(option, "gateway: ", parse_address, option.string("gateway") or "")
+    return option.read(parse_address, option.string("gateway") or "", "gateway")
 
 
 def _check_gateway(option: Option, cidr: Cidr, gateway: Address | UnsetType | None) -> None:
@@ -250,11 +247,11 @@ def _name(option: Option, what: str) -> str | None:
     text = option.string("name")
     if text == "none":
         raise option.malformed("to take the name away, write -name")
-    return None if text is None else _read(option, "name: ", lambda name: check_name(name, what), text)
+    return None if text is None else option.read(lambda name: check_name(name, what), text, "name")
 
 
 def _cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
-    cidr, normalised = _read(option, "", parse_cidr, text)
+    cidr, normalised = option.read(parse_cidr, text)
     return cidr, (f"{option.flag}: {text} has host bits; it means {cidr}",) if normalised else ()
 
 
@@ -262,11 +259,4 @@ def _range(option: Option, text: str) -> tuple[IPRange, tuple[str, ...]]:
     if "/" in text:
         cidr, notes = _cidr(option, text)
         return cidr.range, notes
-    return _read(option, "", parse_range, text), ()
-
-
-def _read(option: Option, field: str, parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except Malformed as error:
-        raise option.malformed(f"{field}{error}") from None
+    return option.read(parse_range, text), ()

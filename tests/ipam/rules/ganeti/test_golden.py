@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.ipam.rules.ganeti.change import Changed
 from lanloom.ipam.rules.ganeti.downgrade import downgrade_config, downgrade_runtime
+from lanloom.ipam.rules.ganeti.editing import Changed
 from lanloom.ipam.rules.ganeti.upgrade import upgrade_config, upgrade_runtime
 from lanloom.ipam.rules.ganeti.verify import verify_config, verify_runtime
 

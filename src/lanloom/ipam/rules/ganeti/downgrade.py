@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from lanloom.ipam.rules.errors import Refused
-from lanloom.ipam.rules.ganeti.change import Changed
 from lanloom.ipam.rules.ganeti.config import config_of
 from lanloom.ipam.rules.ganeti.counting import counted
 from lanloom.ipam.rules.ganeti.editing import (
+    Changed,
     NetworkEdit,
     config_edits,
     ips_downgrade,

@@ -6,13 +6,25 @@ from typing import Any
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import shown
-from lanloom.ipam.rules.ganeti.change import Changed
 from lanloom.ipam.rules.ganeti.fields import Raw
 from lanloom.ipam.rules.ganeti.text import Members, Style, items_at, members_at, rewrite, splice
 
 Edit = tuple[int, int, str]
 NetworkEdit = Callable[[Members, Raw, str], str | None]
 """Makes the text of a network anew; None where it has that form already. The text is its key, or empty in a NIC."""
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """A text that was made anew, and how much of it is new.
+
+    `steps` tell what becomes of each network, `notes` what was corrected.
+    """
+
+    text: str
+    networks: int = 0
+    nics: int = 0
+    steps: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Edits(Struct, frozen=True):

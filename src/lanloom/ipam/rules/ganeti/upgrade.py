@@ -6,10 +6,16 @@ Reservations are recomputed from the NICs. What has the new form already stays a
 from collections.abc import Callable, Iterator, Sequence
 
 from lanloom.ipam.rules.errors import Refused
-from lanloom.ipam.rules.ganeti.change import Changed
 from lanloom.ipam.rules.ganeti.config import config_of
 from lanloom.ipam.rules.ganeti.counting import corrections, counted
-from lanloom.ipam.rules.ganeti.editing import NetworkEdit, config_edits, ips_upgrade, rendered, runtime_edits
+from lanloom.ipam.rules.ganeti.editing import (
+    Changed,
+    NetworkEdit,
+    config_edits,
+    ips_upgrade,
+    rendered,
+    runtime_edits,
+)
 from lanloom.ipam.rules.ganeti.fields import Raw
 from lanloom.ipam.rules.ganeti.layout import memory, new_order, subnet_value, with_memory
 from lanloom.ipam.rules.ganeti.runtime import check_runtime
