@@ -14,7 +14,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
 
 WORKERS = 8
-"""Networks that are looked at at the same time. Those that are taken over together share one list of NICs."""
+"""Networks that are looked at at the same time."""
 
 
 class IpamManager:
@@ -55,12 +55,14 @@ class IpamManager:
         for informer in self._informers.all():
             await informer.synced()
         self._reign.clear()
-        for network in self._informers.networks.store.items():
+        networks = self._informers.networks.store.items()
+        for network in networks:
             self._networks.enqueue(network.metadata.name)
         for nic in self._informers.nics.store.items():
             for name in networks_of(nic):
                 self._networks.enqueue(name)
         try:
+            await self._reign.take_all(networks)
             await self._networks.run()
         finally:
             self._reign.clear()

@@ -24,20 +24,23 @@ class FreshNics:
         self._client = client
         self._lock = asyncio.Lock()
         self._begun = 0
+        self._readers = 0
         self._found: tuple[int, FreshList] | None = None
 
     async def read(self) -> FreshList:
         """A list that was begun after this call. Raises KubeError."""
         already = self._begun
-        async with self._lock:
-            if self._found is None or self._found[0] <= already:
-                self._begun += 1
-                self._found = (self._begun, await self._list())
-            return self._found[1]
-
-    def forget(self) -> None:
-        """Lets go of the last list."""
-        self._found = None
+        self._readers += 1
+        try:
+            async with self._lock:
+                if self._found is None or self._found[0] <= already:
+                    self._begun += 1
+                    self._found = (self._begun, await self._list())
+                return self._found[1]
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._found = None  # nobody waits for it, and it may be large
 
     async def _list(self) -> FreshList:
         listing = await self._client.list(NICS)

@@ -6,7 +6,8 @@ still writes to the network's object is refused, because it does so on an older 
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -15,9 +16,9 @@ from msgspec import to_builtins
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, Allocator, Network, Nic
 from lanloom.api.meta import Key
 from lanloom.ipam.manager.book import Book, version
-from lanloom.ipam.manager.fresh import FreshNics
+from lanloom.ipam.manager.fresh import FreshList, FreshNics
 from lanloom.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
-from lanloom.kube.errors import NotFound
+from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
 
 RETAKE_SECONDS = 20.0
@@ -29,6 +30,9 @@ leader, we have learned of ours.
 
 CONFIRM_SECONDS = 5.0
 """After this long a NIC that was listed and that the watch has not brought is asked for."""
+
+_AT_ONCE = 16
+"""So many networks are claimed at the same time."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,18 +52,18 @@ class Reign:
 
     def clear(self) -> None:
         """Forgets everything: what was known in one leadership is worth nothing in the next."""
-        self._fresh.forget()
         for memory in (self._books, self._known, self._banned, self._doubts):
             memory.clear()
 
     def nic_changed(self, old: Nic | None, new: Nic | None) -> set[str]:
         """Takes in what the watch tells of a NIC; the networks that it matters to."""
         names = {name for item in (old, new) if item is not None for name in networks_of(item)}
+        key = str(new.metadata.key) if new is not None else ""
         # A look into each book, because a network that a NIC was in between two states is in neither of them.
         for name, book in self._books.items():
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
                 self._lose(book, old)
-            if new is not None and (name in names or book.knows(str(new.metadata.key))):
+            if new is not None and (name in names or book.knows(key)):
                 book.see(new)
                 names.add(name)
         return names
@@ -68,9 +72,8 @@ class Reign:
         key = str(nic.metadata.key)
         book.lose(key, nic.metadata.uid)
         later = book.uid_of(key)
-        if (
-            later
-        ):  # a namesake that we were told of otherwise; should it be gone too, the watch need not tell of it
+        if later:
+            # A namesake that we were told of otherwise; should it be gone too, the watch need not tell of it.
             self._doubt(book, {(key, later)})
 
     async def find(self, name: str) -> Network | None:
@@ -123,26 +126,51 @@ class Reign:
 
     async def take_over(self, network: Network) -> Book:
         """Makes sure that no other allocator can grant anything any more, and then reads who owns what."""
-        name = network.metadata.name
+        network = await self._claim(network)
+        return self._open(network, await self._fresh.read())
+
+    async def take_all(self, networks: Iterable[Network]) -> None:
+        """Takes many networks over and reads all NICs once. Those that can't be taken now are left for another time."""
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def claim(network: Network) -> Network | None:
+            async with slots:
+                with suppress(KubeError):
+                    return await self._claim(network)
+            return None
+
+        claimed = await asyncio.gather(*map(claim, networks))
+        try:
+            fresh = await self._fresh.read()
+        except KubeError:
+            return
+        for network in claimed:
+            if network is not None and network.metadata.name not in self._books:
+                self._open(network, fresh)
+                await asyncio.sleep(0)  # a lease must be renewed meanwhile, and webhooks answered
+
+    async def _claim(self, network: Network) -> Network:
         network = await self.keep(network)
         mine = Allocator(holder=self._identity, epoch=network.status.allocator.epoch + 1)
-        network = await self.write_status(network, {"allocator": to_builtins(mine)})
-        fresh = await self._fresh.read()
-        book = self._books[name] = Book(network, fresh.nics.get(name, ()), fresh.version)
-        self._catch_up(book)
-        log.info("network-taken-over", network=name, epoch=book.epoch, nics=book.size)
-        return book
+        return await self.write_status(network, {"allocator": to_builtins(mine)})
 
-    def _catch_up(self, book: Book) -> None:
-        """Takes in what the watch has brought while the list was read."""
-        store = self._informers.nics.store
-        for key, _ in book.names():
-            found = store.get(Key(*key.split("/")))
-            if found is not None:
-                book.see(found)
-        for nic in store.by(BY_NETWORK, book.name):
+    def _open(self, network: Network, fresh: FreshList) -> Book:
+        """The book of a network that was claimed before the list was begun."""
+        name, store = network.metadata.name, self._informers.nics.store
+        listed = fresh.nics.get(name, ())
+        watched = [store.get(item.metadata.key) or item for item in listed]
+        nics = (
+            seen if version(seen) == version(item) else item
+            for item, seen in zip(listed, watched, strict=True)
+        )
+        book = self._books[name] = Book(
+            network, nics, fresh.version
+        )  # what is the same is kept in memory once
+        for nic in (*watched, *store.by(BY_NETWORK, name)):
             book.see(nic)
         self._doubt(book, book.names())
+        log.info("network-taken-over", network=name, epoch=book.epoch, nics=book.size)
+        return book
 
     async def confirm(self, book: Book) -> float | None:
         """Asks for NICs that the watch is slow to bring; in how many seconds to do so, if that is not now.
