@@ -1,6 +1,7 @@
 """`docs/ipam.md` says what is so: its commands are run in order, and print what the page shows."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -35,3 +36,11 @@ def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.M
         PAGE.write_text(rewritten(page, wrong))
     else:
         assert not wrong, "\n".join(f"$ {item.typed}\n{output}" for item, output in wrong)
+
+
+def test_the_pages_objects_are_examples() -> None:
+    """What the page shows as YAML stands in one of the examples."""
+    examples = [file.read_text() for file in (ROOT / "examples").glob("ipam-*.yaml")]
+    objects = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert objects
+    assert all(any(item in text for text in examples) for item in objects)
