@@ -156,8 +156,9 @@ def test_refusals_say_why() -> None:
         await each.pod("e")
         with refusal(100, "net1"):
             await each.add("e", settings=config(ips=["pool4"]))
-        with refusal(100, "no network nowhere"):
-            await each.add("e", settings=config("nowhere"))
+        for nowhere in ("nowhere", "../../networks/net1", "net1/status"):
+            with refusal(100, f"no network {nowhere}"):
+                await each.add("e", settings=config(nowhere))
         assert {(who, reason) for who, reason, _ in await each.events()} == {
             ("d", "NoAddresses"),
             ("e", "NoAddresses"),

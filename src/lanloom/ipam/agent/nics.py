@@ -9,6 +9,7 @@ from lanloom.api.meta import Key
 from lanloom.ipam.agent.protocol import REFUSED, CniError
 from lanloom.ipam.agent.wanted import change
 from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.names import object_name
 from lanloom.ipam.state import State
 from lanloom.kube.errors import AlreadyExists, BadRequest, Conflict, NotFound
 from lanloom.kube.lookup import look_up
@@ -22,11 +23,13 @@ async def find_network(client: Client, ident: str) -> Network:
     """The network of that UUID, name or object name. Raises CniError, KubeError.
 
     Usually the ident is the object's own name and its user's name too, which can be no other's: one small request.
+    Whoever writes a NAD chooses the ident: `../x` must not become part of a path that the agent asks for.
     """
-    with suppress(NotFound, BadRequest):
-        network = await client.get(NETWORKS, ident)
-        if network.called == ident:
-            return network
+    if object_name(ident) == ident:
+        with suppress(NotFound, BadRequest):
+            network = await client.get(NETWORKS, ident)
+            if (network.spec.name or network.metadata.name) == ident:
+                return network
     networks = await client.list(NETWORKS)
     try:
         return State(networks.items, ()).find(ident)
