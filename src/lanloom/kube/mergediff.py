@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 Raw = dict[str, Any]
 
 
@@ -16,3 +18,8 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
             merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
         )
     return patch
+
+
+def struct_diff(old: Struct, new: Struct) -> Raw:
+    """The patch between two values as they are on the wire."""
+    return merge_diff(to_builtins(old), to_builtins(new))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-import msgspec
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NICS, Nic, NicSpec
@@ -15,7 +15,7 @@ from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.rules.errors import IpamError, Refused
 from lanloom.ipam.state import read_state
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from lanloom.kube.mergediff import Raw, merge_diff
+from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 
 WAIT_SECONDS = 30.0
@@ -73,7 +73,7 @@ async def _write(client: Client, change: Change, spec: NicSpec, written: Written
     if last is not None:
         with _deleted_is_changed():
             return await _patch(client, last, spec)
-    body = {"metadata": {"name": change.key.name}, "spec": _plain(spec)}
+    body = {"metadata": {"name": change.key.name}, "spec": to_builtins(spec)}
     return await client.create(NICS, body, change.key.namespace)
 
 
@@ -92,7 +92,7 @@ async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
 async def _patch_once(client: Client, now: Nic, spec: NicSpec) -> Nic:
     """Raises Conflict if anything of the NIC changed."""
     version = {"resourceVersion": now.metadata.resource_version}
-    body: Raw = {"metadata": version, "spec": merge_diff(_plain(now.spec), _plain(spec))}
+    body = {"metadata": version, "spec": struct_diff(now.spec, spec)}
     return await client.patch(NICS, now.metadata.name, body, now.metadata.namespace)
 
 
@@ -214,8 +214,3 @@ def _deleted_is_changed() -> Iterator[None]:
         yield
     except NotFound as error:
         raise Conflict(error.code, error.reason, error.message) from None
-
-
-def _plain(spec: NicSpec) -> Raw:
-    plain: Raw = msgspec.to_builtins(spec)
-    return plain

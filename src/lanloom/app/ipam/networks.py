@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from random import Random
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from lanloom.api.ipam import NETWORKS, NetworkSpec
@@ -25,7 +24,7 @@ from lanloom.ipam.state import State, read_state
 from lanloom.ipam.wire import network_of, spec_of
 from lanloom.kube.backoff import backoff
 from lanloom.kube.errors import AlreadyExists, Conflict
-from lanloom.kube.mergediff import Raw, merge_diff
+from lanloom.kube.mergediff import Raw, struct_diff
 from lanloom.kube.ports import Client
 
 PATIENCE = 30.0
@@ -56,7 +55,7 @@ async def add(
     if not dry_run:
         try:
             await client.create(
-                NETWORKS, {"metadata": {"name": new.id}, "spec": _plain(spec_of(change.network))}
+                NETWORKS, {"metadata": {"name": new.id}, "spec": to_builtins(spec_of(change.network))}
             )
         except AlreadyExists:
             raise _taken(name) from None
@@ -179,9 +178,4 @@ def _patch(spec: NetworkSpec, before: Network, after: Network) -> Raw:
     """What to write; nothing where only the text of a value would become another."""
     if before == after:
         return {}
-    return merge_diff(_plain(spec), _plain(replace(spec_of(after), uuid=spec.uuid)))
-
-
-def _plain(spec: NetworkSpec) -> Raw:
-    plain: Raw = msgspec.to_builtins(spec)
-    return plain
+    return struct_diff(spec, replace(spec_of(after), uuid=spec.uuid))

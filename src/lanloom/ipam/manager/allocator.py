@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from lanloom.api.ipam import NETWORKS, UNIQUE, Grant, Network, NetworkStatus, Nic, NicStatus
 from lanloom.ipam.manager.book import Book
@@ -20,7 +20,7 @@ from lanloom.ipam.manager.reign import Reign
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.mergediff import struct_diff
 
 SPACING_SECONDS = 1.0
 """How far apart writes of a network's status are at the least, unless addresses are granted by it."""
@@ -164,7 +164,7 @@ class NetworkAllocator:
         return views, status
 
     async def _write(self, book: Book, status: NetworkStatus) -> Network:
-        patch = merge_diff(to_builtins(book.network.status), to_builtins(status))
+        patch = struct_diff(book.network.status, status)
         self._written[book.name] = asyncio.get_running_loop().time()
         return await self._reign.write_status(book.network, patch)
 

@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import to_builtins
-
 from lanloom.api.ipam import ALLOCATED, NICS, UNIQUE, Nic, NicStatus
 from lanloom.ipam.manager.book import Book
 from lanloom.ipam.manager.reign import Reign
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 
 _AT_ONCE = 16
@@ -46,7 +44,7 @@ class NicWriter:
         meta = nic.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version},
-            "status": merge_diff(to_builtins(nic.status), to_builtins(status)),
+            "status": struct_diff(nic.status, status),
         }
         try:
             answer = await self._client.patch(NICS, meta.name, body, meta.namespace, subresource="status")

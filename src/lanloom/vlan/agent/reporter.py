@@ -5,14 +5,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-import msgspec
-
 from lanloom.api import names
 from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, Key
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.informer import Informer
-from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.rules.names import node_label, vlan_status_name
 
@@ -106,7 +104,7 @@ class Reporter:
 
     async def _patch(self, previous: VlanStatus, status: VlStatus) -> None:
         name = previous.metadata.name
-        patch = merge_diff(msgspec.to_builtins(previous.status), msgspec.to_builtins(status))
+        patch = struct_diff(previous.status, status)
         report = await self._client.patch(VLAN_STATUSES, name, {"status": patch}, subresource="status")
         self._answers[name] = _Answer(report, asyncio.get_running_loop().time() + TRUST_SECONDS)
 

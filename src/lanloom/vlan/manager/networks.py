@@ -20,7 +20,7 @@ from lanloom.api.nodepools import NO_LEASES, NodeLeases
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.mergediff import merge_diff
+from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.vlan.manager.pools import NodePools, claim_of, complaint, usable
@@ -169,7 +169,7 @@ class Networks:
         if conditions == previous:
             return network
         status = replace(network.status, conditions=conditions)
-        patch = merge_diff(msgspec.to_builtins(network.status), msgspec.to_builtins(status))
+        patch = struct_diff(network.status, status)
         network = await self._client.patch(CLUSTER_NETWORKS, name, {"status": patch}, subresource="status")
         self._written[name] = network
         await self._record(reference(CLUSTER_NETWORKS, network), _readiness_news(previous, conditions))
