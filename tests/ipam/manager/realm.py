@@ -60,9 +60,9 @@ class Realm:
         await self.engine.start()
         self.lead("manager-1")
 
-    def lead(self, name: str) -> None:
+    def lead(self, name: str, client: LocalClient | None = None) -> None:
         """A manager that believes to lead."""
-        self._tasks[name] = asyncio.create_task(self._manage(name))
+        self._tasks[name] = asyncio.create_task(self._manage(name, client or LocalClient(self.engine)))
 
     async def kill(self, name: str) -> None:
         """Ends a manager."""
@@ -76,8 +76,8 @@ class Realm:
             await self.kill(name)
         await self.engine.close()
 
-    async def _manage(self, name: str) -> None:
-        client, rng = LocalClient(self.engine), Random(name)
+    async def _manage(self, name: str, client: LocalClient) -> None:
+        rng = Random(name)
         informers = ipam_informers(client, rng)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = IpamManager(client, informers, recorder, identity=name, now=self.now, rng=rng)
