@@ -91,8 +91,8 @@ def _report(plan: "Import", dry_run: bool) -> None:
         print_table(target, table)
     tell_notes(plan.notes)
     verb = "to be created" if dry_run else "created"
-    old = len(plan.rows) - len(plan.networks)
+    old, present = len(plan.rows) - len(plan.networks), len(plan.present) + len(plan.kept)
     click.echo(
         f"Networks: {len(plan.networks)} {verb}, {old} there already. "
-        f"NICs: {len(plan.nics)} {verb}, {len(plan.present)} there already."
+        f"NICs: {len(plan.nics)} {verb}, {present} there already."
     )

@@ -303,6 +303,8 @@ async def test_keep(realm: Realm) -> None:
     await bring(realm, cluster())
     await reconfigure(realm, external=["192.0.2.5"], gateway="192.0.2.9")
     await realm.change("inst1.example.com-0", ips=["192.0.2.4"])
+    await realm.change("inst1.example.com-1", ips=["pool"])
+    await realm.change("inst2.example.com-0", ips=["no-such-pool"])
     await realm.rest()
     before = await everything(realm)
     data = cluster()
@@ -315,6 +317,9 @@ async def test_keep(realm: Realm) -> None:
         "~ subnet 192.0.2.0/28: gateway 192.0.2.9 → 192.0.2.1; - subnet 192.0.2.0/28: reserved 192.0.2.5; "
         "+ subnet 192.0.2.0/28: reserved 192.0.2.3",
         "NIC 0 of instance inst1.example.com is left as it is; in the file: ~ addresses 192.0.2.4 → 192.0.2.6",
+        "NIC 1 of instance inst1.example.com is left as it is; in the file: ~ addresses pool → none",
+        "NIC 0 of instance inst2.example.com is left as it is; in the file: "
+        "~ addresses no-such-pool → 192.0.2.3",
     ]
     assert await realm.ips("inst3-0") == ("192.0.2.5",)
     assert await realm.ips("inst3-1") == ("192.0.2.2",)

@@ -49,11 +49,15 @@ class NetworkRow(Struct, frozen=True, kw_only=True):
 
 
 class Import(Struct, frozen=True, kw_only=True):
-    """What is to be created, what is there already, and what there is to tell."""
+    """What is to be created, what is there already, and what there is to tell.
+
+    `present` are NICs that are there and the same; `kept` differ, and whether they have what they ask for is no matter.
+    """
 
     networks: dict[str, NetworkSpec]
     nics: dict[Key, NicSpec]
     present: tuple[Key, ...]
+    kept: tuple[Key, ...]
     rows: tuple[NetworkRow, ...]
     notes: tuple[str, ...]
 
@@ -80,7 +84,7 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted)]
     _refuse(conflicts, "the import conflicts with what is there")
     places = there.places(specs)
-    present = tuple(place for place, old in places.values() if old)
+    present = tuple(place for nic, (place, old) in places.items() if old and nic not in kept)
     new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
     return Import(
         networks={
@@ -90,6 +94,7 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
         },
         nics=new,
         present=present,
+        kept=tuple(places[nic][0] for nic in kept),
         rows=tuple(_row(one, specs) for one in wanted.values()),
         notes=tuple(notes),
     )
