@@ -176,5 +176,15 @@ def test_import(cluster: Cluster, path: Path) -> None:
         ours = cluster.lanloom("ganeti", "env", *words, "--output", "json")
         assert ours.exit_code == 0, ours.output
         assert ours.stdout == lanloom("env", *words, "--output", "json", "--config", path).stdout
+    assert cluster.lanloom("network", "modify", "--add-reserved-ips", "192.0.2.9", "net1").exit_code == 0
+    changed = cluster.state()
+    refused = cluster.lanloom("ganeti", "import", str(path))
+    assert (refused.exit_code, cluster.state()) == (1, changed)
+    assert (
+        "- subnet 192.0.2.0/28: reserved 192.0.2.9. Change it, or leave it so with --keep" in refused.stderr
+    )
+    kept = cluster.lanloom("ganeti", "import", "--keep", str(path))
+    assert (kept.exit_code, cluster.state()) == (0, changed)
+    assert "network net1 is left as it is; in the file: - subnet 192.0.2.0/28: reserved" in kept.stderr
     assert cluster.lanloom("ganeti", "env", "gone").exit_code == 1
     assert cluster.lanloom("ganeti", "env", "no instance").exit_code == 2
