@@ -37,6 +37,7 @@ def test_each_message_has_a_test(title: str, test: Any, cases: Cases) -> None:
     check_group(test, cases, answer)
 
 
+@pytest.mark.slow
 def test_each_refusal_is_on_the_page() -> None:
     """There is no way to be refused by a rule that none of the page's cases takes."""
     assert unshown(RULES, GROUPS, answer) == []

@@ -6,6 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +176,7 @@ DEEDS: dict[str, Deed] = {
 STEPS = st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from([0.0, 0.0, 0.3, 5.0, LEAK_SECONDS + 1]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(STEPS, min_size=3, max_size=30), st.integers(0, 2**32))
 def test_no_address_of_a_live_owner_is_given_back(steps: list[tuple[str, float]], seed: int) -> None:
