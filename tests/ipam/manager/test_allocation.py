@@ -1,5 +1,7 @@
 """What NICs get, and what they are told."""
 
+import asyncio
+
 from lanloom.api.ipam import NETWORKS, NICS
 from tests.ipam.manager.realm import PLACE, Realm, condition, in_a_realm
 
@@ -53,6 +55,20 @@ async def test_a_network_says_how_full_it_is(realm: Realm) -> None:
     )
     assert condition(status, "Ready").status == "True"
     assert network.metadata.finalizers == ("ipam.lanloom.io/addresses",)
+
+
+@in_a_realm
+async def test_a_change_shows_at_once(realm: Realm) -> None:
+    """Who changes a network and looks sees what came of it, also just after another write of its status."""
+    await realm.network()
+    await realm.nic("one", "pool")
+    await asyncio.sleep(0.1)
+    for last in (11, 12, 13):
+        await realm.configure({**SUBNET, "pools": [{"range": f"192.0.2.10-192.0.2.{last}"}]})
+        await asyncio.sleep(0.05)
+        network = await realm.net()
+        assert network.status.observed_generation == network.metadata.generation
+        assert network.status.size == str(last - 9)
 
 
 @in_a_realm

@@ -23,7 +23,10 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.mergediff import struct_diff
 
 SPACING_SECONDS = 1.0
-"""How far apart writes of a network's status are at the least, unless addresses are granted by it."""
+"""How far apart writes of a network's status are at the least, unless addresses are granted or its spec was changed.
+
+Who changed it looks at once what came of it, and addresses come and go by the thousand.
+"""
 
 BATCH = 256
 """So many NICs at the most are settled by one grant: the network's object has to carry it."""
@@ -143,7 +146,8 @@ class NetworkAllocator:
         if status == book.network.status:
             return None
         wait = self._written.get(book.name, -math.inf) + SPACING_SECONDS - asyncio.get_running_loop().time()
-        if wait > 0:
+        changed = status.observed_generation != book.network.status.observed_generation
+        if wait > 0 and not changed:
             return wait
         before = book.network.status
         book.look(await self._write(book, status))
