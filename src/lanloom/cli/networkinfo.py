@@ -9,14 +9,14 @@ from rich.text import Text
 
 from lanloom.cli.console import console as make_console
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, percent
+from lanloom.ipam.rules.drawing import map_text, percent
 from lanloom.ipam.rules.names import pool_title
 
 if TYPE_CHECKING:
     from lanloom.ipam.rules.described import Described
-    from lanloom.ipam.rules.ledger import Usage
     from lanloom.ipam.rules.model import Nic, Pool, Subnet
     from lanloom.ipam.rules.ranges import IPRange
+    from lanloom.ipam.rules.usage import Usage
 
 ROW = 64
 """Addresses in a line of a map, as Ganeti has it."""
@@ -75,7 +75,7 @@ def _subnet(of: "Described", subnet: "Subnet") -> Iterator[Line]:
 def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
     usage = of.ledger.usage(pool)
     yield 4, f"Pool {pool_title(pool)}" + (", disabled" if pool.disabled else "") + f": {counts(usage)}"
-    if pool.range.size <= min(LARGEST_SHOWN, LARGEST_MAP):
+    if pool.range.size <= LARGEST_SHOWN:
         drawn = map_text(pool.range, of.ledger.reserved_runs(pool))
         yield from ((6, line) for line in map_lines(pool.range, drawn))
     elif runs := list(islice(of.ledger.reserved_runs(pool), RUNS + 1)):

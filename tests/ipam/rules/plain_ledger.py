@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from lanloom.ipam.rules.addresses import Address, version_of
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Exhausted, OutsideSubnets
-from lanloom.ipam.rules.ledger import Usage
 from lanloom.ipam.rules.model import Network, Pool
 from lanloom.ipam.rules.ranges import IPRange
+from lanloom.ipam.rules.usage import Usage
 
 
 def each(range_: IPRange) -> range:

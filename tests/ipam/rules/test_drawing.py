@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.ipam.rules.drawing import LETTERS, bar, map_text, percent, warning
-from lanloom.ipam.rules.ledger import Usage
 from lanloom.ipam.rules.ranges import IPRange, merge
+from lanloom.ipam.rules.usage import Usage
 
 
 @st.composite

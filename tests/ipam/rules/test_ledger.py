@@ -10,9 +10,10 @@ from hypothesis import given, settings
 
 from lanloom.ipam.rules.addresses import Address, format_address, parse_address
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Exhausted, OutsideSubnets
-from lanloom.ipam.rules.ledger import DENSE_LIMIT, Ledger, Usage
+from lanloom.ipam.rules.ledger import DENSE_LIMIT, Ledger
 from lanloom.ipam.rules.model import Network, Pool, Subnet
 from lanloom.ipam.rules.ranges import parse_cidr, parse_range
+from lanloom.ipam.rules.usage import Usage
 
 A, B = "default/a-0", "default/b-0"
 

@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.described import Described, usage_of
-from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text, warning
-from lanloom.ipam.rules.ledger import Usage
+from lanloom.ipam.rules.described import Described, pool_map, usage_of
+from lanloom.ipam.rules.drawing import warning
 from lanloom.ipam.rules.model import Pool, Subnet
 from lanloom.ipam.rules.query import Value
+from lanloom.ipam.rules.usage import Usage
 
 
 class PoolUsage(Struct, frozen=True, kw_only=True):
@@ -61,12 +61,11 @@ def plain(found: NetworkUsage) -> dict[str, Value]:
 
 def _pool(of: Described, subnet: Subnet, pool: Pool) -> PoolUsage:
     usage = of.ledger.usage(pool)
-    small = pool.range.size <= LARGEST_MAP
     return PoolUsage(
         subnet=subnet,
         pool=pool,
         usage=usage,
-        map=map_text(pool.range, of.ledger.reserved_runs(pool)) if small else None,
+        map=pool_map(of.ledger, pool),
         warning="" if pool.disabled else warning(usage),
     )
 

@@ -8,12 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.ipam.rules.ledger import Usage
+from lanloom.ipam.rules.usage import NEARLY_FULL, Usage
 
 Level = Literal["room", "nearly", "full"]
-
-NEARLY_PERCENT = 80
-"""From this share on a pool is nearly full."""
 
 _ROOM_PERCENT, _NOT_FULL_PERCENT = 75, 95
 
@@ -31,7 +28,7 @@ def level_of(usage: Usage, before: Level = "room") -> Level:
     taken = usage.taken * 100
     if usage.free <= 0 or (before == "full" and taken > _NOT_FULL_PERCENT * usage.size):
         return "full"
-    floor = NEARLY_PERCENT if before == "room" else _ROOM_PERCENT
+    floor = NEARLY_FULL if before == "room" else _ROOM_PERCENT
     return "nearly" if taken >= floor * usage.size else "room"
 
 

@@ -12,9 +12,10 @@ from lanloom.ipam.manager.levels import Level, PoolNews, level_of, pool_news
 from lanloom.ipam.manager.nicstatus import with_uniqueness
 from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.errors import Malformed
-from lanloom.ipam.rules.ledger import Ledger, Usage, total
+from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Pool
 from lanloom.ipam.rules.ranges import IPRange, parse_range
+from lanloom.ipam.rules.usage import Usage, total
 from lanloom.kube.conditions import ConditionStatus, set_condition
 
 _NAMED = 5

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
-from lanloom.ipam.rules.ledger import Ledger, Usage, total
+from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Nic, Pool, Subnet
 from lanloom.ipam.rules.query import Value
+from lanloom.ipam.rules.usage import Usage, total
 
 INSTANCES = ("Instance", "VirtualMachine")
 """Kinds of owners that are instances in Ganeti's sense."""
@@ -46,24 +47,27 @@ def subnet_fields(subnet: Subnet) -> dict[str, Value]:
     }
 
 
+def pool_map(ledger: Ledger, pool: Pool) -> str | None:
+    """A pool's map: X for what is reserved in either way; None for more than 65,536 addresses."""
+    return map_text(pool.range, ledger.reserved_runs(pool)) if pool.range.size <= LARGEST_MAP else None
+
+
 def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
     """What the field `pools` says of a pool.
 
-    `map` has X for what is reserved in either way. For more than 65,536 addresses it is null, and counts and the runs
-    of reserved addresses say the same.
+    Where the map is null, because there are too many addresses, counts and the runs of reserved ones say the same.
     """
-    runs, usage = ledger.reserved_runs(pool), ledger.usage(pool)
-    small = pool.range.size <= LARGEST_MAP
+    drawn, usage = pool_map(ledger, pool), ledger.usage(pool)
     said: dict[str, Value] = {
         "start": format_address(pool.range.first),
         "end": format_address(pool.range.last),
-        "map": map_text(pool.range, runs) if small else None,
+        "map": drawn,
         "name": pool.name or None,
         "disabled": pool.disabled,
     }
-    if not small:
+    if drawn is None:
         said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.taken}
-        said |= {"runs": [str(run) for run in runs]}
+        said |= {"runs": [str(run) for run in ledger.reserved_runs(pool)]}
     return said
 
 

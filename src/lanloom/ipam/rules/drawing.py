@@ -6,14 +6,11 @@ Nothing here walks over addresses: a pool over an IPv6 /64 is drawn as fast as a
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lanloom.ipam.rules.ledger import Usage
 from lanloom.ipam.rules.ranges import IPRange
+from lanloom.ipam.rules.usage import NEARLY_FULL, Usage
 
 LARGEST_MAP = 65_536
 """Addresses of a map that is rendered as text: the largest network that Ganeti had."""
-
-NEARLY_FULL = 80
-"""Per cent of a pool from which on it is nearly full."""
 
 
 class Glyphs(NamedTuple):

@@ -5,8 +5,7 @@ Ganeti they are what Ganeti showed.
 """
 
 from lanloom.ipam.rules.addresses import Version, format_address
-from lanloom.ipam.rules.described import Described, instances, pool_fields, subnet_fields, usage_of
-from lanloom.ipam.rules.drawing import LARGEST_MAP, map_text
+from lanloom.ipam.rules.described import Described, instances, pool_fields, pool_map, subnet_fields, usage_of
 from lanloom.ipam.rules.query import Field, Query, Value, text_of
 
 
@@ -29,9 +28,7 @@ def _pools(described: Described) -> Value:
 def _map(described: Described) -> Value:
     """The map of the first pool, as Ganeti had one."""
     pool = next(described.network.pools(), None)
-    if pool is None or pool.range.size > LARGEST_MAP:
-        return None
-    return map_text(pool.range, described.ledger.reserved_runs(pool))
+    return None if pool is None else pool_map(described.ledger, pool)
 
 
 def _groups(described: Described) -> list[Value]:

@@ -12,53 +12,19 @@ fast.
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
-from msgspec import Struct
-
 from lanloom.ipam.rules.addresses import Address, Version, format_address
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Exhausted, OutsideSubnets
 from lanloom.ipam.rules.layout import Layout
 from lanloom.ipam.rules.model import Network, Pool
 from lanloom.ipam.rules.owners import Owners, within
 from lanloom.ipam.rules.ranges import IPRange, merge
+from lanloom.ipam.rules.usage import Usage
 
 AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
 """What asks for the lowest free address of any pool, and of which IP version it must be."""
 
 DENSE_LIMIT = 1 << 24
 """Pools with more addresses have no bit for each."""
-
-
-class Usage(Struct, frozen=True, kw_only=True):
-    """How full a pool is. `used` are owned by NICs; `reserved` are externally reserved and not used."""
-
-    size: int
-    used: int
-    reserved: int
-
-    @property
-    def taken(self) -> int:
-        """What can't be given away any more."""
-        return self.used + self.reserved
-
-    @property
-    def free(self) -> int:
-        """What can still be given away."""
-        return self.size - self.taken
-
-    @property
-    def percent(self) -> int:
-        """The share that can't be given away any more, rounded down; 0 where there is nothing at all."""
-        return self.taken * 100 // self.size if self.size else 0
-
-
-def total(each: Iterable[Usage]) -> Usage:
-    """How full several pools are together."""
-    known = tuple(each)
-    return Usage(
-        size=sum(item.size for item in known),
-        used=sum(item.used for item in known),
-        reserved=sum(item.reserved for item in known),
-    )
 
 
 class Ledger:
