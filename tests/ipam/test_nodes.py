@@ -104,6 +104,22 @@ async def test_a_named_pool(realm: Realm, pools: NodePools) -> None:
 
 
 @with_pools
+async def test_another_network_that_gives_nothing(realm: Realm, pools: NodePools) -> None:
+    """Nodes keep their addresses, and the reason is told, while the network that they are to move to is full."""
+    await realm.network("net", SMALL)
+    await realm.network("full", {"cidr": "198.51.100.0/24"})
+    pools.claim(NAD, claim("node1", "node2"))
+    await realm.rest()
+    before = pools.leases(NAD).addresses
+    pools.claim(NAD, claim("node1", "node2", network="full"))
+    await realm.rest()
+    leases = pools.leases(NAD)
+    assert leases.addresses == before
+    assert leases.problems.keys() == {"node1", "node2"}
+    assert "network full" in leases.problems["node1"]
+
+
+@with_pools
 async def test_neighbours_have_one_subnet(realm: Realm, pools: NodePools) -> None:
     """A node whose address is of another subnet than the others' gets none on the VLAN, and the reason is told."""
     await realm.network("net", SMALL, OTHER)

@@ -57,7 +57,7 @@ def test_nodes_have_addresses_of_the_pool(pooled: Lab) -> None:
 def test_a_node_joins_a_full_pool(pooled: Lab) -> None:
     """A node for which nothing is left is told so, with the reason on the NAD, and gets an address of a larger pool."""
     pooled.run("node", "add", "node4")
-    eventually(lambda: "MissingAddress" in reasons(pooled, "cluster-1", "node4"))
+    eventually(lambda: "AwaitingAddress" in reasons(pooled, "cluster-1", "node4"))
     eventually(
         lambda: "is full" in pooled.kubectl("get", "events", "--field-selector", "reason=NoPoolAddress")
     )

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.api.core import NODES
+from lanloom.api.core import EVENTS, NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.multus import NADS
@@ -393,6 +393,8 @@ async def test_addresses_from_a_pool(quiet: Quiet) -> None:
     await quiet.rest()
     given = {"node1": "192.0.2.10/24", "node2": "192.0.2.11/24", "node3": "192.0.2.12/24"}
     assert addresses(quiet) == given
+    warnings = [item for item in (await quiet.admin.list(EVENTS)).items if item.type == "Warning"]
+    assert not [(item.reason, item.message) for item in warnings]
     await quiet.admin.create(NODES, node("node4"))
     add_host(quiet.sim, "node4")
     quiet.sim.processes["node4"].start()
@@ -414,7 +416,7 @@ async def test_a_pool_that_is_too_small(quiet: Quiet) -> None:
     await quiet.admin.create(NETWORKS, {"metadata": {"name": "net1"}, "spec": {"subnets": [subnet]}})
     await quiet.uplink()
     await quiet.network("pool", more={names.IP_POOL: "net1"})
-    without = await quiet.reported("MissingAddress", "node3")
+    without = await quiet.reported("AwaitingAddress", "node3")
     assert "Events of the network tell why" in without.message
 
     async def told() -> bool:

@@ -90,12 +90,15 @@ class NodePools:
         if network is None:
             why = f"there is no network {claim.source.network}; create it, or correct the annotation"
             return NodeLeases({}, dict.fromkeys(claim.nodes, why))
+        nics = {node: nic for node, nic in self._nics.get(nad, {}).items() if node in claim.nodes}
+        holding = {nic.status.network for nic in nics.values() if nic.status.ips}
+        # Until another network gives its first address, nodes keep what they still own in the former one.
+        if network.metadata.name not in holding and len(holding) == 1:
+            network = self._networks.store.get(Key("", holding.pop())) or network
         try:
-            model = network_of(network)
+            return _leases(network_of(network), nics)
         except Malformed as error:
             return NodeLeases({}, dict.fromkeys(claim.nodes, str(error)))
-        nics = {node: nic for node, nic in self._nics.get(nad, {}).items() if node in claim.nodes}
-        return _leases(model, nics)
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Calls `handler` with the NAD whenever its leases may have changed."""
@@ -178,9 +181,9 @@ def _leases(network: NetworkModel, nics: Mapping[str, Nic]) -> NodeLeases:
     for node in sorted(nics):
         nic = nics[node]
         refusal = find(nic.status.conditions, ALLOCATED)
+        if refusal is not None and refusal.status == "False":
+            problems[node] = refusal.message
         if nic.status.network != network.id or not nic.status.ips:
-            if refusal is not None and refusal.status == "False":
-                problems[node] = refusal.message
             continue
         address, text = owned(nic)[0], nic.status.ips[0]
         subnet = network.subnet_of(address)

@@ -68,7 +68,7 @@ def test_a_node_carries_what_it_was_given() -> None:
     assert [(item.mode, item.address) for item in first.interfaces] == [("static", "192.0.2.10/24")]
     assert b"address1=192.0.2.10/24" in first.interfaces[0].content
     (problem,) = second.problems
-    assert (problem.reason, problem.keep) == ("MissingAddress", False)
+    assert (problem.reason, problem.keep) == ("AwaitingAddress", False)
     assert "mode is pool and node node2 has been given no address yet" in problem.message
 
 
@@ -76,7 +76,7 @@ def test_before_anything_was_given() -> None:
     """A network whose nodes have no addresses yet says so on each of them, and is no broken one."""
     cluster, complaints = with_leases(pooled(), {})
     assert not complaints
-    assert [item.reason for item in cluster.on_node("node1")[0].problems] == ["MissingAddress"]
+    assert [item.reason for item in cluster.on_node("node1")[0].problems] == ["AwaitingAddress"]
     entry = decode(cluster.networks[0].metadata.annotations)["default-net"]
     assert entry.value is not None
     assert (entry.value.mode, entry.value.addresses) == ("pool", {})

@@ -13,7 +13,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
 from lanloom.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
-from lanloom.vlan.rules.network import Interface, NodeNetwork, Problem
+from lanloom.vlan.rules.network import AWAITING_ADDRESS, Interface, NodeNetwork, Problem
 from lanloom.vlan.rules.profile import Profile, profile_of, render
 from lanloom.vlan.rules.uplink import parse_uplink
 
@@ -184,16 +184,19 @@ def _interfaces(
                 )
             )
         elif value.fixed and node not in value.addresses:
-            message = _MISSING[value.mode].format(node=node)
-            problems.append(_problem(value, title, "MissingAddress", message))
+            reason, message = _MISSING[value.mode]
+            problems.append(_problem(value, title, reason, message.format(node=node)))
         else:
             interfaces[value.vid] = _interface(node, cluster, network.metadata.name, title, value)
     return tuple(interfaces[vid] for vid in sorted(interfaces)), tuple(problems)
 
 
 _MISSING = {
-    "static": "mode is static and node-ip-map has no address for node {node}; add one",
-    "pool": "mode is pool and node {node} has been given no address yet; Events of the network tell why",
+    "static": ("MissingAddress", "mode is static and node-ip-map has no address for node {node}; add one"),
+    "pool": (
+        AWAITING_ADDRESS,
+        "mode is pool and node {node} has been given no address yet; Events of the network tell why",
+    ),
 }
 
 

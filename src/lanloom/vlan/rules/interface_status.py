@@ -7,7 +7,7 @@ from lanloom.api.harvester import DhcpLease, VlanInterface
 from lanloom.api.times import rfc3339
 from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.rules.activation import has_address
-from lanloom.vlan.rules.network import Interface, Problem, is_down
+from lanloom.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
 
 
 class Judgement(NamedTuple):
@@ -19,13 +19,13 @@ class Judgement(NamedTuple):
 
 
 def failed(problem: Problem) -> VlanInterface:
-    """The report of a VLAN that can't be carried as asked."""
+    """The report of a VLAN that can't be carried as asked, or not yet."""
     return VlanInterface(
         vlan_id=problem.vid,
         name="",
         network=problem.network,
         mode=problem.mode,
-        state="Failed",
+        state="Pending" if problem.reason == AWAITING_ADDRESS else "Failed",
         reason=problem.reason,
         message=problem.message,
     )

@@ -31,6 +31,10 @@ NOT_WRITTEN = "ProfileNotWritten"
 """The reason of a VLAN whose profile could not be written: what it had before goes on working."""
 
 
+AWAITING_ADDRESS = "AwaitingAddress"
+"""The reason of a node that no pool has given an address: soon one will, or an Event on the NAD tells why not."""
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """Why a network can't be carried as asked. `vid` is 0 where the VLAN id itself can't be read.
 

@@ -13,9 +13,11 @@ from lanloom.api.harvester import VlanInterface, VlStatus
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
 from lanloom.kube.conditions import find
+from lanloom.vlan.rules.network import AWAITING_ADDRESS
 from lanloom.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_finding
 
-MISSING_ADDRESS = "MissingAddress"
+NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})
+"""Reasons of a node for which the configuration has no address."""
 
 WITHHELD = {"Held", "RolledBack"}
 """Reasons of a node that knows the present configuration, and does not carry it."""
@@ -41,7 +43,7 @@ class NodeState(Struct, frozen=True, kw_only=True):
     """What one node reports of a cluster network, in short.
 
     `uplink` and `addresses` say why the node is not ready, or not L3Ready; None where it is. `obstacles` hold every
-    reason once, but for `MissingAddress`, of which the node is not guilty. `unready` are the interfaces without an
+    reason once, but for those of `NO_ADDRESS`, of which the node is not guilty. `unready` are the interfaces without an
     address. `current` is False where the report does not speak of what is wanted now.
     """
 
@@ -87,7 +89,7 @@ def node_state(status: VlStatus, wanted: Wanted) -> NodeState:
     told += [Obstacle(item.reason, item.message) for item in unready]
     if find(status.conditions, READY) is None:
         told.append(NO_REPORT)
-    reasons = {item.reason: item for item in reversed(told) if item.reason != MISSING_ADDRESS}
+    reasons = {item.reason: item for item in reversed(told) if item.reason not in NO_ADDRESS}
     return NodeState(
         uplink=_failing(status, READY),
         addresses=addresses,

@@ -22,8 +22,8 @@ What holds at every step:
 * An address that is another node's until that is released, too, as when two nodes exchange theirs, is no failure: the
   holder is released at once, whatever the limit says, because neither of them could get any further.
 
-`MissingAddress` is no obstacle: the configuration has no address for that node, and so the node carries all there is.
-A node that should no longer carry the network lets it go at once, and is no part of this.
+`MissingAddress` and `AwaitingAddress` are no obstacles: the configuration has no address for that node, and so the node
+carries all there is. A node that should no longer carry the network lets it go at once, and is no part of this.
 """
 
 from collections import Counter

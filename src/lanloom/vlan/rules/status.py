@@ -13,12 +13,19 @@ from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 from lanloom.vlan.rules.interface_status import failed, judged, unbuilt
 from lanloom.vlan.rules.management import management, uplink_port
-from lanloom.vlan.rules.network import NOT_WRITTEN, Interface, NodeNetwork, Problem, blocked
+from lanloom.vlan.rules.network import (
+    AWAITING_ADDRESS,
+    NOT_WRITTEN,
+    Interface,
+    NodeNetwork,
+    Problem,
+    blocked,
+)
 
 READY = "ready"
 L3_READY = "L3Ready"
 
-PASSING = frozenset({"Activating", "Configuring", "NoReport", "Held"})
+PASSING = frozenset({"Activating", AWAITING_ADDRESS, "Configuring", "NoReport", "Held"})
 """Reasons that usually go away by themselves: others are named first."""
 
 RESYNC_SECONDS = 30.0
