@@ -1,7 +1,11 @@
-"""The CNI plugin on a lab's nodes, called as a container runtime calls it: addresses of pods and of machines."""
+"""Addresses of pods and machines on a lab's nodes, from the call of a container runtime to the echo on the wire.
+
+The plugin `bridge` is the real one, and asks ours; bridge, bond and switch are the lab's.
+"""
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,37 +15,73 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.objects import EXAMPLES, example
+from tests.lab.runtime import OURS, Runtime, Sandbox
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NETWORK = "vlan2015"
-NODES = ("node1", "node2")
+NODES = ("node1", "node2", "node3")
+AT_ONCE = 30
+MAC = "02:00:00:00:15:01"
 Raw = dict[str, Any]
 
-CALL = """
-cd / && env -i CNI_COMMAND={command} CNI_CONTAINERID=c-{pod} CNI_NETNS=/run/netns/{pod} CNI_IFNAME=net1 \
-  CNI_ARGS='IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID={uid}' \
-  /opt/cni/bin/lanloom-ipam <<'END'
-{config}
-END
-"""
+
+class Cluster:
+    """The lab with the example's network and NAD, and a runtime on its nodes."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.runtime = Runtime(lab, NODES)
+        self.config: Raw = json.loads(self.get("net-attach-def", NETWORK)["spec"]["config"])
+
+    def get(self, kind: str, name: str) -> Raw:
+        """An object, empty where there is none."""
+        text = self.lab.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text.strip() else {}
+
+    def nics(self) -> dict[str, tuple[str, ...]]:
+        """Who has which addresses."""
+        items = json.loads(self.lab.kubectl("get", "nics", "-n", "default", "-o", "json"))["items"]
+        return {item["spec"]["owner"]["name"]: tuple(item.get("status", {}).get("ips", ())) for item in items}
+
+    def begin(self, node: str, name: str, *, number: int = 1) -> tuple[Sandbox, list[str]]:
+        """A sandbox for a pod, attached to the NAD; with the addresses that it got."""
+        (sandbox,) = self.runtime.make(node, name, number=number)
+        return sandbox, addresses(self.runtime.call(sandbox, "ADD", self.config))
+
+    def end(self, *pods: str) -> None:
+        """The kubelet has ended these pods."""
+        self.lab.kubectl("delete", "pods", *pods, "--grace-period=0", "--force")
+
+    def owner(self, kind: str, name: str) -> Raw:
+        """A reference to a machine, as controllers of KubeVirt's write it."""
+        uid = self.get(kind.lower(), name)["metadata"]["uid"]
+        return {"apiVersion": "kubevirt.io/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+    def launcher(self, name: str, node: str) -> None:
+        """A pod in which the machine `vm1` runs."""
+        reference = self.owner("VirtualMachineInstance", "vm1")
+        labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": reference["uid"]}
+        self.lab.apply(pod(name, node, labels=labels, ownerReferences=[reference]))
 
 
 @pytest.fixture
-def addressed(clean: Lab) -> Iterator[Lab]:
-    """The lab with the example's network and NAD, and KubeVirt's kinds; afterwards without."""
+def cluster(clean: Lab) -> Iterator[Cluster]:
+    """The lab with networks, NAD and KubeVirt's kinds; afterwards without them, and without any sandbox."""
     kinds = [manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)]
     clean.apply(*kinds)
     clean.kubectl(
         "wait", "--for=condition=Established", *(f"crd/{kind['metadata']['name']}" for kind in kinds)
     )
     clean.kubectl("apply", "-f", example("cluster-1.yaml"), "-f", example("ipam-nad.yaml"))
-    for node in NODES:
-        eventually(lambda at=node: clean.on(at, "test -S /run/lanloom/cni.sock && echo there", status=None))
-    clean.kubectl("wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=30s")
     try:
-        yield clean
+        for node in NODES:
+            eventually(partial(clean.on, node, "test -S /run/lanloom/cni.sock && echo there", status=None))
+        clean.kubectl("wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=30s")
+        clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=60s")
+        yield Cluster(clean)
     finally:
+        Runtime(clean, NODES).sweep()
         for kind in ("virtualmachines", "virtualmachineinstances"):
             clean.kubectl("delete", kind, "--all", "--namespace=default", "--wait=false")
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--grace-period=0", "--force")
@@ -56,36 +96,9 @@ def without_networks(lab: Lab) -> bool:
     return not json.loads(lab.kubectl("get", "networks.ipam.lanloom.io", "-o", "json"))["items"]
 
 
-def config(lab: Lab) -> Raw:
-    """The configuration in the example's NAD, as Multus hands it to the plugin."""
-    nad = json.loads(lab.kubectl("get", "net-attach-def", NETWORK, "-o", "json"))
-    found: Raw = json.loads(nad["spec"]["config"])
-    return found
-
-
-def call(lab: Lab, node: str, command: str, pod: str, *, status: int | None = 0) -> Raw:
-    """A runtime's call on a node; what the plugin prints."""
-    uid = get(lab, "pod", pod).get("metadata", {}).get("uid", "gone")
-    settings = config(lab) | ({"cniVersion": "1.1.0"} if command == "STATUS" else {})
-    script = CALL.format(command=command, pod=pod, uid=uid, config=json.dumps(settings))
-    return json.loads(lab.on(node, script, status=status) or "{}")  # type: ignore[no-any-return]
-
-
-def add(lab: Lab, node: str, pod: str) -> list[str]:
-    """The addresses that a pod gets."""
-    return [item["address"] for item in call(lab, node, "ADD", pod)["ips"]]
-
-
-def get(lab: Lab, kind: str, name: str) -> Raw:
-    """An object, empty where there is none."""
-    text = lab.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
-    return json.loads(text) if text.strip() else {}
-
-
-def nics(lab: Lab) -> dict[str, tuple[str, ...]]:
-    """Who has which addresses."""
-    items = json.loads(lab.kubectl("get", "nics", "-n", "default", "-o", "json"))["items"]
-    return {item["spec"]["owner"]["name"]: tuple(item.get("status", {}).get("ips", ())) for item in items}
+def addresses(result: Raw) -> list[str]:
+    """The addresses of a result, without their prefix lengths."""
+    return [item["address"].split("/")[0] for item in result["ips"]]
 
 
 def pod(name: str, node: str, **metadata: Any) -> Raw:
@@ -93,11 +106,6 @@ def pod(name: str, node: str, **metadata: Any) -> Raw:
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "main"}]}
     meta = {"name": name, "namespace": "default", **metadata}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-def end(lab: Lab, *pods: str) -> None:
-    """The kubelet has ended these pods."""
-    lab.kubectl("delete", "pods", *pods, "--grace-period=0", "--force")
 
 
 def kubevirt(kind: str, name: str, *owners: Raw) -> Raw:
@@ -109,69 +117,174 @@ def kubevirt(kind: str, name: str, *owners: Raw) -> Raw:
     return body
 
 
-def owner(lab: Lab, kind: str, name: str) -> Raw:
-    """A reference to one of them, as controllers of KubeVirt's write it."""
-    uid = get(lab, kind.lower(), name)["metadata"]["uid"]
-    return {"apiVersion": "kubevirt.io/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+def test_pods_reach_each_other(cluster: Cluster) -> None:
+    """Pods on two nodes get addresses and routes, and talk over the VLAN; a DEL takes the interface, and the end of the
+    pod its addresses."""
+    runtime = cluster.runtime
+    cluster.lab.apply(pod("a", "node1"), pod("b", "node2"))
+    (first,) = runtime.make("node1", "a")
+    result = runtime.call(first, "ADD", cluster.config)
+    assert result["ips"] == [
+        {"interface": 2, "address": "192.168.15.100/24", "gateway": "192.168.15.1"},
+        {"interface": 2, "address": "fd00:15::1000/64"},
+    ]
+    second, given = cluster.begin("node2", "b")
+    assert given == ["192.168.15.101", "fd00:15::1001"]
+    assert all(runtime.reaches(first, address) for address in given)
+    assert all(runtime.reaches(second, address) for address in addresses(result))
+    assert "10.15.0.0/16 via 192.168.15.1 dev net1" in runtime.inside(first, "ip route")
+    assert runtime.call(second, "ADD", cluster.config, status=1, program=OURS, args=first.args)["code"] == 3
+    cluster.end("a")
+    runtime.call(first, "DEL", cluster.config)
+    assert not runtime.inside(first, "ip -o link show dev net1", status=None)
+    assert "master cluster-1-br" not in cluster.lab.on("node1", "ip -o link show type veth")
+    eventually(lambda: "a" not in cluster.nics())
+    cluster.lab.apply(pod("c", "node1"))
+    assert cluster.begin("node1", "c")[1] == addresses(result)
 
 
-def launcher(lab: Lab, name: str, node: str) -> None:
-    """A pod in which the machine `vm1` runs."""
-    reference = owner(lab, "VirtualMachineInstance", "vm1")
-    labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": reference["uid"]}
-    lab.apply(pod(name, node, labels=labels, ownerReferences=[reference]))
+def test_a_pod_is_tried_again(cluster: Cluster) -> None:
+    """Without an agent, ADD fails for now and DEL works; then a pod has its addresses in a new sandbox too, also when
+    an earlier one is cleared up late."""
+    runtime = cluster.runtime
+    cluster.lab.apply(pod("a", "node1"))
+    first, given = cluster.begin("node1", "a")
+    with without_agent(cluster.lab, "node1"):
+        (failed,) = runtime.make("node1", "a", number=2)
+        eventually(lambda: refused(cluster, failed) == 11)
+        runtime.call(first, "DEL", cluster.config)
+    (third,) = runtime.make("node1", "a", number=3)
+    eventually(lambda: runtime.call(third, "STATUS", current(cluster), status=None, program=OURS) == {})
+    assert addresses(runtime.call(third, "ADD", cluster.config)) == given
+    runtime.call(first, "DEL", cluster.config)
+    runtime.call(failed, "DEL", cluster.config)
+    assert cluster.nics()["a"] == tuple(given)
+    valid: Raw = {"cni.dev/valid-attachments": []}
+    runtime.call(third, "GC", current(cluster) | valid, program=OURS)
+    assert cluster.nics()["a"] == tuple(given), "nothing of a pod that is there is garbage"
+    ended = json.dumps({"status": {"phase": "Succeeded"}})
+    cluster.lab.kubectl("patch", "pod", "a", "--subresource=status", "--type=merge", "-p", ended)
+    runtime.call(third, "GC", current(cluster) | valid, program=OURS)
+    eventually(lambda: "a" not in cluster.nics())
 
 
-def test_addresses_of_pods(addressed: Lab) -> None:
-    """Pods on two nodes get different addresses, keep them when the agent starts anew, and give them back."""
-    addressed.apply(pod("a", "node1"), pod("b", "node2"))
-    assert call(addressed, "node1", "STATUS", "a") == {}
-    first, second = add(addressed, "node1", "a"), add(addressed, "node2", "b")
-    assert first == ["192.168.15.100/24", "fd00:15::1000/64"]
-    assert second == ["192.168.15.101/24", "fd00:15::1001/64"]
-    assert call(addressed, "node2", "ADD", "a", status=1)["code"] == 3
-    with without_agent(addressed, "node1"):
-        eventually(lambda: call(addressed, "node1", "ADD", "a", status=None).get("code") == 11)
-        call(addressed, "node1", "DEL", "a")
-    eventually(lambda: "ips" in call(addressed, "node1", "ADD", "a", status=None))
-    assert add(addressed, "node1", "a") == first
-    end(addressed, "a")
-    call(addressed, "node1", "DEL", "a")
-    eventually(lambda: "a" not in nics(addressed))
-    addressed.apply(pod("c", "node1"))
-    assert add(addressed, "node1", "c") == first
+def current(cluster: Cluster) -> Raw:
+    """The configuration in the newest version of CNI, which Debian's `bridge` does not speak yet."""
+    return cluster.config | {"cniVersion": "1.1.0"}
 
 
-def test_addresses_of_a_machine(addressed: Lab) -> None:
-    """Both pods of a machine that migrates have its addresses, which are given back when the machine is deleted."""
-    addressed.apply(kubevirt("VirtualMachine", "vm1"))
-    machine = owner(addressed, "VirtualMachine", "vm1")
-    addressed.apply(kubevirt("VirtualMachineInstance", "vm1", machine))
-    launcher(addressed, "source", "node1")
-    given = add(addressed, "node1", "source")
-    running = json.dumps({"status": {"phase": "Running"}})
-    addressed.kubectl("patch", "virtualmachineinstance", "vm1", "--type=merge", "-p", running)
-    launcher(addressed, "target", "node2")
-    assert add(addressed, "node2", "target") == given
-    end(addressed, "source")
-    call(addressed, "node1", "DEL", "source")
-    addressed.apply(pod("other", "node1"))
-    assert not set(add(addressed, "node1", "other")) & set(given)
-    assert list(nics(addressed)["vm1"]) == [item.split("/")[0] for item in given]
-    addressed.kubectl("delete", "virtualmachine", "vm1")
-    end(addressed, "target")
-    call(addressed, "node2", "DEL", "target")
-    addressed.kubectl("delete", "virtualmachineinstance", "vm1", "--ignore-not-found")
-    eventually(lambda: "vm1" not in nics(addressed), timeout=90)
+def refused(cluster: Cluster, sandbox: Sandbox) -> int:
+    """The code of an ADD that fails; what `bridge` leaves behind is cleared up, as a runtime does."""
+    answer = cluster.runtime.call(sandbox, "ADD", cluster.config, status=None)
+    cluster.runtime.call(sandbox, "DEL", cluster.config)
+    return int(answer.get("code", 0))
 
 
-def test_the_example(addressed: Lab) -> None:
-    """The example's pod gets the address that its annotation names, and one of the pool for IPv6, with the route."""
-    addressed.kubectl("delete", "pod", "server", "--grace-period=0", "--force")
-    text = (
-        (EXAMPLES / "ipam-nad.yaml").read_text().replace("  containers:", "  nodeName: node1\n  containers:")
+def test_a_check_finds_damage(cluster: Cluster) -> None:
+    """A CHECK passes, and fails when the pod's interface has lost an address, or its NIC has another one."""
+    runtime = cluster.runtime
+    cluster.lab.apply(pod("a", "node1"))
+    (sandbox,) = runtime.make("node1", "a")
+    for version in ("0.4.0", "1.0.0"):
+        runtime.call(sandbox, "DEL", cluster.config)
+        config = cluster.config | {"cniVersion": version}
+        checked = config | {"prevResult": runtime.call(sandbox, "ADD", config)}
+        assert runtime.call(sandbox, "CHECK", checked) == {}
+    runtime.inside(sandbox, "ip address delete 192.168.15.100/24 dev net1")
+    assert "192.168.15.100" in runtime.call(sandbox, "CHECK", checked, status=1)["msg"]
+    text = json.dumps(checked).replace("192.168.15.100", "192.168.15.199")
+    assert runtime.call(sandbox, "CHECK", json.loads(text), status=1)["code"] == 101
+
+
+def test_a_machine_migrates(cluster: Cluster) -> None:
+    """A machine has its addresses in both pods of a migration, and is reached on the new node; they are given back when
+    the machine is deleted."""
+    lab, runtime = cluster.lab, cluster.runtime
+    lab.apply(kubevirt("VirtualMachine", "vm1"), pod("other", "node3"))
+    lab.apply(kubevirt("VirtualMachineInstance", "vm1", cluster.owner("VirtualMachine", "vm1")))
+    third, _ = cluster.begin("node3", "other")
+    cluster.config |= {"runtimeConfig": {"mac": MAC}, "capabilities": {"mac": True}}
+    cluster.launcher("source", "node1")
+    source, given = cluster.begin("node1", "source")
+    assert all(runtime.reaches(third, address) for address in given)
+    lab.kubectl(
+        "patch", "virtualmachineinstance", "vm1", "--type=merge", "-p", '{"status": {"phase": "Running"}}'
     )
-    addressed.kubectl("apply", "-f", "-", given=text)
-    result = call(addressed, "node1", "ADD", "server")
-    assert [item["address"].split("/")[0] for item in result["ips"]] == ["192.168.15.20", "fd00:15::1000"]
-    assert result["routes"] == [{"dst": "10.15.0.0/16", "gw": "192.168.15.1"}]
+    with without_agent(lab, "node2"):
+        cluster.launcher("target", "node2")
+    (target,) = runtime.make("node2", "target")
+    eventually(lambda: runtime.call(target, "STATUS", current(cluster), status=None, program=OURS) == {})
+    assert addresses(runtime.call(target, "ADD", cluster.config)) == given
+    cluster.end("source")
+    runtime.call(source, "DEL", cluster.config)
+    runtime.remove(source)
+    for address in given:
+        eventually(partial(runtime.reaches, third, address))
+    assert cluster.nics()["vm1"] == tuple(given)
+    lab.kubectl("delete", "virtualmachine", "vm1")
+    cluster.end("target")
+    runtime.call(target, "DEL", cluster.config)
+    lab.kubectl("delete", "virtualmachineinstance", "vm1", "--ignore-not-found")
+    eventually(lambda: "vm1" not in cluster.nics(), timeout=90)
+
+
+def test_many_at_once(cluster: Cluster) -> None:
+    """Pods that start on one node at the same moment all get addresses, none of them twice."""
+    names = [f"pod{number}" for number in range(AT_ONCE)]
+    cluster.lab.apply(*(pod(name, "node1") for name in names))
+    results = cluster.runtime.call_at_once("ADD", cluster.config, cluster.runtime.make("node1", *names))
+    found = [address for result in results for address in addresses(result)]
+    assert len(set(found)) == len(found) == 2 * AT_ONCE
+
+
+IPAM: Raw = {"type": "lanloom-ipam", "network": NETWORK}
+
+HOSTILE: dict[str, tuple[Raw, int]] = {
+    "another network": ({"ipam": IPAM | {"network": "../../secrets"}}, 100),
+    "no network": ({"ipam": {"type": "lanloom-ipam"}}, 7),
+    "an address outside": ({"ipam": IPAM | {"ips": ["8.8.8.8"]}}, 100),
+    "the gateway": ({"ipam": IPAM | {"ips": ["192.168.15.1"]}}, 100),
+    "very many": ({"ipam": IPAM | {"ips": ["pool"] * 1000}}, 7),
+    "control characters": ({"ipam": IPAM | {"ips": ["\u0000\n\u202e"]}}, 7),
+    "not a list": ({"ipam": IPAM | {"ips": {"pool": 1}}}, 7),
+    "no name": ({"name": "\u0000"}, 7),
+}
+
+
+def test_hostile_calls(cluster: Cluster) -> None:
+    """Whatever is in a NAD or in CNI_ARGS, the pod gets nothing that it may not have, and the next call is answered."""
+    lab, runtime = cluster.lab, cluster.runtime
+    lab.apply(pod("a", "node1"), pod("b", "node2"))
+    (sandbox,) = runtime.make("node1", "a")
+    told = {
+        "IgnoreUnknown=1": 4,
+        sandbox.args.replace("=a;", "=../../nodes/node1;"): 4,
+        sandbox.args.replace("=a;", "=b;"): 3,
+        sandbox.args.replace(sandbox.uid, "0"): 3,
+    }
+    calls: list[tuple[str, Raw, dict[str, str], int]] = [
+        *((name, cluster.config | more, {}, code) for name, (more, code) in HOSTILE.items()),
+        *((args, cluster.config, {"args": args}, code) for args, code in told.items()),
+        ("a path for an id", cluster.config, {"container": "../../x"}, 4),
+    ]
+    scripts = [sandbox.script("ADD", config, **more) for _, config, more, _ in calls]
+    codes = [answer["code"] for answer in runtime.call_in_turn(sandbox, scripts)]
+    assert dict(zip([call[0] for call in calls], codes, strict=True)) == {call[0]: call[3] for call in calls}
+    asked = f"setpriv --reuid=65534 --regid=65534 --clear-groups {OURS}"
+    assert runtime.call(sandbox, "STATUS", current(cluster), status=1, program=asked)["code"] == 50
+    assert not cluster.nics().get("a")
+    odd = ";".join(reversed(sandbox.args.split(";")))
+    result = runtime.call(sandbox, "ADD", cluster.config, args=f"K8S_POD_TENANT=x;{odd}", container="A_b.c-1")
+    assert addresses(result) == ["192.168.15.100", "fd00:15::1000"]
+
+
+def test_the_example(cluster: Cluster) -> None:
+    """The example's pod gets the address that its annotation names, and one of the pool for IPv6."""
+    cluster.end("server")
+    text = (EXAMPLES / "ipam-nad.yaml").read_text()
+    cluster.lab.kubectl(
+        "apply", "-f", "-", given=text.replace("  containers:", "  nodeName: node1\n  containers:")
+    )
+    sandbox, given = cluster.begin("node1", "server")
+    assert given == ["192.168.15.20", "fd00:15::1000"]
+    assert "192.168.15.20/24" in cluster.runtime.inside(sandbox, "ip -o address show dev net1")
