@@ -97,6 +97,7 @@ class PoolStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: str = "0"
     reserved: str = "0"
     free: str = "0"
+    disabled: bool = False
 
 
 class Allocator(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -67,11 +67,15 @@ def test_pools_are_shown_as_their_networks_say() -> None:
     shown.network(
         "net1",
         {"range": "2001:db8::/64", "name": "a", "subnet": "2001:db8::/48", "size": str(2**64), "used": "3"},
+        {"range": "2001:db8:1::/64", "name": "b", "disabled": True},
     )
     labels = {"network": "net1", "subnet": "2001:db8::/48", "pool": "2001:db8::/64", "name": "a"}
     assert shown.value("lanloom_ipam_pool_size", **labels) == 2.0**64
     assert shown.value("lanloom_ipam_pool_used", **labels) == 3
     assert shown.value("lanloom_ipam_pool_free", **labels) == 0
+    assert shown.value("lanloom_ipam_pool_disabled", **labels) == 0
+    disabled = {"network": "net1", "subnet": "", "pool": "2001:db8:1::/64", "name": "b"}
+    assert shown.value("lanloom_ipam_pool_disabled", **disabled) == 1
     assert shown.value("lanloom_ipam_pools_hidden") == 0
 
 

@@ -151,6 +151,8 @@ def _pools(networks: Iterable[Network]) -> Iterator[Metric]:
     ):
         values = [(labels, _number(getattr(pool, field))) for labels, pool in rows]
         yield gauge(f"lanloom_ipam_pool_{field}", what, _POOL, values)
+    disabled = [(labels, float(pool.disabled)) for labels, pool in rows]
+    yield gauge("lanloom_ipam_pool_disabled", "1 for a pool that gives nothing away.", _POOL, disabled)
     hidden = [((), max(0, every - POOLS_SHOWN))]
     yield gauge(
         "lanloom_ipam_pools_hidden", "Pools that have no series because there are too many.", (), hidden

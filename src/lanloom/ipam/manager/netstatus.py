@@ -117,6 +117,7 @@ def _pool_status(view: PoolView) -> PoolStatus:
         used=str(view.usage.used),
         reserved=str(view.usage.reserved),
         free=str(view.usage.free),
+        disabled=view.pool.disabled,
     )
 
 
