@@ -88,7 +88,10 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PoolStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How full a pool is: `size` is the sum of `used`, `reserved` (externally, not used) and `free`."""
+    """How full a pool is: `size` is the sum of `used`, `reserved` (externally, not used) and `free`.
+
+    A `disabled` pool gives nothing away, however much is free.
+    """
 
     range: str
     name: str = ""

@@ -45,7 +45,7 @@ def namespace_option(function: F) -> F:
         default="default",
         show_default=True,
         callback=_namespace,
-        help="The instance's namespace.",
+        help="The namespace of the instances.",
     )(function)
 
 

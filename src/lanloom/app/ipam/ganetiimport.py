@@ -44,10 +44,10 @@ async def carry_out(client: Client, plan: Import, tell: Tell, *, wait: bool = Tr
     What was created stays in both cases: another run goes on from there.
     """
     if plan.networks:
-        tell(f"creating {len(plan.networks)} networks")
+        tell(f"creating networks ({len(plan.networks)})")
         await _each([partial(_network, client, *one) for one in plan.networks.items()], tell, "networks")
     if plan.nics:
-        tell(f"creating {len(plan.nics)} NICs")
+        tell(f"creating NICs ({len(plan.nics)})")
         await _each([partial(_nic, client, *one) for one in plan.nics.items()], tell, "NICs")
     if wait:
         await _settled(client, {*plan.nics, *plan.present}, tell)
