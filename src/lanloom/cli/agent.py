@@ -6,6 +6,7 @@ import click
 
 from lanloom.cli.options import (
     AGENT_ADDRESS,
+    CNI_SOCKET,
     kubeconfig_option,
     metrics_option,
     profiles_option,
@@ -28,7 +29,7 @@ from lanloom.cli.options import (
 )
 @click.option(
     "--cni-socket",
-    default="/run/lanloom/cni.sock",
+    default=CNI_SOCKET,
     show_default=True,
     metavar="FILE",
     help="Where the CNI plugin lanloom-ipam finds the agent; empty: it is not answered.",

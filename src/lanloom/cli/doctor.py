@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import AGENT_ADDRESS, output_option, profiles_option, records_options
+from lanloom.cli.options import AGENT_ADDRESS, CNI_SOCKET, output_option, profiles_option, records_options
 
 if TYPE_CHECKING:
     from lanloom.app.checks import Check
@@ -26,13 +26,35 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
     show_default=True,
     help="Where an agent of this machine, if one runs, says how it fares.",
 )
+@click.option(
+    "--cni-socket",
+    default=CNI_SOCKET,
+    show_default=True,
+    metavar="FILE",
+    help="Where the agent answers the CNI plugin; empty: it does not.",
+)
+@click.option(
+    "--cni-bin",
+    type=click.Path(path_type=Path),
+    default=Path("/opt/cni/bin"),
+    show_default=True,
+    help="The container runtime's directory of CNI plugins, as this process sees it.",
+)
 @click.option("--kubeconfig", metavar="FILE", help="Check the cluster of this file too.")
 def command(
-    output: str, profiles: Path, state: Path, runtime: Path, agent_address: str, kubeconfig: str | None
+    output: str,
+    profiles: Path,
+    state: Path,
+    runtime: Path,
+    agent_address: str,
+    cni_socket: str,
+    cni_bin: Path,
+    kubeconfig: str | None,
 ) -> None:
     """Check whether an agent can run on this machine, and how it fares if one does.
 
-    Looks at kernel, rights, directories, NetworkManager, the agent's own word and, if asked, the cluster.
+    Looks at kernel, rights, directories, NetworkManager, the agent's own word, the CNI plugin and, if asked, the
+    cluster.
 
     Changes nothing: features of the kernel are tried in a namespace that is thrown away. A machine that only runs the
     lab needs none of this: `lanloom lab up` brings what is missing, and says so.
@@ -49,6 +71,7 @@ def command(
     from lanloom.app.checks import check_profiles, check_records, check_rights, failed
 
     directories = profiles, state, runtime
+    cni = (Path(cni_socket), cni_bin) if cni_socket else None
     here = (
         check_rights(Path("/proc/self/status").read_text()),
         check_profiles(profiles),
@@ -59,7 +82,7 @@ def command(
         checks = (
             *_kernel_checks(),
             *here,
-            *asyncio.run(_checks(directories, agent_address, kubeconfig)),
+            *asyncio.run(_checks(directories, agent_address, cni, kubeconfig)),
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
@@ -73,15 +96,23 @@ def command(
 
 
 async def _checks(
-    directories: tuple[Path, Path, Path], agent: str, kubeconfig: str | None
+    directories: tuple[Path, Path, Path],
+    address: str,
+    cni: tuple[Path, Path] | None,
+    kubeconfig: str | None,
 ) -> "tuple[Check, ...]":
     from lanloom.app.checks import Check, check_agent, check_cluster, check_network_manager
+    from lanloom.app.cnichecks import check_cni
     from lanloom.app.connect import connect
     from lanloom.app.host import open_host
     from lanloom.kube.errors import KubeError
 
     async with open_host("", *directories) as host:
-        found = (await check_network_manager(host.network_manager), await check_agent(agent))
+        agent = await check_agent(address)
+        found: tuple[Check, ...] = (await check_network_manager(host.network_manager), agent)
+    if cni is not None:
+        runs = agent.found == "ready" or agent.result == "failed"
+        found = (*found, *await check_cni(*cni, agent_runs=runs))
     if kubeconfig is None:
         return found
     try:

@@ -21,6 +21,9 @@ def kubeconfig_option(function: F) -> F:
 AGENT_ADDRESS = "127.0.0.1:9810"
 """Where an agent shows how it fares, unless it is told otherwise."""
 
+CNI_SOCKET = "/run/lanloom/cni.sock"
+"""Where an agent answers the CNI plugin, unless it is told otherwise."""
+
 
 def profiles_option(*, exists: bool = False) -> Callable[[F], F]:
     """`--profiles`: where the host's profiles are, which NetworkManager calls system connections."""

@@ -3,11 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -17,21 +14,8 @@ from lanloom.ipam.agent.server import CniServer
 from tests.apiserver.engine.world import until
 from tests.cni.runtime import CONFIG, Answer, Runtime
 from tests.ipam.agent.objects import args
+from tests.ipam.agent.sockets import serving
 from tests.ipam.agent.world import world
-
-
-@asynccontextmanager
-async def serving(
-    path: Path, answer: Callable[[Request], Awaitable[Raw]], **settings: Any
-) -> AsyncIterator[None]:
-    """A server that gives these answers."""
-    task = asyncio.create_task(CniServer(path, answer, **settings).run())
-    await until(path.is_socket)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def say(path: Path, text: bytes, *, end: bool = True) -> Raw:
@@ -116,7 +100,6 @@ async def test_callers_of_other_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
         b"{",
         b"[]",
         b'"x"',
@@ -137,6 +120,17 @@ async def test_requests_that_cannot_be_read(tmp_path: Path, text: bytes) -> None
         assert answer["error"]["code"] == 6
         good = {"version": 1, "command": "DEL", "config": {}, "of a later version": 1}
         assert await say(path, json.dumps(good).encode()) == {"result": {"heard": "DEL"}}
+
+
+async def test_a_caller_that_says_nothing(tmp_path: Path) -> None:
+    """Who only looks whether somebody listens gets no answer, and is not counted as a call."""
+    path, seen = tmp_path / "cni.sock", list[str]()
+    async with serving(path, nothing, observe=lambda command, _code: seen.append(command)):
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+    assert seen == []
 
 
 async def test_a_caller_that_never_ends(tmp_path: Path) -> None:

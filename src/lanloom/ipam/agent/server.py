@@ -92,7 +92,10 @@ class CniServer:
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
         command = ""
         try:
-            request = decode(await _read(reader, self._patience))
+            text = await _read(reader, self._patience)
+            if not text:
+                return b""  # somebody, `lanloom doctor` say, who only wanted to know whether we are here
+            request = decode(text)
             command = request.command
             answer, code = encode_result(await self._answer(request)), 0
         except CniError as error:
