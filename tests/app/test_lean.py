@@ -81,3 +81,12 @@ def test_processes_that_log_json_do_not_load_rich() -> None:
     )
     complaint, *loaded = _python(program).splitlines()
     assert "/nowhere" in complaint and not loaded
+
+
+def test_commands_of_instances_do_not_load_the_allocator() -> None:
+    """Who lists or changes instances waits for none of what only the manager needs."""
+    program = (
+        "import sys, lanloom.app.ipam.instancechange, lanloom.app.ipam.instancefields\n"
+        "print(*(name for name in sys.modules if name.startswith('lanloom.ipam.manager')))"
+    )
+    assert _python(program) == ""

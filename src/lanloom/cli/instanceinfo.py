@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from lanloom.app.ipam.instanceviews import READY, NicView, views
+from lanloom.app.ipam.instances import READY
+from lanloom.app.ipam.instanceviews import NicView, views
 from lanloom.cli.console import console as make_console
 
 if TYPE_CHECKING:

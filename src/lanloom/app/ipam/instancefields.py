@@ -6,8 +6,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from lanloom.app.ipam.instances import Instance
-from lanloom.app.ipam.instanceviews import READY, NicView, views
+from lanloom.app.ipam.instances import READY, Instance
+from lanloom.app.ipam.instanceviews import NicView, views
 from lanloom.ipam.rules.query import MISSING, Field, Query, Value
 
 _OF_EACH = " of each NIC"

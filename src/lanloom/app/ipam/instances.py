@@ -22,6 +22,8 @@ from lanloom.kube.conditions import find as find_condition
 
 KINDS = (INSTANCE, VIRTUAL_MACHINE)
 
+READY, WAITING, REFUSED = "ready", "waiting", "refused"
+"""How a NIC fares."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
@@ -99,10 +101,10 @@ def held_by(nic: Nic) -> tuple[Address, ...]:
 
 
 def state_of(nic: Nic) -> str:
-    """One word for how a NIC fares. One that neither asks for anything nor has anything needs no manager."""
+    """READY, WAITING or REFUSED. One that neither asks for anything nor has anything needs no manager."""
     if not nic.spec.ips and not nic.status.ips:
-        return "ready"
-    return "ready" if is_satisfied(nic) else "refused" if is_refused(nic) else "waiting"
+        return READY
+    return READY if is_satisfied(nic) else REFUSED if is_refused(nic) else WAITING
 
 
 def _wanted(nic: Nic) -> WantedNic:

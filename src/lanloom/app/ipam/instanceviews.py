@@ -6,12 +6,10 @@ from msgspec import Struct
 
 from lanloom.api.ipam import Network, NicSpec
 from lanloom.app.ipam.instanceplan import Outlook
-from lanloom.app.ipam.instances import Instance, held_by, refusal, state_of
+from lanloom.app.ipam.instances import READY, Instance, held_by, refusal, state_of
 from lanloom.ipam.rules.addresses import format_address
 from lanloom.ipam.rules.difference import Difference
 from lanloom.ipam.rules.query import Value
-
-READY = "ready"
 
 
 class NicView(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ranges import parse_cidr
 from lanloom.ipam.rules.requests import format_request, parse_requests
 
-TYPE = "lanloom-ipam"
 AUTOMATIC = "pool"
 """What is asked for where nothing is said."""
 

@@ -7,13 +7,15 @@ it starts again, has the same NIC and the same addresses. Any other pod's NIC is
 
 import hashlib
 import re
+from typing import Any
 
 from msgspec import Struct
 
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, OwnerSpec
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance
-from lanloom.api.meta import OwnerReference
+from lanloom.api.meta import Object, OwnerReference
+from lanloom.api.resource import Resource
 from lanloom.ipam.agent.pods import PodRef, attachments, machine_network
 from lanloom.ipam.agent.protocol import Request
 
@@ -50,7 +52,7 @@ def pod_holder(pod: Pod, request: Request) -> Holder:
     return Holder(
         namespace=meta.namespace,
         owner=owner,
-        reference=OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=meta.name, uid=meta.uid),
+        reference=_reference(PODS, pod),
         interface=request.interface,
         known_as=(request.interface, *_nads(pod, request)),
         nic=pod_nic(PodRef(meta.namespace, meta.name, meta.uid), request),
@@ -71,22 +73,12 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) 
     index, interface, nad = (
         (0, request.interface, request.network_name) if found is None else (found[0], found[1], str(found[2]))
     )
-    reference = next(
-        (item for item in meta.owner_references if item.controller and item.kind == VIRTUAL_MACHINE),
-        OwnerReference(
-            api_version=VIRTUAL_MACHINE_INSTANCES.api_version,
-            kind=VIRTUAL_MACHINE_INSTANCES.kind,
-            name=meta.name,
-            uid=meta.uid,
-        ),
-    )
+    reference = _machine_reference(machine)
     owner = OwnerSpec(kind=VIRTUAL_MACHINE, name=reference.name, uid=reference.uid)
     return Holder(
         namespace=meta.namespace,
         owner=owner,
-        reference=OwnerReference(
-            api_version=reference.api_version, kind=reference.kind, name=reference.name, uid=reference.uid
-        ),
+        reference=reference,
         interface=interface,
         known_as=tuple(dict.fromkeys((interface, request.interface, nad, *_nads(pod, request)))),
         others=tuple(item.name for item in machine.spec.networks),
@@ -95,6 +87,19 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) 
         runs=machine.status.phase == "Running",
         nad="" if found is None else nad,
     )
+
+
+def _machine_reference(machine: VirtualMachineInstance) -> OwnerReference:
+    """Whose end is the NIC's: the VirtualMachine's, or that of the instance itself where there is no other."""
+    for item in machine.metadata.owner_references:
+        if item.controller and item.kind == VIRTUAL_MACHINE:
+            return OwnerReference(api_version=item.api_version, kind=item.kind, name=item.name, uid=item.uid)
+    return _reference(VIRTUAL_MACHINE_INSTANCES, machine)
+
+
+def _reference(resource: Resource[Any], item: Object) -> OwnerReference:
+    meta = item.metadata
+    return OwnerReference(api_version=resource.api_version, kind=resource.kind, name=meta.name, uid=meta.uid)
 
 
 def _nads(pod: Pod, request: Request) -> tuple[str, ...]:
