@@ -6,6 +6,7 @@ import sys
 import click
 
 from lanloom import __version__
+from lanloom.cli.encoding import write_anyway
 
 COMMANDS = {
     "agent": ("lanloom.cli.agent", "Keep this node's networks as the cluster says."),
@@ -56,6 +57,7 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage."""
+    write_anyway()
     cli(prog_name="lanloom", args=sys.argv[1:])
 
 
