@@ -73,18 +73,14 @@ def add(
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
     from lanloom.app.ipam.networks import add as add_network
-    from lanloom.ipam.rules.errors import Malformed
     from lanloom.ipam.rules.general import AddTags, check_tag, mac_prefix_step
     from lanloom.ipam.rules.names import check_name
-    from lanloom.ipam.rules.syntax import Deprecated, add_steps
+    from lanloom.ipam.rules.oldoptions import old_subnets
+    from lanloom.ipam.rules.syntax import add_steps
 
     with refusals():
         check_name(name, "a network")
-        if "" in (network, gateway, network6, gateway6):
-            raise Malformed("an option without a value; give a CIDR or an address, or leave the option out")
-        old = Deprecated(
-            network=network or "", gateway=gateway or "", network6=network6 or "", gateway6=gateway6 or ""
-        )
+        old = old_subnets(network, gateway, network6, gateway6)
         steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
         steps += add_steps(subnets, pools, add_reserved_ips, old)

@@ -12,13 +12,12 @@ from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.change import Step, apply
 from lanloom.ipam.rules.errors import IpamError, Malformed
 from lanloom.ipam.rules.model import Network
+from lanloom.ipam.rules.oldoptions import old_subnets
 from lanloom.ipam.rules.options import Option, parse_option, parse_parameters
 from lanloom.ipam.rules.pools import AddPool, ModifyPool, RemovePool
 from lanloom.ipam.rules.reserved import AddReserved, RemoveReserved
 from lanloom.ipam.rules.subnets import AddSubnet, ModifySubnet, RemoveSubnet
 from lanloom.ipam.rules.syntax import (
-    Deprecated,
-    deprecated_steps,
     new_pool,
     new_subnet,
     pool_step,
@@ -95,9 +94,7 @@ def test_deprecated_options(texts: tuple[str, str, str, str]) -> None:
     network, gateway, network6, gateway6 = texts
     empty = Network(id="net1", name="net1")
     try:
-        steps = deprecated_steps(
-            Deprecated(network=network, gateway=gateway, network6=network6, gateway6=gateway6)
-        )
+        steps = old_subnets(network, gateway, network6, gateway6)
     except Malformed:
         return
     numbers = iter(range(1, 3))

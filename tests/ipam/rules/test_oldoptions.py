@@ -7,7 +7,7 @@ from lanloom.ipam.rules.change import apply
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network, Subnet
-from lanloom.ipam.rules.oldoptions import old_options
+from lanloom.ipam.rules.oldoptions import old_options, old_subnets
 from lanloom.ipam.rules.ranges import parse_cidr
 
 FOUR = Subnet(uuid="", cidr=parse_cidr("192.0.2.0/24")[0], gateway=parse_address("192.0.2.1"))
@@ -66,6 +66,15 @@ def test_a_gateway_needs_a_subnet(options: dict[str, str]) -> None:
     ],
 )
 def test_malformed_options(options: dict[str, str]) -> None:
-    """What is of the wrong version, or nothing at all, is malformed whatever the network is."""
-    with pytest.raises(Malformed):
+    """What is of the wrong version, or nothing at all, is malformed whatever the network is; the option is quoted."""
+    ((name, text),) = options.items()
+    with pytest.raises(Malformed, match=f'^--{name} "{text}": '):
         changed(FOUR, SIX, **options)
+
+
+def test_an_empty_value_of_a_new_network() -> None:
+    """A variable of a script that is empty is not as if the option were not given."""
+    with pytest.raises(Malformed, match=r'^--network "": '):
+        old_subnets(network="")
+    with pytest.raises(Malformed, match=r'^--gateway "": '):
+        old_subnets(network="192.0.2.0/24", gateway="")

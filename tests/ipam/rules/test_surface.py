@@ -6,7 +6,8 @@ from lanloom.ipam.rules.change import apply
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network
-from lanloom.ipam.rules.syntax import Deprecated, add_steps
+from lanloom.ipam.rules.oldoptions import old_subnets
+from lanloom.ipam.rules.syntax import add_steps
 from tests.ipam.rules.network_text import lines, modified, network_with, uuid
 
 NET1 = network_with(
@@ -106,7 +107,7 @@ def test_options_of_reserved_addresses() -> None:
 def added(**options: str) -> Network:
     """What the deprecated options of `add` make."""
     empty = Network(id="net1", name="net1")
-    steps = add_steps(deprecated=Deprecated(**options))
+    steps = add_steps(old=old_subnets(**options))
     return apply(empty, steps, Ledger(empty), lambda: uuid(1)).network
 
 
@@ -159,4 +160,4 @@ def test_malformed_deprecated_options(options: dict[str, str], message: str) -> 
 def test_deprecated_and_present_options_exclude_each_other() -> None:
     """`--network` together with `--subnet` is malformed."""
     with pytest.raises(Malformed, match="--subnet"):
-        add_steps(["cidr=10.0.0.0/24"], deprecated=Deprecated(network="192.0.2.0/24"))
+        add_steps(["cidr=10.0.0.0/24"], old=old_subnets(network="192.0.2.0/24"))

@@ -1,5 +1,6 @@
-"""Ganeti's options of `network modify`, from when a network had one subnet of each IP version.
+"""Ganeti's options of `network add` and `network modify`, from when a network had one subnet of each IP version.
 
+For `add`, `--network` is a subnet with a pool over all of it and `--network6` one without a pool. For `modify`,
 `--gateway`, `--network6` and `--gateway6` are about the first subnet of their version.
 """
 
@@ -7,57 +8,81 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, Struct, UnsetType
 
-from lanloom.ipam.rules.addresses import Address, Version, parse_address, shown, version_of
+from lanloom.ipam.rules.addresses import Address, Version, parse_address, version_of
 from lanloom.ipam.rules.change import SubnetStep
-from lanloom.ipam.rules.errors import Malformed, Refused
+from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.model import Network, Subnet
-from lanloom.ipam.rules.ranges import Cidr, parse_cidr
+from lanloom.ipam.rules.options import Option
+from lanloom.ipam.rules.ranges import Cidr
 from lanloom.ipam.rules.subnets import AddSubnet, ModifySubnet
+from lanloom.ipam.rules.syntax import check_gateway, read_cidr
 
 Gateway = Address | None | UnsetType
 """None takes the gateway away."""
 
 
 class OldOptions(Struct, frozen=True, kw_only=True):
-    """What was asked for. `note` tells what `--network6` was taken for."""
+    """What `modify` was asked for. `notes` tell what `--network6` was taken for."""
 
     gateway: Gateway = UNSET
     network6: Cidr | None = None
     gateway6: Gateway = UNSET
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     def steps(self, network: Network) -> Iterator[SubnetStep]:
         """What that means for a network. Raises Refused where it has no subnet of that version."""
         if self.gateway is not UNSET:
             subnet = _first(network, 4, "--gateway")
             yield ModifySubnet(ident=_ident(subnet), gateway=self.gateway)
-        notes = (self.note,) if self.note else ()
         if self.network6 is None:
             if self.gateway6 is not UNSET:
                 yield ModifySubnet(ident=_ident(_first(network, 6, "--gateway6")), gateway=self.gateway6)
         elif (six := network.first_subnet(6)) is not None:
-            yield ModifySubnet(ident=_ident(six), cidr=self.network6, gateway=self.gateway6, notes=notes)
+            yield ModifySubnet(ident=_ident(six), cidr=self.network6, gateway=self.gateway6, notes=self.notes)
         else:
             gateway = None if self.gateway6 is UNSET else self.gateway6
-            yield AddSubnet(cidr=self.network6, gateway=gateway, notes=notes)
+            yield AddSubnet(cidr=self.network6, gateway=gateway, notes=self.notes)
 
 
 def old_options(gateway: str | None, network6: str | None, gateway6: str | None) -> OldOptions:
-    """The options as they were written; None where not given. Raises Malformed."""
-    cidr, note = None, ""
-    if network6 is not None:
-        cidr, normalised = parse_cidr(network6)
-        if cidr.version != 6:
-            raise Malformed(
-                f"--network6 {shown(network6)} is not an IPv6 network; use --subnet for other ones"
-            )
-        note = f"--network6: {network6} has host bits; it means {cidr}" if normalised else ""
+    """The options of `modify` as they were written; None where not given. Raises Malformed."""
+    cidr, notes = (None, ()) if network6 is None else _cidr(6, network6)
     return OldOptions(
         gateway=_gateway("--gateway", gateway, 4),
         network6=cidr,
         gateway6=_gateway("--gateway6", gateway6, 6),
-        note=note,
+        notes=notes,
     )
+
+
+def old_subnets(
+    network: str | None = None,
+    gateway: str | None = None,
+    network6: str | None = None,
+    gateway6: str | None = None,
+) -> tuple[AddSubnet, ...]:
+    """The subnets that the options of `add` stand for; None where not given. Raises Malformed."""
+    return (*_new_subnet(4, network, gateway), *_new_subnet(6, network6, gateway6))
+
+
+def _new_subnet(version: Version, text: str | None, gateway: str | None) -> Iterator[AddSubnet]:
+    beside = Option(flag=f"--gateway{_suffix(version)}", text=gateway or "")
+    if text is None:
+        if gateway is not None:
+            raise beside.malformed(f"it needs --network{_suffix(version)} as well; give its CIDR")
+        return
+    cidr, notes = _cidr(version, text)
+    address = None if gateway is None else beside.read(parse_address, gateway)
+    check_gateway(beside, cidr, address)
+    yield AddSubnet(cidr=cidr, gateway=address, pool=version == 4, notes=notes)
+
+
+def _cidr(version: Version, text: str) -> tuple[Cidr, tuple[str, ...]]:
+    option = Option(flag=f"--network{_suffix(version)}", text=text)
+    cidr, notes = read_cidr(option, text)
+    if cidr.version != version:
+        raise option.malformed(f"it is not an IPv{version} network; use --subnet for other ones")
+    return cidr, notes
 
 
 def _gateway(flag: str, text: str | None, version: Version) -> Gateway:
@@ -65,10 +90,15 @@ def _gateway(flag: str, text: str | None, version: Version) -> Gateway:
         return UNSET
     if text == "none":
         return None
-    address = parse_address(text)
+    option = Option(flag=flag, text=text)
+    address = option.read(parse_address, text)
     if version_of(address) != version:
-        raise Malformed(f"{flag} {shown(text)} is not an IPv{version} address")
+        raise option.malformed(f"it is not an IPv{version} address; give one, or none")
     return address
+
+
+def _suffix(version: Version) -> str:
+    return "6" if version == 6 else ""
 
 
 def _first(network: Network, version: Version, flag: str) -> Subnet:

@@ -6,7 +6,7 @@ else is judged by the steps themselves.
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from lanloom.ipam.rules.addresses import Address, parse_address, shown
 from lanloom.ipam.rules.change import PoolStep, ReservedStep, Step, SubnetStep, in_order
@@ -24,23 +24,16 @@ SUBNET, POOL = "--subnet", "--pool"
 ADD_RESERVED, REMOVE_RESERVED = "--add-reserved-ips", "--remove-reserved-ips"
 
 
-class Deprecated(Struct, frozen=True, kw_only=True):
-    """The options of networks that had one subnet of each IP version; empty where not given."""
-
-    network: str = ""
-    gateway: str = ""
-    network6: str = ""
-    gateway6: str = ""
-
-
 def add_steps(
     subnets: Sequence[str] = (),
     pools: Sequence[str] = (),
     reserved: str | None = None,
-    deprecated: Deprecated = Deprecated(),  # noqa: B008 — frozen
+    old: Sequence[AddSubnet] = (),
 ) -> tuple[Step, ...]:
-    """What the options of `network add` come to, in the order in which they take effect. Raises Malformed."""
-    old = deprecated_steps(deprecated)
+    """What the options of `network add` come to, in the order in which they take effect. Raises Malformed.
+
+    `old` are the subnets of the deprecated options (`oldoptions`).
+    """
     if old and subnets:
         raise Malformed(
             "--network and --network6 can't be used together with --subnet; write --subnet cidr=… for each subnet"
@@ -109,40 +102,15 @@ def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
     return tuple(kind(range=item, notes=notes) for item, notes in ranges)
 
 
-def deprecated_steps(given: Deprecated) -> tuple[AddSubnet, ...]:
-    """A subnet with a pool over all of it of `--network`, one without a pool of `--network6`. Raises Malformed."""
-    steps = []
-    for version, cidr, gateway in ((4, given.network, given.gateway), (6, given.network6, given.gateway6)):
-        suffix = "6" if version == 6 else ""
-        if gateway and not cidr:
-            raise Malformed(
-                f"--gateway{suffix} {shown(gateway)} needs --network{suffix} as well; give its CIDR"
-            )
-        if cidr:
-            steps.append(_deprecated(version, cidr, gateway, suffix))
-    return tuple(steps)
-
-
-def _deprecated(version: int, cidr: str, gateway: str, suffix: str) -> AddSubnet:
-    option = Option(flag=f"--network{suffix}", text=cidr)
-    found, notes = _cidr(option, cidr)
-    if found.version != version:
-        raise option.malformed(f"it is not an IPv{version} network; use --subnet cidr=… for other ones")
-    beside = Option(flag=f"--gateway{suffix}", text=gateway)
-    address = beside.read(parse_address, gateway) if gateway else None
-    _check_gateway(beside, found, address)
-    return AddSubnet(cidr=found, gateway=address, pool=version == 4, notes=notes)
-
-
 def _add_subnet(option: Option) -> AddSubnet:
     _no_bare(option, "write cidr=… for the subnet's CIDR")
     option.only(("cidr", "gateway", "dhcp", "name", "pool"))
     text = option.string("cidr")
     if text is None:
         raise option.malformed("cidr is missing; write cidr=… with the subnet's CIDR")
-    cidr, notes = _cidr(option, text)
+    cidr, notes = read_cidr(option, text)
     gateway = _gateway(option)
-    _check_gateway(option, cidr, gateway)
+    check_gateway(option, cidr, gateway)
     return AddSubnet(
         cidr=cidr,
         gateway=None if gateway is UNSET else gateway,
@@ -159,10 +127,10 @@ def _modify_subnet(option: Option) -> ModifySubnet:
     if not option.params:
         raise option.malformed("it changes nothing; give cidr=…, gateway=…, dhcp=… or name=…")
     text = option.string("cidr")
-    cidr, notes = (None, ()) if text is None else _cidr(option, text)
+    cidr, notes = (None, ()) if text is None else read_cidr(option, text)
     gateway = _gateway(option)
     if cidr is not None:
-        _check_gateway(option, cidr, gateway)
+        check_gateway(option, cidr, gateway)
     return ModifySubnet(
         ident=option.ident,
         cidr=cidr,
@@ -232,8 +200,8 @@ def _gateway(option: Option) -> Address | UnsetType | None:
     return option.read(parse_address, option.string("gateway") or "", "gateway")
 
 
-def _check_gateway(option: Option, cidr: Cidr, gateway: Address | UnsetType | None) -> None:
-    """Where one option gives both, what can't be so is known before the network is."""
+def check_gateway(option: Option, cidr: Cidr, gateway: Address | UnsetType | None) -> None:
+    """Where options give both, what can't be so is known before the network is. Raises Malformed."""
     if gateway is UNSET:
         return
     for fault in gateway_faults(Subnet(uuid="", cidr=cidr, gateway=gateway)):
@@ -250,13 +218,14 @@ def _name(option: Option, what: str) -> str | None:
     return None if text is None else option.read(lambda name: check_name(name, what), text, "name")
 
 
-def _cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
+def read_cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
+    """A CIDR of an option, and a note if host bits had to be cleared for it. Raises Malformed."""
     cidr, normalised = option.read(parse_cidr, text)
     return cidr, (f"{option.flag}: {text} has host bits; it means {cidr}",) if normalised else ()
 
 
 def _range(option: Option, text: str) -> tuple[IPRange, tuple[str, ...]]:
     if "/" in text:
-        cidr, notes = _cidr(option, text)
+        cidr, notes = read_cidr(option, text)
         return cidr.range, notes
     return option.read(parse_range, text), ()
