@@ -5,6 +5,7 @@ import pytest
 from lanloom.ipam.rules.addresses import parse_address
 from lanloom.ipam.rules.change import apply
 from lanloom.ipam.rules.errors import Refused
+from lanloom.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.ipam.rules.syntax import modify_steps
 from tests.ipam.rules.network_text import Owned, ledger_for, lines, modified, network_with, uuid
 
@@ -22,6 +23,15 @@ def test_host_bits_are_cleared_and_told() -> None:
     change = modified(NET, ["add:cidr=172.16.5.9/12"])
     assert lines(change.network)[-1] == "172.16.0.0/12"
     assert change.notes == ("--subnet: 172.16.5.9/12 has host bits; it means 172.16.0.0/12",)
+
+
+def test_subnets_are_not_too_many() -> None:
+    """A dry run refuses as many subnets as webhooks would."""
+    many = [f"add:cidr=10.{number // 256}.{number % 256}.0/24" for number in range(SUBNETS_MAX)]
+    network = modified(network_with(), many).network
+    assert len(network.subnets) == SUBNETS_MAX
+    with pytest.raises(Refused, match="more than 1024 subnets"):
+        modified(network, ["add:cidr=192.0.2.0/24"])
 
 
 def test_subnets_keep_their_order_and_uuid() -> None:

@@ -13,14 +13,13 @@ from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Network as NetworkModel
+from lanloom.ipam.rules.names import listed
 from lanloom.ipam.rules.ranges import Cidr, IPRange, subtract
+from lanloom.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.ipam.rules.validate import check_network, check_transition
 from lanloom.ipam.state import ledger_of
 from lanloom.ipam.wire import network_of
 from lanloom.kube.ports import Client
-
-SUBNETS_MAX = 1024
-"""More subnets than anybody needs, and few enough to compare each with each while an API server waits."""
 
 _NAMED = 10
 
@@ -104,22 +103,17 @@ async def _judge_deletion(client: Client, network: Network) -> None:
     title = network.metadata.name
     if groups := [one.group for one in network.spec.connections]:
         raise Refused(
-            f"can't delete Network {title} because it is connected to the node groups {_listed(groups)}; "
+            f"can't delete Network {title} because it is connected to the node groups {listed(groups, _NAMED)}; "
             "disconnect it first"
         )
     granted = {grant.uid for grant in network.status.grants}  # those of NICs that are gone are void
     nics = await client.list(NICS)
     if users := [str(nic.metadata.key) for nic in nics.items if _uses(nic, title, granted)]:
         raise Refused(
-            f"can't delete Network {title} because the NICs {_listed(sorted(users))} use it; "
+            f"can't delete Network {title} because the NICs {listed(sorted(users), _NAMED)} use it; "
             "delete them, or give them another network first"
         )
 
 
 def _uses(nic: Nic, network: str, granted: set[str]) -> bool:
     return network in (nic.spec.network, nic.status.network) or nic.metadata.uid in granted
-
-
-def _listed(titles: list[str]) -> str:
-    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-    return f"{', '.join(titles[:_NAMED])}{more}"

@@ -17,6 +17,9 @@ from lanloom.ipam.rules.names import find_subnet, listed, pool_title
 from lanloom.ipam.rules.ranges import Cidr, IPRange, subtract
 from lanloom.ipam.rules.transitions import check_users
 
+SUBNETS_MAX = 1024
+"""More subnets than anybody needs, and few enough to compare each with each while an API server waits."""
+
 Outcome = tuple[Network, tuple[str, ...]]
 """The network after an operation, and what is to be said of it beyond what was asked for."""
 
@@ -54,6 +57,10 @@ class RemoveSubnet(Struct, frozen=True, kw_only=True):
 
 def add_subnet(network: Network, step: AddSubnet, ledger: Ledger, uuid: str) -> Outcome:
     """Adds a subnet as the last one. Raises Refused."""
+    if len(network.subnets) >= SUBNETS_MAX:
+        raise Refused(
+            f"network {network.name} would have more than {SUBNETS_MAX} subnets; remove some first, or add a network"
+        )
     subnet = Subnet(
         uuid=uuid,
         cidr=step.cidr,
