@@ -23,7 +23,7 @@ OBJECT_NAME_MAX = 63
 """Longest name that is an object's own, so that it can be the value of a label as well."""
 
 LISTED = 20
-"""How many things a message lists."""
+"""How many things a message lists at the most."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -123,11 +123,11 @@ def pool_title(pool: Pool) -> str:
     return f"{pool.range} ({pool.name})" if pool.name else str(pool.range)
 
 
-def listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str], most: int = LISTED) -> str:
     """What there is, in a message: the first of them, and how many more."""
     every = list(texts)
-    more = f" and {len(every) - LISTED} more" if len(every) > LISTED else ""
-    return ", ".join(every[:LISTED]) + more or "none"
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more or "none"
 
 
 def _pool_ident(ident: str | IPRange) -> str | IPRange:
