@@ -57,6 +57,9 @@ async def run_agent(
             group.create_task(informer.run())
         group.create_task(agent.run())
         if cni is not None:
-            group.create_task(serve_cni(client, host.name, cni, now=now, rng=rng, observe=metrics.cni_call))
+            serving = serve_cni(
+                client, host.name, cni, now=now, rng=rng, observe=metrics.cni_call, on_part=metrics.cni_part
+            )
+            group.create_task(serving)
         await all_synced(informers.all())
         freeze_memory()

@@ -1,5 +1,6 @@
 """The CNI plugin, put together: the program in the runtime's directory, and the agent's socket behind it."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 PROGRAM = "lanloom-ipam"
 """The name of the program, which configurations give as the `type` of their `ipam` section."""
+
+LOOK_SECONDS = 60.0
+"""How often the agent looks whether the plugin is still where it put it."""
+
+PartObserver = Callable[[str, bool], None]
+"""Told whether a part, `plugin` or `socket`, is there."""
 
 _SOCKET_LINE = 'SOCKET = "/run/lanloom/cni.sock"\n'
 
@@ -95,16 +102,43 @@ async def serve_cni(
     now: Callable[[], float],
     rng: Random,
     observe: Observer = lambda _command, _code: None,
+    on_part: PartObserver = lambda _part, _there: None,
+    every: float = LOOK_SECONDS,
 ) -> None:
-    """Answers the plugin until cancelled; `observe` is told of each call.
+    """Answers the plugin until cancelled; `observe` is told of each call, `on_part` which part is there.
 
-    What fails here is logged, and the node's VLANs are kept all the same.
+    What fails here is logged, and the node's VLANs are kept all the same. `every` is in seconds, see LOOK_SECONDS.
     """
     service = _LateService(client, node, Recorder(client, "lanloom-agent", node, now=now, rng=rng), rng)
+    server = CniServer(
+        settings.socket, service.answer, observe=observe, on_ready=lambda: on_part("socket", True)
+    )
+    keeper = asyncio.create_task(_keep_installed(settings, on_part, every))
+    on_part("socket", False)
     try:
         settings.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if settings.programs is not None and install(settings.programs, settings.socket):
-            log.info("cni-plugin-installed", path=str(settings.programs / PROGRAM))
-        await CniServer(settings.socket, service.answer, observe=observe).run()
+        await server.run()
     except OSError as error:
         log.error("cni-not-served", socket=str(settings.socket), error=str(error))
+        on_part("socket", False)
+        await keeper
+    finally:
+        keeper.cancel()
+
+
+async def _keep_installed(settings: CniSettings, on_part: PartObserver, every: float) -> None:
+    """Puts the plugin into place, and again when somebody has replaced or removed it: an upgrade of the host, say."""
+    complained = ""
+    while settings.programs is not None:
+        path = settings.programs / PROGRAM
+        try:
+            if install(settings.programs, settings.socket):
+                log.info("cni-plugin-installed", path=str(path))
+            complaint = ""
+        except OSError as error:
+            complaint = str(error)
+        if complaint and complaint != complained:
+            log.error("cni-plugin-not-installed", path=str(path), error=complaint)
+        complained = complaint
+        on_part("plugin", not complaint)
+        await asyncio.sleep(every)

@@ -154,11 +154,41 @@ async def test_errors(tmp_path: Path) -> None:
 
 
 async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    """An agent that can't listen, or can't install the plugin, goes on without."""
+    """An agent that can't listen goes on without, and one that can't install the plugin listens all the same."""
     (tmp_path / "file").write_text("")
+    settings = CniSettings(socket=tmp_path / "file/cni.sock")
     async with world() as each:
-        for settings in (
-            CniSettings(socket=tmp_path / "file/cni.sock"),
-            CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "file/bin"),
-        ):
-            await serve_cni(each.client, "node1", settings, now=lambda: 0.0, rng=Random(1))
+        await serve_cni(each.client, "node1", settings, now=lambda: 0.0, rng=Random(1))
+        settings = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "file/bin")
+        task = asyncio.create_task(serve_cni(each.client, "node1", settings, now=lambda: 0.0, rng=Random(1)))
+        await until(settings.socket.is_socket)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_plugin_that_is_taken_away(tmp_path: Path) -> None:
+    """The plugin is put back when it is gone or changed, and it is told whether plugin and socket are there."""
+    settings = CniSettings(socket=tmp_path / "run/cni.sock", programs=tmp_path / "bin")
+    path, told = tmp_path / "bin/lanloom-ipam", dict[str, bool]()
+    async with world() as each:
+        serving = serve_cni(
+            each.client,
+            "node1",
+            settings,
+            now=lambda: 0.0,
+            rng=Random(1),
+            on_part=told.__setitem__,
+            every=0.01,
+        )
+        task = asyncio.create_task(serving)
+        await until(lambda: told == {"plugin": True, "socket": True})
+        path.unlink()
+        await until(path.is_file)
+        path.unlink()
+        path.mkdir()
+        await until(lambda: not told["plugin"])
+        path.rmdir()
+        await until(lambda: told["plugin"])
+        assert path.is_file() and told["socket"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -3,7 +3,7 @@
 from collections import Counter as Tally
 from collections.abc import Hashable, Iterator, Mapping
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 from prometheus_client.metrics_core import Metric
 
 from lanloom.api.harvester import VlanInterface, VlStatus
@@ -72,6 +72,12 @@ class AgentMetrics(ProcessMetrics):
             ("command", "code"),
             registry=registry,
         )
+        self._cni_up = Gauge(
+            "lanloom_agent_cni_up",
+            "Whether the CNI plugin is installed, and whether the agent listens on its socket.",
+            ("part",),
+            registry=registry,
+        )
         registry.register(OnDemand(self._collect))
 
     def reconcile(self, controller: str, key: Hashable, seconds: float, outcome: Outcome) -> None:
@@ -124,6 +130,10 @@ class AgentMetrics(ProcessMetrics):
     def cni_call(self, command: str, code: int) -> None:
         """The CNI plugin was answered."""
         self._cni_calls.labels(command, str(code)).inc()
+
+    def cni_part(self, part: str, there: bool) -> None:
+        """The plugin or its socket was looked at."""
+        self._cni_up.labels(part).set(there)
 
     def _collect(self) -> Iterator[Metric]:
         statuses = self._statuses

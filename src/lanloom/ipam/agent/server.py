@@ -37,7 +37,8 @@ log = structlog.get_logger(__name__)
 class CniServer:
     """Listens on `path`, whose directory must be there, and hands each request to `answer`.
 
-    `observe` is told of each call. `users` are the ids of those who may ask; `patience` is in seconds (READ_SECONDS).
+    `observe` is told of each call, `on_ready` when calls can come. `users` are the ids of those who may ask; `patience`
+    is in seconds (READ_SECONDS).
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class CniServer:
         answer: Callable[[Request], Awaitable[Raw]],
         *,
         observe: Observer = lambda _command, _code: None,
+        on_ready: Callable[[], None] = lambda: None,
         users: Container[int] | None = None,
         patience: float = READ_SECONDS,
     ) -> None:
         self._path = path
         self._answer = answer
         self._observe = observe
+        self._on_ready = on_ready
         self._users = (0, os.geteuid()) if users is None else users
         self._patience = patience
 
@@ -60,6 +63,7 @@ class CniServer:
         server = await asyncio.start_unix_server(self._serve, sock=_listen(self._path), limit=LARGEST)
         mine = _identity(self._path)
         log.info("cni-socket-ready", path=str(self._path))
+        self._on_ready()
         async with server:
             try:
                 await server.serve_forever()
