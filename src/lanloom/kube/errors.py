@@ -59,6 +59,15 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """404: no such object, or no such resource."""
 
+    def is_of(self, name: str) -> bool:
+        """Whether the server says that there is no object of that name.
+
+        Else it knows no such resource, perhaps only not yet: a kube-apiserver that starts says so of custom resources
+        whose objects are all there.
+        """
+        details = self.status.get("details")
+        return isinstance(details, dict) and details.get("name") == name
+
 
 class Conflict(ApiError):
     """409: the object changed since it was read; read it again and retry."""

@@ -3,6 +3,7 @@
 import asyncio
 
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.ipam.manager.nicwrites import TOLD_AT_ONCE
 from tests.ipam.manager.realm import PLACE, Realm, condition, in_a_realm
 
 SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
@@ -268,6 +269,20 @@ async def test_many_nics_are_settled_together(realm: Realm) -> None:
     assert len({ip for item in nics for ip in item.status.ips}) == 100
     assert written.count("networks") == 5  # made, held, taken over, granted, and at rest
     assert written.count("nics") == 100
+
+
+@in_a_realm
+async def test_events_tell_of_few_nics(realm: Realm) -> None:
+    """An Event tells what a NIC got, but not where hundreds get theirs at once: each would be one more write."""
+    await realm.network("net", {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.0/24"}]})
+    for title, count, leader in (("few", TOLD_AT_ONCE, "manager-1"), ("many", TOLD_AT_ONCE + 1, "manager-2")):
+        await realm.kill(leader)
+        for number in range(count):
+            await realm.nic(f"{title}{number}", "pool")
+        realm.lead("manager-2")
+        await realm.rest()
+        assert all([await realm.ips(f"{title}{number}") for number in range(count)])
+        assert len(await realm.events("Allocated")) == TOLD_AT_ONCE
 
 
 @in_a_realm

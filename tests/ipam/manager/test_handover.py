@@ -13,7 +13,7 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.local import LocalClient
-from lanloom.kube.errors import AlreadyExists, TransportError
+from lanloom.kube.errors import AlreadyExists, TransportError, from_status
 from lanloom.kube.ports import Listing, WatchEvent
 from tests.ipam.manager.realm import PLACE, Realm, in_a_realm
 
@@ -26,13 +26,15 @@ class Meddled(LocalClient):
     """The client of a manager to whom things happen.
 
     `granted` happens just after it has written a grant. While `losing` is set, its writes of that NIC's status get no
-    answer, and are in `lost`, to be made by whoever wants. `stale` is what its informer lists, and hears no more of.
+    answer, and are in `lost`, to be made by whoever wants. While `unserved` is set, the server says of writes of that
+    NIC that there is no such resource. `stale` is what its informer lists, and hears no more of.
     """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.granted: Callable[[], Awaitable[None]] | None = None
         self.losing = ""
+        self.unserved = ""
         self.lost: list[Callable[[], Awaitable[Any]]] = []
         self.stale: Listing[Any] | None = None
         self.lists = 0
@@ -54,6 +56,8 @@ class Meddled(LocalClient):
         if self.losing and (resource.plural, name) == (NICS.plural, self.losing):
             self.lost.append(write)
             raise TransportError("no answer")
+        if self.unserved and (resource.plural, name) == (NICS.plural, self.unserved):
+            raise from_status(404, {})
         answer = await write()
         if resource.plural == NETWORKS.plural and "grants" in patch.get("status", {}) and self.granted:
             happens, self.granted = self.granted, None
@@ -166,6 +170,24 @@ async def test_a_new_leader_does_not_go_by_what_it_watched(realm: Realm) -> None
     successor = Meddled(realm.engine)
     successor.stale = replace(present, items=(await realm.get("old"), before))
     realm.lead("manager-2", successor)
+    await _no_address_twice(realm)
+
+
+@in_a_realm
+async def test_a_server_that_does_not_know_nics_yet(realm: Realm) -> None:
+    """A NIC is not taken for gone because a server that has just started says that there are no NICs at all."""
+    await realm.kill("manager-1")
+    client = Meddled(realm.engine)
+    realm.lead("manager-2", client)
+    await _old_and_young(realm, ADDRESS)
+    client.unserved = "young"
+    await realm.change("young", ips=["192.0.2.15"])
+    await asyncio.sleep(3)
+    await realm.change("old", ips=[ADDRESS])
+    await realm.rest()
+    assert await realm.ips("young") == (ADDRESS,)
+    assert await realm.ips("old") == ()
+    client.unserved = ""
     await _no_address_twice(realm)
 
 

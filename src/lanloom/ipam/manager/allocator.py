@@ -63,7 +63,9 @@ class NetworkAllocator:
         except Conflict:
             await self._reign.reread(name)  # so that the next try does not build on what is known to be old
             raise
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of(name):
+                raise
             self._reign.forget(name)
             return SPACING_SECONDS
         except KubeError:

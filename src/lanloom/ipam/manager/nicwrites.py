@@ -14,6 +14,9 @@ from lanloom.kube.ports import Client
 
 _AT_ONCE = 16
 
+TOLD_AT_ONCE = 32
+"""Where more NICs than this are written at once, no Events say what they got: it would be twice the writes."""
+
 
 class NicWriter:
     """Always on the version of the NIC that it is given: a retry on a newer one would get round the fence."""
@@ -26,18 +29,23 @@ class NicWriter:
 
     async def write_all(self, book: Book | None, writes: Sequence[tuple[Nic, NicStatus]]) -> list[KubeError]:
         """Writes each, and tells the book of the answers. What could not be written is for the caller to repeat."""
-        outcomes = await asyncio.gather(*(self._write(book, nic, status) for nic, status in writes))
+        quiet = len(writes) > TOLD_AT_ONCE
+        outcomes = await asyncio.gather(*(self._write(book, nic, status, quiet) for nic, status in writes))
         return [error for error in outcomes if error is not None]
 
-    async def _write(self, book: Book | None, nic: Nic, status: NicStatus) -> KubeError | None:
+    async def _write(self, book: Book | None, nic: Nic, status: NicStatus, quiet: bool) -> KubeError | None:
         async with self._slots:
             try:
                 await self._write_one(book, nic, status)
-            except NotFound:
+            except NotFound as error:
+                if not error.is_of(nic.metadata.name):
+                    return error
                 if book is not None:
                     book.lose(str(nic.metadata.key), nic.metadata.uid)
             except KubeError as error:
                 return error
+            else:
+                await self._tell(nic, status, quiet)
         return None
 
     async def _write_one(self, book: Book | None, nic: Nic, status: NicStatus) -> None:
@@ -54,15 +62,18 @@ class NicWriter:
             raise
         if book is not None:
             book.wrote(nic, answer)
-        await self._tell(nic, status)
 
-    async def _tell(self, nic: Nic, status: NicStatus) -> None:
+    async def _tell(self, nic: Nic, status: NicStatus, quiet: bool) -> None:
         about = reference(NICS, nic)
         before, after = (find(item.conditions, ALLOCATED) for item in (nic.status, status))
         if after is not None and after.status == "False":
             if before is None or (before.reason, before.message) != (after.reason, after.message):
                 await self._recorder.event(about, "Warning", after.reason, after.message)
-        elif after is not None and (status.ips, status.network) != (nic.status.ips, nic.status.network):
+        elif (
+            not quiet
+            and after is not None
+            and (status.ips, status.network) != (nic.status.ips, nic.status.network)
+        ):
             await self._recorder.event(about, "Normal", after.reason, after.message)
         double = find(status.conditions, UNIQUE)
         if double is not None and double != find(nic.status.conditions, UNIQUE):

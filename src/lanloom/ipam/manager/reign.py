@@ -193,7 +193,9 @@ class Reign:
         namespace, _, name = key.partition("/")
         try:
             found = await self._client.get(NICS, name, namespace)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of(name):
+                raise
             book.lose(key, uid)
             return
         if found.metadata.uid != uid:
