@@ -11,10 +11,12 @@ from random import Random
 from typing import Any, Literal, TypeVar
 
 from lanloom.api.core import LEASES
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.engine.stored import Change
 from lanloom.apiserver.local import LocalClient
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.election import Elector
@@ -55,8 +57,10 @@ class IpamCluster:
         self._seed = seed
         self._lives = 0
         self._rng = Random(f"chaos {seed}")
-        self._late = Random(f"late {seed}")
+        self._lateness = Random(f"late {seed}")
         self._began = self.now()
+        self._granted = asyncio.Event()
+        self.engine.ledger.listen(self._notice)
 
     def note(self, text: str) -> None:
         """Writes down what happened, for whoever must understand a failure."""
@@ -105,7 +109,7 @@ class IpamCluster:
         rng = Random(f"{name} {self._lives} {self._seed}")
         local: Client = LocalClient(self.engine)
         client = FaultyClient(
-            _LateClient(local, self, name, self._late, self._unfenced), self.faults, life, name
+            _LateClient(local, self, name, self._lateness, self._unfenced), self.faults, life, name
         )
         informers = ipam_informers(client, rng)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
@@ -168,6 +172,19 @@ class IpamCluster:
             spec = {"holderIdentity": self._rng.choice(("", "a thief")), "leaseDurationSeconds": 1}
             await self.admin.patch(LEASES, "lanloom-manager", {"spec": spec}, PLACE)
 
+    async def worst_moment(self, rng: Random) -> None:
+        """Returns just after one of the next grants, before those to whom they are given are written."""
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            await self._granted.wait()
+            await asyncio.sleep(0)
+
+    def _notice(self, change: Change) -> None:
+        if change.resource.plural != NETWORKS.plural or change.after is None:
+            return
+        if change.after.raw().get("status", {}).get("grants"):
+            happened, self._granted = self._granted, asyncio.Event()
+            happened.set()
+
     async def hears(self, name: str, plural: str) -> None:
         """Returns when a manager's watch of a resource brings something again."""
         ears = self.deaf.get((name, plural))
@@ -175,10 +192,14 @@ class IpamCluster:
             await ears.wait()
 
     async def _overthrow(self) -> None:
-        """A leader hears nothing of networks, of NICs, or of either, loses the lease, and goes on writing."""
-        if not self.leaders:
+        """A manager hears nothing of networks, of NICs, or of either, when the lease is lost.
+
+        Either it is the leader, who goes on writing, or the one who follows, who knows of the time before only.
+        """
+        names = sorted(self._rng.choice((self.leaders, self.leaders, self.processes)))
+        if not names:
             return
-        name, ears = self._rng.choice(sorted(self.leaders)), asyncio.Event()
+        name, ears = self._rng.choice(names), asyncio.Event()
         plurals = self._rng.choice((("networks",), ("nics",), ("networks", "nics")))
         self.note(f"{name} hears nothing of {plurals} any more")
         for plural in plurals:
@@ -245,11 +266,18 @@ class _LateClient:
             patch = {key: value for key, value in patch.items() if key != "metadata"}
         request = self._inner.patch(resource, name, patch, namespace, subresource=subresource)
         if resource.plural in ("networks", "nics") and self._cluster.faults.strikes(0.06):
-            task = asyncio.create_task(_later(request, self._rng.random() * 30))
+            task = asyncio.create_task(self._late(request))
             task.add_done_callback(retrieve)
             await asyncio.sleep(self._rng.random() * 3)
             raise TransportError("the answer did not come in time")
         return await request
+
+    async def _late(self, request: Coroutine[Any, Any, Any]) -> None:
+        """Arrives some time later, and often at the worst moment: just after addresses were granted."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._rng.random() * 30):
+                await self._cluster.worst_moment(self._rng)
+        await request
 
     async def delete(
         self,
@@ -261,8 +289,3 @@ class _LateClient:
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
     ) -> None:
         await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation)
-
-
-async def _later(request: Coroutine[Any, Any, Any], seconds: float) -> None:
-    await asyncio.sleep(seconds)
-    await request
