@@ -182,9 +182,9 @@ async def test_a_server_that_does_not_know_nics_yet(realm: Realm) -> None:
     await _old_and_young(realm, ADDRESS)
     client.unserved = "young"
     await realm.change("young", ips=["192.0.2.15"])
-    await asyncio.sleep(3)
+    await asyncio.sleep(1)
     await realm.change("old", ips=[ADDRESS])
-    await realm.rest()
+    await asyncio.sleep(2)
     assert await realm.ips("young") == (ADDRESS,)
     assert await realm.ips("old") == ()
     client.unserved = ""

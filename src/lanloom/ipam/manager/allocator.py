@@ -18,7 +18,7 @@ from lanloom.ipam.manager.nicstatus import status_after, touched
 from lanloom.ipam.manager.nicwrites import NicWriter
 from lanloom.ipam.manager.reign import Reign
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import Conflict, KubeError, NotFound
+from lanloom.kube.errors import Conflict, KubeError, NotFound, ServerError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.mergediff import struct_diff
 
@@ -64,8 +64,10 @@ class NetworkAllocator:
             await self._reign.reread(name)  # so that the next try does not build on what is known to be old
             raise
         except NotFound as error:
-            if not error.is_of(name):
-                raise
+            if not error.is_of(
+                name
+            ):  # the server may have just started; to try again is all that there is to do
+                raise ServerError(error.code, error.reason, f"Nics are not served now: {error}") from None
             self._reign.forget(name)
             return SPACING_SECONDS
         except KubeError:
