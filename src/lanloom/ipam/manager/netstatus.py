@@ -14,6 +14,7 @@ from lanloom.ipam.rules.addresses import Address, format_address
 from lanloom.ipam.rules.errors import Malformed
 from lanloom.ipam.rules.ledger import Ledger
 from lanloom.ipam.rules.model import Pool
+from lanloom.ipam.rules.names import listed
 from lanloom.ipam.rules.ranges import IPRange, parse_range
 from lanloom.ipam.rules.usage import Usage, total
 from lanloom.kube.conditions import ConditionStatus, set_condition
@@ -138,13 +139,9 @@ def _conditions(
         (FULL, [view for view in active if view.usage.free <= 0], "no pool is full"),
     ):
         state: ConditionStatus = "True" if found else "False"
-        text = _listed([view.title for view in found]) if found else none
+        text = listed((view.title for view in found), _NAMED) if found else none
         conditions = set_condition(
             conditions, type=kind, status=state, reason=kind if found else "HasRoom", message=text, now=now
         )
-    doubles = _listed([format_address(address) for address in sorted(twice)])
+    doubles = listed(map(format_address, sorted(twice)), _NAMED)
     return with_uniqueness(conditions, f"owned by two NICs: {doubles}" if twice else "", now)
-
-
-def _listed(items: list[str]) -> str:
-    return ", ".join(items[:_NAMED] + [f"and {len(items) - _NAMED} more"] * (len(items) > _NAMED))
