@@ -62,19 +62,23 @@ class Reign:
         # A look into each book, because a network that a NIC was in between two states is in neither of them.
         for name, book in self._books.items():
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-                self._lose(book, old)
+                if self._lose(book, old):
+                    names.add(name)
             if new is not None and (name in names or book.knows(key)):
                 book.see(new)
                 names.add(name)
         return names
 
-    def _lose(self, book: Book, nic: Nic) -> None:
+    def _lose(self, book: Book, nic: Nic) -> bool:
+        """Whether the book knew that NIC, perhaps from a list: the watch may have shown it in another network yet."""
         key = str(nic.metadata.key)
+        known = book.uid_of(key) == nic.metadata.uid
         book.lose(key, nic.metadata.uid)
         later = book.uid_of(key)
         if later:
             # A namesake that we were told of otherwise; should it be gone too, the watch need not tell of it.
             self._doubt(book, {(key, later)})
+        return known
 
     async def find(self, name: str) -> Network | None:
         """The newest known object of a network. Asks the API server before it says that there is none."""
