@@ -13,7 +13,7 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.local import LocalClient
-from lanloom.kube.errors import AlreadyExists, TransportError, from_status
+from lanloom.kube.errors import AlreadyExists, Gone, TransportError, from_status
 from lanloom.kube.ports import Listing, WatchEvent
 from tests.ipam.manager.realm import PLACE, Realm, in_a_realm
 
@@ -27,7 +27,7 @@ class Meddled(LocalClient):
 
     `granted` happens just after it has written a grant. While `losing` is set, its writes of that NIC's status get no
     answer, and are in `lost`, to be made by whoever wants. While `unserved` is set, the server says of writes of that
-    NIC that there is no such resource. `stale` is what its informer lists, and hears no more of.
+    NIC that there is no such resource. `stale` is what its informer lists; it hears no more until `ears` is set.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -37,6 +37,7 @@ class Meddled(LocalClient):
         self.unserved = ""
         self.lost: list[Callable[[], Awaitable[Any]]] = []
         self.stale: Listing[Any] | None = None
+        self.ears: asyncio.Event | None = None
         self.lists = 0
 
     async def patch(
@@ -70,7 +71,7 @@ class Meddled(LocalClient):
         """As the port says, or the first time what was there some time ago."""
         if resource.plural == NICS.plural:
             self.lists += 1
-            if self.stale is not None and self.lists == 1:
+            if self.lists == 1 and self.stale is not None:
                 return self.stale
         return await super().list(resource, namespace, labels=labels, fields=fields)
 
@@ -85,7 +86,9 @@ class Meddled(LocalClient):
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """As the port says, or nothing."""
         if resource.plural == NICS.plural and self.stale is not None:
-            await asyncio.sleep(3600)
+            ears, self.stale = self.ears or asyncio.Event(), None
+            await ears.wait()
+            raise Gone(410, "Expired", "too old resource version")
         async for event in super().watch(
             resource, namespace, resource_version=resource_version, labels=labels, fields=fields
         ):
@@ -189,6 +192,25 @@ async def test_a_server_that_does_not_know_nics_yet(realm: Realm) -> None:
     assert await realm.ips("old") == ()
     client.unserved = ""
     await _no_address_twice(realm)
+
+
+@in_a_realm
+async def test_a_nic_that_went_where_nobody_saw_it(realm: Realm) -> None:
+    """When a NIC is gone that the watch has only shown without a network, its address is free at once."""
+    await realm.kill("manager-1")
+    await _old_and_young(realm)
+    await realm.change("young", network="")
+    successor = Meddled(realm.engine)
+    successor.stale, successor.ears = await realm.admin.list(NICS), asyncio.Event()
+    await realm.change("young", network="net", ips=[ADDRESS])
+    realm.lead("manager-2", successor)
+    await asyncio.sleep(3)
+    assert (await realm.net()).status.used == "1"
+    await realm.delete("young")
+    await asyncio.sleep(1)
+    successor.ears.set()
+    await asyncio.sleep(3)
+    assert (await realm.net()).status.used == "0"
 
 
 @in_a_realm

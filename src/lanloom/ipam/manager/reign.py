@@ -61,9 +61,9 @@ class Reign:
         key = str(new.metadata.key) if new is not None else ""
         # A look into each book, because a network that a NIC was in between two states is in neither of them.
         for name, book in self._books.items():
-            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-                if self._lose(book, old):
-                    names.add(name)
+            gone = old is not None and (new is None or new.metadata.uid != old.metadata.uid)
+            if old is not None and gone and self._lose(book, old):
+                names.add(name)
             if new is not None and (name in names or book.knows(key)):
                 book.see(new)
                 names.add(name)
