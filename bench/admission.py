@@ -30,25 +30,25 @@ LIMIT = 10.0
 
 def rows() -> Iterator[Row]:
     """p99 of small and of large edits; both are allowed, as nearly all are."""
-    with _server() as server:
-        floor = _best(server, "/validate", [_UNKNOWN])
+    with serving("bench.webhookserver", NODES, NETWORKS) as server:
+        floor = best(server, "/validate", [_UNKNOWN])
         for title, path, bodies in (
             ("an edit of a DHCP network", "/validate", _small()),
             ("an edit of a map of 500 nodes", "/validate", _large()),
             ("labels for a map of 500 nodes", "/mutate", _large()),
         ):
-            best = _best(server, path, list(bodies))
+            measured = best(server, path, list(bodies))
             yield Row(
                 name=f"admission of {title}, p99 at {AT_ONCE} at once",
-                measured=best.percentile(0.99),
+                measured=measured.percentile(0.99),
                 limit=LIMIT,
                 unit="ms",
-                note=f"best of {ROUNDS}; median {best.percentile(0.5):.2f} ms; {best.cpu:.2f} ms of CPU a review; "
-                f"p99 without rules {floor.percentile(0.99):.2f} ms",
+                note=f"best of {ROUNDS}; median {measured.percentile(0.5):.2f} ms; "
+                f"{measured.cpu:.2f} ms of CPU a review; p99 without rules {floor.percentile(0.99):.2f} ms",
             )
 
 
-class _Server(NamedTuple):
+class Server(NamedTuple):
     """The process with the webhooks, and its port."""
 
     process: int
@@ -60,7 +60,7 @@ class _Server(NamedTuple):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class _Round(NamedTuple):
+class Round(NamedTuple):
     """Milliseconds of each request, and of the server's CPU for one of them."""
 
     milliseconds: list[float]
@@ -71,16 +71,17 @@ class _Round(NamedTuple):
         return sorted(self.milliseconds)[int(len(self.milliseconds) * part)]
 
 
-def _best(server: _Server, path: str, bodies: Sequence[bytes]) -> _Round:
+def best(server: Server, path: str, bodies: Sequence[bytes]) -> Round:
+    """The best of some rounds."""
     rounds = (_round(server, path, bodies) for _ in range(ROUNDS))
     return min(rounds, key=lambda measured: measured.percentile(0.99))
 
 
-def _round(server: _Server, path: str, bodies: Sequence[bytes]) -> _Round:
+def _round(server: Server, path: str, bodies: Sequence[bytes]) -> Round:
     before = server.cpu()
     seconds = asyncio.run(_measure(server.port, path, bodies))
     cpu = (server.cpu() - before) / len(seconds)
-    return _Round([value * 1000 for value in seconds], cpu * 1000)
+    return Round([value * 1000 for value in seconds], cpu * 1000)
 
 
 def _small() -> Iterator[bytes]:
@@ -119,12 +120,13 @@ _UNKNOWN = _review({"metadata": {"name": "x"}}, {}, "others")
 
 
 @contextmanager
-def _server() -> Iterator[_Server]:
-    words = [sys.executable, "-m", "bench.webhookserver", str(NODES), str(NETWORKS)]
+def serving(module: str, *numbers: int) -> Iterator[Server]:
+    """A process that prints its port when it is ready."""
+    words = [sys.executable, "-m", module, *map(str, numbers)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield _Server(process.pid, int(process.stdout.readline()))
+            yield Server(process.pid, int(process.stdout.readline()))
         finally:
             process.kill()
 

@@ -132,7 +132,7 @@ def _vm(number: int) -> Raw:
     }
 
 
-class _Still:
+class Still:
     """An API server on which nothing changes, as far as informers ask."""
 
     def __init__(self, objects: dict[Resource[Any], list[Raw]]) -> None:
@@ -150,7 +150,7 @@ class _Still:
 
 async def serve(size: Size) -> None:
     """Serves until killed; prints the port when ready."""
-    client: Any = _Still(_objects(size))
+    client: Any = Still(_objects(size))
     rng = Random(0)
     informers, vms = vlan_informers(client, Informer(client, NODES, rng=rng), rng), vm_informer(client, rng)
     async with asyncio.TaskGroup() as group:
