@@ -197,9 +197,10 @@ async def test_a_server_that_does_not_know_nics_yet(realm: Realm) -> None:
 @in_a_realm
 async def test_a_nic_that_went_where_nobody_saw_it(realm: Realm) -> None:
     """When a NIC is gone that the watch has only shown without a network, its address is free at once."""
-    await realm.kill("manager-1")
     await _old_and_young(realm)
     await realm.change("young", network="")
+    await realm.rest()
+    await realm.kill("manager-1")
     successor = Meddled(realm.engine)
     successor.stale, successor.ears = await realm.admin.list(NICS), asyncio.Event()
     await realm.change("young", network="net", ips=[ADDRESS])
