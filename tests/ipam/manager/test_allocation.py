@@ -2,7 +2,10 @@
 
 import asyncio
 
-from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.ipam import NETWORKS, NICS, NicStatus
+from lanloom.api.meta import Condition
+from lanloom.api.times import rfc3339
+from lanloom.ipam.manager.nicstatus import touched
 from lanloom.ipam.manager.nicwrites import TOLD_AT_ONCE
 from tests.ipam.manager.realm import PLACE, Realm, condition, in_a_realm
 
@@ -307,3 +310,11 @@ async def test_a_nic_without_a_network(realm: Realm) -> None:
     await realm.rest()
     assert condition(await realm.status("plain"), "Allocated").status == "True"
     assert (await realm.refusal("lost"))[0] == "Malformed"
+
+
+def test_a_touched_status_is_always_another_one() -> None:
+    """Also within the second in which it was written, because a server does not count what changes nothing."""
+    said = Condition(type="Allocated", status="True", last_update_time=rfc3339(100.0))
+    status = NicStatus(conditions=(said,))
+    for now in (99.0, 100.0, 100.9, 101.0):
+        assert touched(status, now) != status

@@ -49,7 +49,10 @@ def status_after(
 
 def touched(status: NicStatus, now: float) -> NicStatus:
     """The same status, as an object of a new version: no write that was based on the old one is accepted any more."""
-    stamp = rfc3339(now)
+    stamps = {item.last_update_time for item in status.conditions}
+    stamp = rfc3339(
+        now if rfc3339(now) not in stamps else now + 1
+    )  # a write that changes nothing makes no new version
     return replace(
         status,
         conditions=tuple(
