@@ -312,6 +312,18 @@ async def test_a_nic_without_a_network(realm: Realm) -> None:
     assert (await realm.refusal("lost"))[0] == "Malformed"
 
 
+@in_a_realm
+async def test_a_network_with_too_little_room_says_so(realm: Realm) -> None:
+    """A NIC that is refused although some addresses are free is told that it gets all of its addresses or none."""
+    await realm.network()
+    await realm.nic("greedy", *["pool"] * 11)
+    await realm.rest()
+    assert await realm.refusal("greedy") == (
+        "Exhausted",
+        "network net is full; add a pool, or release addresses (the NIC asks for 11, and gets all of them or none)",
+    )
+
+
 def test_a_touched_status_is_always_another_one() -> None:
     """Also within the second in which it was written, because a server does not count what changes nothing."""
     said = Condition(type="Allocated", status="True", last_update_time=rfc3339(100.0))

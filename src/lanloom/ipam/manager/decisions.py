@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from lanloom.api.ipam import Nic
 from lanloom.ipam.rules.addresses import Address, find_addresses
-from lanloom.ipam.rules.errors import IpamError
+from lanloom.ipam.rules.errors import Exhausted, IpamError
 from lanloom.ipam.rules.ledger import Ledger, Operation
 from lanloom.ipam.rules.requests import parse_requests, settle
 
@@ -49,5 +49,7 @@ def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[s
         )
     except IpamError as error:
         operation.abort()
-        return Decision(nic=nic, reason=type(error).__name__, message=str(error))
+        several = isinstance(error, Exhausted) and len(spec.ips) > 1
+        hint = f" (the NIC asks for {len(spec.ips)}, and gets all of them or none)" if several else ""
+        return Decision(nic=nic, reason=type(error).__name__, message=f"{error}{hint}")
     return Decision(nic=nic, ips=ips, operation=operation)
