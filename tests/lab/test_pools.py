@@ -17,7 +17,8 @@ GIVEN = {"node1": "192.168.1.30/24", "node2": "192.168.1.31/24", "node3": "192.1
 def pooled(cluster: Lab) -> Iterator[Lab]:
     """The lab with VLAN 2012 of cluster-1, whose nodes get their addresses from a pool; afterwards without node4."""
     cluster.apply(
-        network("192.168.1.30-192.168.1.32"), vm_network("vlan2012", "cluster-1", 2012, "pool", **SOURCE)
+        network("192.168.1.30-192.168.1.32"),
+        vm_network("vlan2012", "cluster-1", 2012, "pool", None, **SOURCE),
     )
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == GIVEN)
     try:

@@ -215,14 +215,15 @@ def test_which_pods_carry_machines() -> None:
     """A launcher has KubeVirt's labels and is controlled by the instance that they name."""
     good = launcher_body("x", "vmi-1")
     assert (found := launcher_of(pod(good))) is not None and found.uid == "vmi-1"
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"labels": {}},
         {"labels": {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "vmi-2"}},
         {"ownerReferences": []},
         {"ownerReferences": [reference("VirtualMachineInstance", "vm1", "vmi-1") | {"controller": False}]},
         {"ownerReferences": [reference("VirtualMachineInstance", "vm1", "vmi-1") | {"apiVersion": "x/v1"}]},
         {"ownerReferences": [reference("ReplicaSet", "vm1", "vmi-1")]},
-    ):
+    )
+    for change in changes:
         assert launcher_of(pod(good | {"metadata": good["metadata"] | change})) is None
 
 

@@ -124,7 +124,7 @@ async def world() -> AsyncIterator[World]:
     engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
     await engine.start()
     made = World(engine)
-    for crd in (*manifests(), *map(manifest, (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES))):
+    for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
         await made.client.create(CRDS, crd)
     for network in (NET1, NET2):
         await made.client.create(NETWORKS, network)

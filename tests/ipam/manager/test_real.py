@@ -14,6 +14,7 @@ import pytest
 from lanloom.api.core import CRDS, LEASES
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Nic
+from lanloom.api.resource import Resource
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.config import load
 from lanloom.kube.election import Elector
@@ -82,8 +83,9 @@ def served(nics: tuple[Nic, ...], count: int) -> bool:
 
 async def test_a_stolen_lease_gives_nothing_twice(server: RealServer) -> None:
     """While the lease passes from one manager to the other, NICs get addresses, and no two of them the same."""
+    kinds: tuple[Resource[Any], ...] = (NETWORKS, NICS)
     async with HttpClient(load(str(server.kubeconfig))) as client:
-        for resource in (NETWORKS, NICS):
+        for resource in kinds:
             with suppress(AlreadyExists):
                 await client.create(CRDS, manifest(resource))
             await eventually(partial(client.list, resource), lambda _: True)

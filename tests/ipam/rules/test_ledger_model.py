@@ -167,10 +167,12 @@ def text_of(runs: Any, whole: IPRange) -> str:
     return text + "0" * (whole.last + 1 - reached)
 
 
-class TestBookkeeping(Bookkeeping.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=20, stateful_step_count=40)
+class _AtLength(Bookkeeping):
+    """The same in more steps."""
 
 
-@pytest.mark.slow
-class TestBookkeepingAtLength(Bookkeeping.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=100, stateful_step_count=50)
+TestBookkeeping = Bookkeeping.TestCase
+TestBookkeeping.settings = settings(max_examples=20, stateful_step_count=40)
+
+TestBookkeepingAtLength = pytest.mark.slow(_AtLength.TestCase)
+TestBookkeepingAtLength.settings = settings(max_examples=100, stateful_step_count=50)
