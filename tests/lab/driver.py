@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -43,7 +44,9 @@ class Lab:
 
     def start(self, *words: str, terminal: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         """Begins `lanloom lab …` without waiting for its end, on a terminal if one is given."""
-        return subprocess.Popen(self._command(*words), stdin=terminal, stdout=terminal, stderr=terminal)
+        return subprocess.Popen(
+            self._command(*words), stdin=terminal, stdout=terminal, stderr=terminal, preexec_fn=_interruptible
+        )
 
     def _command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words]
@@ -123,6 +126,11 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+def _interruptible() -> None:
+    """Lets Ctrl-C end a program, also where a shell in the background has it ignored by all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def eventually(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
