@@ -1,6 +1,7 @@
 """The contract of the port NetworkManager for what befalls the device of an active profile, and what heals it."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -182,7 +183,10 @@ async def test_activating_while_the_bridge_is_down(node: Node) -> None:
 
     async def active_if_asked() -> bool:
         if (await connection(node)).phase == "failed":
-            await node.host.network_manager.activate(uuid(1))
+            with suppress(
+                NetworkManagerError
+            ):  # it drops a request whose device changes before it is authorised
+                await node.host.network_manager.activate(uuid(1))
             await asyncio.sleep(1)
         return (await connection(node)).phase == "active"
 
