@@ -9,7 +9,7 @@ def is_satisfied(nic: Nic) -> bool:
     """Whether a NIC's status says that it has what its spec asks for, and that is so."""
     spec, status = nic.spec, nic.status
     return (
-        _answer(nic) == "True"
+        answer(nic) == "True"
         and status.network == spec.network
         and len(status.ips) == len(spec.ips)
         and all(_fits(asked, has) for asked, has in zip(spec.ips, status.ips, strict=True))
@@ -18,14 +18,16 @@ def is_satisfied(nic: Nic) -> bool:
 
 def is_refused(nic: Nic) -> bool:
     """Whether a NIC has been told that it does not get what it asks for now."""
-    return _answer(nic) == "False"
+    return answer(nic) == "False"
 
 
-def _answer(nic: Nic) -> str:
-    """The answer to what is asked for now; empty if there is none yet."""
+def answer(nic: Nic) -> str:
+    """Whether a NIC gets what it asks for now: True or False, or empty if there is no answer yet."""
     found = find(nic.status.conditions, ALLOCATED)
-    current = nic.status.observed_generation == nic.metadata.generation
-    return found.status if found is not None and current else ""
+    # That a deletion was asked for is a generation of its own, which changes nothing of what is asked for.
+    wanted = nic.metadata.generation - (nic.metadata.deletion_timestamp is not None)
+    current = nic.status.observed_generation >= wanted
+    return found.status if found is not None and current and found.status in ("True", "False") else ""
 
 
 def _fits(asked: str, has: str) -> bool:

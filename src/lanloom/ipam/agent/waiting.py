@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from random import Random
 
-from lanloom.api.ipam import ALLOCATED, NICS, Nic
+from lanloom.api.ipam import NICS, Nic
 from lanloom.api.meta import Key
+from lanloom.ipam.answers import answer
 from lanloom.kube.backoff import backoff
-from lanloom.kube.conditions import find
 from lanloom.kube.errors import Gone, ServerError, TransportError
 from lanloom.kube.ports import Client
 
@@ -47,19 +47,9 @@ async def _states(client: Client, key: Key) -> AsyncGenerator[Nic | None, None]:
 
 def answered(nic: Nic | None) -> bool:
     """Whether the allocator has looked at what the NIC asks for now; also where the NIC is gone."""
-    if nic is None:
-        return True
-    condition = find(nic.status.conditions, ALLOCATED)
-    # That a deletion was asked for is a generation of its own, which changes nothing of what is asked for.
-    wanted = nic.metadata.generation - (nic.metadata.deletion_timestamp is not None)
-    return (
-        condition is not None
-        and condition.status in ("True", "False")
-        and nic.status.observed_generation >= wanted
-    )
+    return nic is None or answer(nic) != ""
 
 
 def allocated(nic: Nic) -> bool:
     """Whether the NIC has what it asks for now."""
-    condition = find(nic.status.conditions, ALLOCATED)
-    return answered(nic) and condition is not None and condition.status == "True"
+    return answer(nic) == "True"
