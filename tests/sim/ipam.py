@@ -264,20 +264,23 @@ class _LateClient:
     ) -> T:
         if subresource and resource.plural in self._unfenced:
             patch = {key: value for key, value in patch.items() if key != "metadata"}
-        request = self._inner.patch(resource, name, patch, namespace, subresource=subresource)
+
+        def request() -> Coroutine[Any, Any, T]:
+            return self._inner.patch(resource, name, patch, namespace, subresource=subresource)
+
         if resource.plural in ("networks", "nics") and self._cluster.faults.strikes(0.06):
             task = asyncio.create_task(self._late(request))
             task.add_done_callback(retrieve)
             await asyncio.sleep(self._rng.random() * 3)
             raise TransportError("the answer did not come in time")
-        return await request
+        return await request()
 
-    async def _late(self, request: Coroutine[Any, Any, Any]) -> None:
+    async def _late(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Arrives some time later, and often at the worst moment: just after addresses were granted."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rng.random() * 30):
                 await self._cluster.worst_moment(self._rng)
-        await request
+        await request()
 
     async def delete(
         self,
