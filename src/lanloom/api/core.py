@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Condition, Object
@@ -23,9 +23,17 @@ class NodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     conditions: tuple[Condition, ...] = ()
 
 
+class NodeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The addresses of pods on a node (CIDRs), where the cluster gives each node a range."""
+
+    pod_cidr: str = field(name="podCIDR", default="")
+    pod_cidrs: tuple[str, ...] = field(name="podCIDRs", default=())
+
+
 class Node(Object, frozen=True, kw_only=True):
     """A machine of the cluster."""
 
+    spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
@@ -84,10 +92,44 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     node_name: str = ""
 
 
-class PodStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How a container ended; `message` is what it wrote to its termination log."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a container does not run: ImagePullBackOff, CrashLoopBackOff, …"""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a container is; neither is set for one that runs."""
+
+    waiting: Waiting | None = None
+    terminated: Ended | None = None
+
+
+class ContainerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a kubelet reports of a container. `image_id` is the image that runs, with its digest where it has one."""
+
+    name: str = ""
+    ready: bool = False
+    image_id: str = field(name="imageID", default="")
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How far a pod is: Pending, Running, Succeeded, Failed or Unknown."""
 
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Object, frozen=True, kw_only=True):

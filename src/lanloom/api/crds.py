@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from msgspec import inspect as types
 
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.harvester import GROUP as HARVESTER_GROUP
 from lanloom.api.ipam import NETWORKS, NICS
@@ -28,6 +29,7 @@ RESOURCES: tuple[Resource[Any], ...] = (
     NADS,
     NETWORKS,
     NICS,
+    DUMMY_CLUSTER_NETWORKS,
 )
 """The kinds that need a CRD, in the order in which they are applied."""
 

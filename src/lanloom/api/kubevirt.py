@@ -7,7 +7,7 @@ pod, or two while it moves to another node.
 from msgspec import Struct
 
 from lanloom.api.core import Pod
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.resource import Resource
 
 _ENDED = ("Succeeded", "Failed")
@@ -59,8 +59,9 @@ class VirtualMachineInstance(Object, frozen=True, kw_only=True):
 
 
 class VirtualMachineTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an instance of the machine will be."""
+    """What an instance of the machine will be, with its labels and annotations."""
 
+    metadata: ObjectMeta = ObjectMeta()
     spec: VirtualMachineInstanceSpec = VirtualMachineInstanceSpec()
 
 

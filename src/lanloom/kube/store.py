@@ -42,6 +42,15 @@ class Store(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def add_index(self, name: str, function: Callable[[T], Iterable[str]]) -> None:
+        """One more index, of what is there and of what comes. Raises ValueError if there is one of that name."""
+        if name in self._functions:
+            raise ValueError(f"the store has an index {name} already")
+        self._functions[name] = function
+        self._indexes[name] = {}
+        for key, item in self._objects.items():
+            self._enter(name, key, item)
+
     def get(self, key: Key) -> T | None:
         """The object of that key."""
         return self._objects.get(key)
@@ -100,10 +109,13 @@ class Store(Generic[T]):
         if old is not None:
             self._unindex(key, old)
         self._objects[key] = new
-        for name, function in self._functions.items():
-            for value in function(new):
-                self._indexes[name].setdefault(value, {})[key] = None
+        for name in self._functions:
+            self._enter(name, key, new)
         return Change(old, new)
+
+    def _enter(self, name: str, key: Key, item: T) -> None:
+        for value in self._functions[name](item):
+            self._indexes[name].setdefault(value, {})[key] = None
 
     def _remove(self, key: Key) -> Change[T]:
         old = self._objects.pop(key)

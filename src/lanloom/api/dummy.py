@@ -1,0 +1,134 @@
+"""DummyClusterNetworks (network.harvester.io/v1alpha1): isolated networks, a bridge without an uplink on every node.
+
+Also the marks by which the objects that belong to one are known. What has the label `UID_LABEL` was made for the
+DummyClusterNetwork of that uid, and nothing without it is ever changed or deleted. There are no owner references from
+these objects: a foreground deletion would take them away first, from under whoever uses the network.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from lanloom.api.meta import Condition, Object
+from lanloom.api.resource import Column, Resource
+
+GROUP = "network.harvester.io"
+VERSION = "v1alpha1"
+
+Scope = Literal["node", "cluster"]
+Gateway = Literal["none", "node"]
+
+Phase = Literal[
+    "Ready",
+    "InvalidSpec",
+    "ErrorEnsuringNAD",
+    "ErrorEnsuringDaemonSet",
+    "DeletionBlocked",
+    "Terminating",
+    "Pending",
+    "",
+]
+"""How far a network is. Pending is one whose bridges are on their way; empty, one that nobody has looked at yet."""
+
+FINALIZER = f"{GROUP}/dummy-controller"
+"""Keeps a DummyClusterNetwork until nobody uses it and its bridges are gone."""
+
+MANAGED_BY, MANAGED_BY_CONTROLLER = f"{GROUP}/managed-by", "dummy-controller"
+"""The annotation of the object that is made at start, and its value."""
+
+UID_LABEL = f"{GROUP}/dummy-uid"
+"""On NADs, DaemonSets, their pods, and whatever else was made for a DummyClusterNetwork: its uid."""
+
+NAME_ANNOTATION = f"{GROUP}/dummy-name"
+"""Beside `UID_LABEL`, for people: the name of the DummyClusterNetwork."""
+
+BRIDGE_LABEL = f"{GROUP}/dummy-bridge"
+"""On a DaemonSet's pods: whether they keep the bridge (`present`) or take it away (`absent`)."""
+
+PRESENT, ABSENT = "present", "absent"
+
+DRAINING = f"{GROUP}/draining"
+"""Annotation of a NAD: since when (RFC 3339) nobody new may use it, because its network is being deleted."""
+
+ADMITTED = f"{GROUP}/admitted"
+"""Annotation of a NAD: the requests that were allowed to refer to it and may not be stored yet (`rules.admitted`)."""
+
+READY, NAD_READY, BRIDGES_READY = "Ready", "NADReady", "BridgesReady"
+DRIFTED, CONFLICT, IN_USE = "Drifted", "Conflict", "InUse"
+"""Conditions. The last three are there only while they say something: what was changed by others and can't be put right
+while it is used, what is in the way, and who keeps a network that is being deleted."""
+
+
+class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the network is made of. Only `subnet` and `gateway` may change later.
+
+    `bridge_name` is the bridge on every node; `nad_name` and `nad_namespace` name the NAD by which machines and pods
+    use the network. With `scope` node each node has a network of its own; cluster is one over all nodes. With a
+    `subnet` (a CIDR) those who use it get addresses of it, each only once in the cluster; `gateway` node gives every
+    node's bridge the subnet's first address and hides what goes out behind the node's own.
+    """
+
+    bridge_name: str = ""
+    nad_name: str = ""
+    nad_namespace: str = ""
+    scope: Scope = "node"
+    subnet: str = ""
+    gateway: Gateway = "none"
+
+
+class DummyResource(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """An object that was made for the network."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class NodeCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of the `live` nodes, how many have acknowledged: the bridge is there, or is gone where the network goes."""
+
+    live: int = 0
+    acknowledged: int = 0
+
+
+class DummyClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How the network is. `users` are those that keep it from being deleted, at most 50 of them."""
+
+    phase: Phase = ""
+    message: str = ""
+    observed_generation: int = 0
+    nodes: NodeCounts | None = None
+    users: tuple[str, ...] = ()
+    resources: tuple[DummyResource, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class DummyClusterNetwork(Object, frozen=True, kw_only=True):
+    """An isolated network: a bridge without an uplink on every node, and a NAD for it."""
+
+    spec: DummyClusterNetworkSpec = DummyClusterNetworkSpec()
+    status: DummyClusterNetworkStatus = DummyClusterNetworkStatus()
+
+
+DUMMY_CLUSTER_NETWORKS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="DummyClusterNetwork",
+    plural="dummyclusternetworks",
+    type=DummyClusterNetwork,
+    namespaced=False,
+    short_names=("dcn",),
+    status=True,
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("Bridge", ".spec.bridgeName"),
+        Column("NAD-Namespace", ".spec.nadNamespace"),
+        Column("NAD", ".spec.nadName"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+        Column("Scope", ".spec.scope", priority=1),
+        Column("Subnet", ".spec.subnet", priority=1),
+        Column("Message", ".status.message", priority=1),
+    ),
+)

@@ -1,0 +1,1 @@
+"""DummyClusterNetworks: isolated networks, made at start and never deleted under a user."""

@@ -1,0 +1,1 @@
+"""What holds of isolated networks, as pure functions on immutable values."""

@@ -1,0 +1,52 @@
+"""Requests that were allowed to refer to a network but may not be stored yet.
+
+Between the moment at which a webhook allows an object and the moment at which the API server stores it, no list shows
+it. So the webhook writes its uid onto the NAD before it allows it, and that write is refused once the NAD is marked as
+draining: whoever marked it knows everything that can still come. A request is settled when its object was seen, newer
+than the request knew it, or when the API server must have given it up.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.dummy import ADMITTED
+from lanloom.api.multus import NetworkAttachmentDefinition
+
+REQUEST_SECONDS = 75.0
+"""An API server gives up a request after 60 seconds (`--request-timeout`); clocks may differ a little."""
+
+
+class Admitted(Struct, frozen=True, order=True):
+    """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and until when.
+
+    `until` is in seconds since the epoch. `title` is for people: `VirtualMachine default/a`.
+    """
+
+    uid: str
+    version: int
+    until: float
+    title: str
+
+
+_DECODER = msgspec.json.Decoder(tuple[Admitted, ...])
+
+
+def admitted(nad: NetworkAttachmentDefinition) -> tuple[Admitted, ...]:
+    """What the NAD says of requests. Raises ValueError where that can't be read: then anything may come."""
+    text = nad.metadata.annotations.get(ADMITTED, "")
+    return _DECODER.decode(text) if text else ()
+
+
+def noted(known: Iterable[Admitted], more: Iterable[Admitted], now: float) -> str:
+    """The annotation's new value: without what is over, with what is new."""
+    every = {item.uid: item for item in (*known, *more) if item.until > now}
+    return msgspec.json.encode(tuple(sorted(every.values()))).decode()
+
+
+def unsettled(
+    requests: Iterable[Admitted], seen: Callable[[str], int | None], now: float
+) -> tuple[Admitted, ...]:
+    """Those that may still be stored. `seen` as in `UserView`."""
+    return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
