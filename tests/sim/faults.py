@@ -141,10 +141,13 @@ class FaultyClient:
         *,
         uid: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
     ) -> None:
         """As the port says, or a fault."""
         await self._call(
-            lambda: self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation)
+            lambda: self._inner.delete(
+                resource, name, namespace, uid=uid, propagation=propagation, grace=grace
+            )
         )
 
     async def _call(self, request: Callable[[], Coroutine[Any, Any, R]]) -> R:

@@ -290,5 +290,6 @@ class _LateClient:
         *,
         uid: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
     ) -> None:
-        await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation)
+        await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation, grace=grace)

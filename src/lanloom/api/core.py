@@ -24,8 +24,9 @@ class NodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The addresses of pods on a node (CIDRs), where the cluster gives each node a range."""
+    """The addresses of pods on a node (CIDRs), where the cluster gives each node a range; `unschedulable` is cordoned."""
 
+    unschedulable: bool = False
     pod_cidr: str = field(name="podCIDR", default="")
     pod_cidrs: tuple[str, ...] = field(name="podCIDRs", default=())
 
@@ -87,9 +88,10 @@ class ConfigMap(Object, frozen=True, kw_only=True):
 
 
 class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Where a pod runs."""
+    """Where a pod runs, and the labels that its node must have."""
 
     node_name: str = ""
+    node_selector: dict[str, str] = {}
 
 
 class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -122,10 +122,11 @@ class LocalClient:
         *,
         uid: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
     ) -> None:
         """Deletes an object, or marks it for deletion."""
         await asyncio.sleep(0)
-        options = DeleteOptions(uid=uid, propagation=propagation)
+        options = DeleteOptions(uid=uid, propagation=propagation, grace_period_seconds=grace)
         with _kube_errors():
             kind = self._kind(resource)
             await self._engine.delete(kind, _place(kind, namespace), name, options, self._call())

@@ -185,11 +185,14 @@ class HttpClient:
         *,
         uid: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
     ) -> None:
         """As the port says."""
         options: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if uid:
             options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         about = _About("delete", resource.full_name)
         await self._bytes(about, "DELETE", resource.path(namespace, name), options)
 
