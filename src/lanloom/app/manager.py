@@ -17,15 +17,14 @@ from lanloom.api.core import (
     VALIDATING_WEBHOOKS,
     Node,
     Secret,
-    WebhookConfiguration,
 )
 from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.api.resource import Resource
 from lanloom.app.bundles import bundle_of, first_certificate, secret_data
 from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
 from lanloom.app.metrics.manager import ManagerMetrics
-from lanloom.app.webhooks import CONFIGURATION_NAME, TlsServer, webhook_app, webhook_configurations
+from lanloom.app.registration import Registration
+from lanloom.app.webhooks import TlsServer, webhook_app, webhook_configurations
 from lanloom.ipam.admission import MUTATED as IPAM_MUTATED
 from lanloom.ipam.admission import VALIDATED as IPAM_VALIDATED
 from lanloom.ipam.admission import IpamAdmission
@@ -201,10 +200,11 @@ class Manager:
 
     async def _keep_registered(self, server: TlsServer) -> None:
         """Registers the webhooks; then renews the certificate in time, and repairs what somebody changed."""
+        registration = Registration(self._client)
         while True:
             try:
                 await self._bundle()
-                await self._register(server)
+                await self._register(server, registration)
             except KubeError as error:
                 log.warning("webhooks-not-registered", error=str(error))
                 await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
@@ -265,7 +265,7 @@ class Manager:
         service = f"{SERVICE_NAME}.{LANLOOM_NAMESPACE}.svc"
         return (service, f"{service}.cluster.local")
 
-    async def _register(self, server: TlsServer) -> None:
+    async def _register(self, server: TlsServer, registration: Registration) -> None:
         secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         authority = secret.data["ca.crt"]
 
@@ -278,22 +278,5 @@ class Manager:
         mutating, validating = webhook_configurations(
             (*MUTATED, *IPAM_MUTATED), (*VALIDATED, *IPAM_VALIDATED), client_config
         )
-        await self._apply(MUTATING_WEBHOOKS, mutating)
-        await self._apply(VALIDATING_WEBHOOKS, validating)
-
-    async def _apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
-        """Creates a configuration, or corrects what differs in it; a server's own defaults are left alone."""
-        try:
-            current = await self._client.get(resource, CONFIGURATION_NAME)
-        except NotFound:
-            await self._client.create(resource, wanted)
-            return
-        expected = [_overlay(webhook, current.webhooks) for webhook in wanted["webhooks"]]
-        if expected != list(current.webhooks):
-            await self._client.patch(resource, CONFIGURATION_NAME, {"webhooks": expected})
-
-
-def _overlay(webhook: dict[str, Any], current: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """A webhook with what the server added to it as it stands now."""
-    present = next((item for item in current if item.get("name") == webhook["name"]), {})
-    return present | webhook
+        await registration.apply(MUTATING_WEBHOOKS, mutating)
+        await registration.apply(VALIDATING_WEBHOOKS, validating)

@@ -1,6 +1,7 @@
 """The admission webhooks over HTTPS: AdmissionReview in, AdmissionReview out, the features' verdicts between.
 
 `mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
+`references` is about everybody's pods and machines, so it is a webhook of its own (`references_webhook`).
 """
 
 import asyncio
@@ -27,12 +28,16 @@ from lanloom.kube.memory import memory_file
 log = structlog.get_logger(__name__)
 
 API_VERSION = "admission.k8s.io/v1"
+REFERENCES_PATH = "/references"
+Watched = Sequence[tuple[Resource[Any], tuple[str, ...]]]
+"""Resources and the operations on them that a webhook is to see."""
+
 Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
 Observer = Callable[[str, str, float], None]
 """Told of each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
 
 WebhookObserver = Callable[[str, str, str, float], None]
-"""The same with the webhook's name (mutate, validate) before it."""
+"""The same with the webhook's name (mutate, validate, references) before it."""
 
 
 class Admission(Protocol):
@@ -100,12 +105,20 @@ def validate_all(admissions: Sequence[Admission]) -> Decide:
     return decide
 
 
+async def _allowed(_request: AdmissionRequest) -> Verdict:
+    return Verdict()
+
+
 def webhook_app(
     admissions: Sequence[Admission],
     ready: Callable[[], bool],
     observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
+    refer: Decide = _allowed,
 ) -> Starlette:
-    """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly."""
+    """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
+
+    `refer` judges what refers to networks.
+    """
 
     def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:
         async def review(request: Request) -> Response:
@@ -125,6 +138,7 @@ def webhook_app(
         routes=[
             Route("/mutate", endpoint("mutate", mutate_all(admissions)), methods=["POST"]),
             Route("/validate", endpoint("validate", validate_all(admissions)), methods=["POST"]),
+            Route(REFERENCES_PATH, endpoint("references", refer), methods=["POST"]),
         ]
     )
 
@@ -162,41 +176,77 @@ class TlsServer:
 
 
 def webhook_configurations(
-    mutated: Sequence[tuple[Resource[Any], tuple[str, ...]]],
-    validated: Sequence[tuple[Resource[Any], tuple[str, ...]]],
+    mutated: Watched,
+    validated: Watched,
     client_config: Callable[[str], dict[str, Any]],
+    *more: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mutating and the validating configuration; `client_config` says how a path (`/mutate`) is reached."""
+    """The mutating and the validating configuration; `client_config` says how a path (`/mutate`) is reached.
+
+    `more` are further validating webhooks.
+    """
+    mutate = _webhook("mutate.lanloom.io", _rules(mutated, statuses=True), client_config("/mutate"))
+    validate = _webhook("validate.lanloom.io", _rules(validated, statuses=True), client_config("/validate"))
     return (
-        _configuration(
-            "MutatingWebhookConfiguration", "mutate.lanloom.io", mutated, client_config("/mutate")
-        ),
-        _configuration(
-            "ValidatingWebhookConfiguration", "validate.lanloom.io", validated, client_config("/validate")
-        ),
+        _configuration("MutatingWebhookConfiguration", mutate),
+        _configuration("ValidatingWebhookConfiguration", validate, *more),
     )
 
 
 CONFIGURATION_NAME = "lanloom"
 
+_NETWORKS_ANNOTATIONS = "['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/default-network']"
 
-def _configuration(
-    kind: str,
-    name: str,
-    resources: Sequence[tuple[Resource[Any], tuple[str, ...]]],
-    client_config: dict[str, Any],
-) -> dict[str, Any]:
-    rules = [
+
+def _names_networks(metadata: str, spec: str) -> str:
+    """CEL: whether something with this metadata and spec names networks of Multus; never an error."""
+    return (
+        f"(has({metadata}) && has({metadata}.annotations)"
+        f" && {_NETWORKS_ANNOTATIONS}.exists(key, key in {metadata}.annotations))"
+        f" || (has({spec}) && has({spec}.networks) && {spec}.networks.exists(item, has(item.multus)))"
+    )
+
+
+REFERENCES_CONDITION = (
+    f"{_names_networks('object.metadata', 'object.spec')}"
+    " || (has(object.spec) && has(object.spec.template)"
+    f" && ({_names_networks('object.spec.template.metadata', 'object.spec.template.spec')}))"
+)
+"""CEL: whether a pod, a virtual machine or an instance of one names networks of Multus."""
+
+
+def references_webhook(referring: Watched, client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """The webhook that judges references to networks.
+
+    It must not fail open, because a reference that it has not seen may be to a network that is being deleted. Nor may
+    pods and machines that have nothing to do with networks depend on it. An API server before 1.28 knows no
+    `matchConditions`; there it has to fail open (`registration.Registration`).
+    """
+    conditions = [{"name": "names-networks", "expression": REFERENCES_CONDITION}]
+    webhook = _webhook(
+        "references.lanloom.io", _rules(referring, statuses=False), client_config(REFERENCES_PATH)
+    )
+    return webhook | {"sideEffects": "NoneOnDryRun", "matchConditions": conditions}
+
+
+def _rules(resources: Watched, *, statuses: bool) -> list[dict[str, Any]]:
+    return [
         {
             "apiGroups": [resource.group],
             "apiVersions": [resource.version],
             "operations": list(operations),
-            "resources": [resource.plural, *([f"{resource.plural}/status"] if resource.status else [])],
+            "resources": [
+                resource.plural,
+                *([f"{resource.plural}/status"] if statuses and resource.status else []),
+            ],
             "scope": "Namespaced" if resource.namespaced else "Cluster",
         }
         for resource, operations in resources
     ]
-    webhook = {
+
+
+def _webhook(name: str, rules: list[dict[str, Any]], client_config: dict[str, Any]) -> dict[str, Any]:
+    return {
         "name": name,
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
@@ -206,9 +256,12 @@ def _configuration(
         "rules": rules,
         "clientConfig": client_config,
     }
+
+
+def _configuration(kind: str, *webhooks: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": {"name": CONFIGURATION_NAME},
-        "webhooks": [webhook],
+        "webhooks": list(webhooks),
     }

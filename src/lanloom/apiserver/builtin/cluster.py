@@ -110,7 +110,6 @@ _WEBHOOK_FIELDS: dict[str, Raw] = {
     "matchPolicy": text("How rules match other versions: Exact or Equivalent.", default="Equivalent"),
     "namespaceSelector": LABEL_SELECTOR | {"default": {}},
     "objectSelector": LABEL_SELECTOR | {"default": {}},
-    "matchConditions": keyed("Expressions that must hold.", "name", anything()),
     "sideEffects": text("None or NoneOnDryRun."),
     "timeoutSeconds": small("Seconds that it may take, 1 to 30.", default=10),
     "admissionReviewVersions": values("Versions of AdmissionReview that it understands."),

@@ -1,0 +1,75 @@
+"""Registering webhooks, and keeping them registered as they should be, whatever somebody does to them.
+
+A webhook with `matchConditions` is registered as one that fails open at first. Only when the API server's answer shows
+that it keeps the conditions does the webhook fail closed: an API server that drops them, as those before 1.28 do, would
+otherwise refuse everybody's pods whenever no manager answers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from lanloom.api.core import WebhookConfiguration
+from lanloom.api.resource import Resource
+from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.kube.errors import NotFound
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+Webhook = dict[str, Any]
+CONDITIONS = "matchConditions"
+
+
+class Registration:
+    """Registers on one API server, whose answers tell it what that server understands.
+
+    What an API server understands is not asked again; a manager that comes to lead makes a new one of these.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._drops_conditions = False
+
+    async def apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
+        """Creates a configuration, or corrects what differs in it; a server's own defaults are left alone."""
+        webhooks: list[Webhook] = wanted["webhooks"]
+        try:
+            current = (await self._client.get(resource, CONFIGURATION_NAME)).webhooks
+        except NotFound:
+            first = wanted | {"webhooks": self._expected(webhooks, ())}
+            current = (await self._client.create(resource, first)).webhooks
+            self._learn(webhooks, current)
+        # Twice, if the first answer shows that a webhook may fail closed; never for ever, should somebody else insist.
+        for _ in range(2):
+            expected = self._expected(webhooks, current)
+            if expected == list(current):
+                return
+            patch = {"webhooks": expected}
+            current = (await self._client.patch(resource, CONFIGURATION_NAME, patch)).webhooks
+            self._learn(webhooks, current)
+
+    def _expected(self, wanted: Sequence[Webhook], current: Sequence[Webhook]) -> list[Webhook]:
+        return [self._cautious(webhook, _present(webhook, current)) for webhook in wanted]
+
+    def _cautious(self, webhook: Webhook, present: Webhook) -> Webhook:
+        """A webhook as it may be now, with what the server added to it as it stands."""
+        if CONDITIONS not in webhook or present.get(CONDITIONS) == webhook[CONDITIONS]:
+            return present | webhook
+        careful = webhook | {"failurePolicy": "Ignore"}
+        if self._drops_conditions:
+            del careful[CONDITIONS]
+        return present | careful
+
+    def _learn(self, wanted: Sequence[Webhook], answered: Sequence[Webhook]) -> None:
+        if self._drops_conditions:
+            return
+        for webhook in wanted:
+            if CONDITIONS in webhook and CONDITIONS not in _present(webhook, answered):
+                self._drops_conditions = True
+                log.warning("webhook-fails-open", webhook=webhook["name"], reason="no matchConditions")
+
+
+def _present(webhook: Webhook, current: Sequence[Webhook]) -> Webhook:
+    return next((item for item in current if item.get("name") == webhook["name"]), {})

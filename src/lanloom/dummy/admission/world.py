@@ -1,0 +1,80 @@
+"""The cluster as admission of isolated networks sees it without asking: the manager's stores.
+
+They lag behind the API server by the length of a watch. What they allow may be allowed; before anybody is refused, what
+the refusal rests on is read anew.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from lanloom.api.core import Node
+from lanloom.api.dummy import DummyClusterNetwork
+from lanloom.api.harvester import VlanConfig
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.dummy.rules.model import Settings, UserView
+from lanloom.kube.informer import Informer
+
+
+class World(Protocol):
+    """What is known of the cluster."""
+
+    @property
+    def users(self) -> UserView:
+        """Who uses which NAD."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """What the cluster does not tell by itself."""
+        ...
+
+    def networks(self) -> Iterable[DummyClusterNetwork]:
+        """Every DummyClusterNetwork."""
+        ...
+
+    def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """One NAD."""
+        ...
+
+    def configs(self) -> Iterable[VlanConfig]:
+        """Every VlanConfig."""
+        ...
+
+    def nodes(self) -> Iterable[Node]:
+        """Every node."""
+        ...
+
+
+class StoreWorld(Struct, frozen=True):
+    """The cluster as a manager's informers see it."""
+
+    dummies: Informer[DummyClusterNetwork]
+    nads: Informer[NetworkAttachmentDefinition]
+    vlan_configs: Informer[VlanConfig]
+    all_nodes: Informer[Node]
+    users: UserView
+    read_settings: Callable[[], Settings]
+
+    @property
+    def settings(self) -> Settings:
+        """What the cluster does not tell by itself."""
+        return self.read_settings()
+
+    def networks(self) -> Iterable[DummyClusterNetwork]:
+        """Every DummyClusterNetwork."""
+        return self.dummies.store.items()
+
+    def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """One NAD."""
+        return self.nads.store.get(key)
+
+    def configs(self) -> Iterable[VlanConfig]:
+        """Every VlanConfig."""
+        return self.vlan_configs.store.items()
+
+    def nodes(self) -> Iterable[Node]:
+        """Every node."""
+        return self.all_nodes.store.items()
