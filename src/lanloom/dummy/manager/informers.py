@@ -1,0 +1,110 @@
+"""What is watched of DummyClusterNetworks and of what is made for them, and by what it is looked up."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork, VlanConfig
+from lanloom.api.ipam import NETWORKS, Network
+from lanloom.api.meta import Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.kube.informer import Informer
+from lanloom.kube.ports import Client
+from lanloom.kube.store import Store
+
+BY_UID = "dummy-uid"
+"""DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""
+
+BY_NAD, BY_BRIDGE = "dummy-nad", "dummy-bridge"
+"""DummyClusterNetworks by `namespace/name` of their NAD, and by their bridge."""
+
+
+class DummyInformers(Struct, frozen=True):
+    """What the manager and its webhooks watch. The first is ours alone, the others may be shared."""
+
+    dcns: Informer[DummyClusterNetwork]
+    nads: Informer[NetworkAttachmentDefinition]
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    daemon_sets: Informer[DaemonSet]
+    networks: Informer[Network]
+    cluster_networks: Informer[ClusterNetwork]
+    configs: Informer[VlanConfig]
+
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Every informer; a view is whole when each is synced."""
+        return (
+            self.dcns,
+            self.nads,
+            self.nodes,
+            self.pods,
+            self.daemon_sets,
+            self.networks,
+            self.cluster_networks,
+            self.configs,
+        )
+
+
+def dummy_informers(
+    client: Client,
+    nads: Informer[NetworkAttachmentDefinition],
+    nodes: Informer[Node],
+    pods: Informer[Pod],
+    rng: random.Random,
+    *,
+    daemon_sets: Informer[DaemonSet] | None = None,
+    networks: Informer[Network] | None = None,
+    cluster_networks: Informer[ClusterNetwork] | None = None,
+    configs: Informer[VlanConfig] | None = None,
+) -> DummyInformers:
+    """The informers, with their indexes. What other features follow already is given, and gets an index more."""
+    dcns = Informer(
+        client,
+        DUMMY_CLUSTER_NETWORKS,
+        rng=rng,
+        indexes={
+            BY_UID: lambda item: (item.metadata.uid,),
+            BY_NAD: lambda item: (nad_title(item),),
+            BY_BRIDGE: lambda item: (item.spec.bridge_name,),
+        },
+    )
+    made = DummyInformers(
+        dcns=dcns,
+        nads=nads,
+        nodes=nodes,
+        pods=pods,
+        daemon_sets=daemon_sets or Informer(client, DAEMON_SETS, rng=rng),
+        networks=networks or Informer(client, NETWORKS, rng=rng),
+        cluster_networks=cluster_networks or Informer(client, CLUSTER_NETWORKS, rng=rng),
+        configs=configs or Informer(client, VLAN_CONFIGS, rng=rng),
+    )
+    stores: tuple[Store[Any], ...] = (
+        nads.store,
+        pods.store,
+        made.daemon_sets.store,
+        made.networks.store,
+        made.cluster_networks.store,
+    )
+    for store in stores:
+        store.add_index(BY_UID, _owner)
+    return made
+
+
+def nad_title(dcn: DummyClusterNetwork) -> str:
+    """`namespace/name` of the NAD that a DummyClusterNetwork is to have, however its spec may be."""
+    return f"{dcn.spec.nad_namespace}/{dcn.spec.nad_name}"
+
+
+def owner_of(item: Object) -> str:
+    """The uid of the DummyClusterNetwork that something was made for; empty for anything else."""
+    return item.metadata.labels.get(UID_LABEL, "")
+
+
+def _owner(item: Object) -> Iterator[str]:
+    if uid := owner_of(item):
+        yield uid
