@@ -63,9 +63,10 @@ def test_an_unknown_package_is_an_import_error() -> None:
 
 
 def test_an_agent_has_of_netlink_what_it_needs() -> None:
-    """The agent's imports load the route part of the netlink library, and not its database of links."""
+    """An agent that changes links loads the route part of the netlink library, and not its database of links."""
     answers = _python(
-        "import lanloom.app.host, sys; print('pyroute2.iproute' in sys.modules, 'pyroute2.ndb' in sys.modules)"
+        "import lanloom.app.host, lanloom.node.netlink.route, sys\n"
+        "print('pyroute2.iproute' in sys.modules, 'pyroute2.ndb' in sys.modules)"
     )
     assert answers == "True False"
 

@@ -7,7 +7,16 @@ import pytest
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.guards import describe
 from lanloom.node.netlink.remedies import refusal, remedy
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu, SetUp
+from lanloom.node.steps import (
+    AddVlans,
+    EnsureBond,
+    EnsureBridge,
+    EnsureIsolatedBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMtu,
+    SetUp,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +24,11 @@ from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, Rem
     [
         (EnsureBond(name="c-bo", mode="active-backup", mtu=1500), errno.EOPNOTSUPP, "modprobe bonding"),
         (EnsureBridge(name="c-br", mtu=1500), errno.EOPNOTSUPP, "modprobe bridge"),
+        (
+            EnsureIsolatedBridge(name="d-br", owner="u"),
+            errno.EOPNOTSUPP,
+            "no bridges: load them with `modprobe",
+        ),
         (AddVlans(link="c-br", ids=((2, 2),)), errno.EOPNOTSUPP, "CONFIG_BRIDGE_VLAN_FILTERING"),
         (SetMtu(link="eth1", mtu=9000), errno.EINVAL, "an MTU of 9000"),
         (SetUp(link="eth1"), errno.EPERM, "NET_ADMIN"),
@@ -31,6 +45,7 @@ def test_remedy(step: LinkStep, code: int, expected: str) -> None:
     [
         EnsureBond(name="c-bo", mode="active-backup", mtu=1500),
         EnsureBridge(name="c-br", mtu=1500),
+        EnsureIsolatedBridge(name="d-br", owner="u"),
         AddVlans(link="c-br", ids=((2, 2),)),
         RemoveVlans(link="c-br", ids=((2, 2),)),
     ],

@@ -4,7 +4,8 @@ NodeError
 ├── LinkError              the kernel refused a change; names the step and the kernel's reason
 │   ├── LinkMissing        a link that a step needs is not there
 │   ├── KernelUnsupported  this kernel lacks what a step needs
-│   └── NotOurs            a step would change or delete a link without Lanloom's mark
+│   ├── LinkInUse          a bridge can't be removed, because it has ports
+│   └── NotOurs            a step would change or delete a link without the mark that it needs
 ├── ProfileError           a profile file can't be read, written or removed
 ├── RecordError            a record of the agent's own can't be read or written
 └── NetworkManagerError    NetworkManager gave an error
@@ -29,7 +30,11 @@ class KernelUnsupported(LinkError):
 
 
 class NotOurs(LinkError):
-    """A link that Lanloom did not make would have been changed or deleted; nothing was done."""
+    """A link that Lanloom did not make, or made for another, would have been changed or deleted; nothing was done."""
+
+
+class LinkInUse(LinkError):
+    """A bridge has ports, which the message names; nothing was done."""
 
 
 class ProfileError(NodeError):

@@ -5,21 +5,26 @@ A link without Lanloom's mark is changed only as far as the user named it: an up
 MTU and be set up. A VLAN link on a link of ours may be set up and deleted, as both would happen to it with its
 parent. The one foreign bridge that carries VLAN ids for Lanloom is that of the cluster network
 `mgmt`, made by the installer.
+
+An isolated bridge has a mark of another kind, which names its owner: only steps for that owner touch it.
 """
 
 import re
 from collections.abc import Mapping
 
-from lanloom.api.names import LINK_NAME_MAX, MGMT_BRIDGE
+from lanloom.api.names import LINK_NAME_MAX, MGMT_BOND, MGMT_BRIDGE
 from lanloom.api.uplinks import BOND_MODES
-from lanloom.node.errors import LinkError, LinkMissing, NotOurs
+from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
+from lanloom.node.isolated import is_owner, unfinished_name
 from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    EnsureIsolatedBridge,
     LinkStep,
+    RemoveIsolatedBridge,
     RemoveVlans,
     SetMaster,
     SetMtu,
@@ -39,7 +44,7 @@ def describe(step: LinkStep) -> str:
     match step:
         case EnsureBond():
             return f"can't make the bond {step.name}"
-        case EnsureBridge():
+        case EnsureBridge() | EnsureIsolatedBridge():
             return f"can't make the bridge {step.name}"
         case SetMaster():
             return (
@@ -55,10 +60,12 @@ def describe(step: LinkStep) -> str:
             return f"can't remove the VLAN ids {render(step.ids)} from {step.link}"
         case DeleteLink():
             return f"can't delete {step.name}"
+        case RemoveIsolatedBridge():
+            return f"can't remove the bridge {step.name}"
 
 
 def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
-    """Raises LinkMissing, NotOurs or LinkError where `step` can't or must not be applied to these links."""
+    """Raises LinkMissing, LinkInUse, NotOurs or LinkError where `step` can't or must not be applied to these links."""
     what = describe(step)
     match step:
         case EnsureBond() | EnsureBridge():
@@ -68,11 +75,31 @@ def guard(step: LinkStep, links: Mapping[str, Link]) -> None:
         case AddVlans() | RemoveVlans():
             _guard_vlans(step, links, what)
         case DeleteLink():
-            link = links.get(step.name)
-            if link is not None and not (link.ours or _is_above_ours(link, links)):
-                raise NotOurs(f"{what}: Lanloom did not make it; delete it yourself if it is not needed")
+            _guard_deletion(step, links, what)
         case SetMtu() | SetUp():
             _guard_setting(step, links, what)
+        case EnsureIsolatedBridge():
+            _guard_isolated(step, links, what)
+            _guard_birth(step, links, what)
+        case RemoveIsolatedBridge():
+            _guard_isolated(step, links, what)
+            if users := standing_on(step.name, links):
+                raise LinkInUse(f"{what}: it has the ports {', '.join(users)}; stop what uses them")
+
+
+def standing_on(bridge: str, links: Mapping[str, Link]) -> tuple[str, ...]:
+    """The links that a bridge's end would leave without it: its ports, and those on top of it. Ordered."""
+    users = (link.name for link in links.values() if bridge in (link.master, link.parent))
+    return tuple(sorted(set(users) - {bridge}))
+
+
+def _guard_deletion(step: DeleteLink, links: Mapping[str, Link], what: str) -> None:
+    link = links.get(step.name)
+    if link is None or link.ours or link.unfinished or _is_above_ours(link, links):
+        return
+    if link.isolated_owner:
+        raise NotOurs(f"{what}: it belongs to {_network_of(link)}; delete that one")
+    raise NotOurs(f"{what}: Lanloom did not make it; delete it yourself if it is not needed")
 
 
 def _guard_setting(step: SetMtu | SetUp, links: Mapping[str, Link], what: str) -> None:
@@ -115,10 +142,53 @@ def _guard_ensure(step: EnsureBond | EnsureBridge, links: Mapping[str, Link], wh
     link = links.get(step.name)
     if link is None:
         return
+    if link.isolated_owner:
+        raise NotOurs(
+            f"{what}: it belongs to {_network_of(link)}; delete that one first, or take another name for the "
+            "cluster network"
+        )
     if not link.ours:
         raise NotOurs(f"{what}: Lanloom did not make the link of this name; rename or delete it")
     if link.kind != kind:
         raise LinkError(f"{what}: a {link.kind or 'NIC'} of this name is there; delete it")
+
+
+def _guard_isolated(
+    step: EnsureIsolatedBridge | RemoveIsolatedBridge, links: Mapping[str, Link], what: str
+) -> None:
+    """Raises LinkError for what can't be, NotOurs where a link of this name is not this owner's."""
+    if not is_owner(step.owner):
+        raise LinkError(
+            f"{what}: {step.owner!r} is not a uid; that has letters, digits and dashes, at most 63"
+        )
+    if not 0 < len(step.name) <= LINK_NAME_MAX:
+        raise LinkError(f"{what}: a link's name has at most {LINK_NAME_MAX} characters")
+    if step.name in (MGMT_BRIDGE, MGMT_BOND):
+        raise NotOurs(f"{what}: this name belongs to the installer; take another spec.bridgeName")
+    link = links.get(step.name)
+    if link is None or link.isolated_owner == step.owner:
+        return
+    if link.isolated_owner:
+        raise NotOurs(
+            f"{what}: it belongs to {_network_of(link)}; delete that one first, or take another spec.bridgeName"
+        )
+    if link.ours:
+        raise NotOurs(f"{what}: it belongs to a cluster network; take another spec.bridgeName")
+    raise NotOurs(
+        f"{what}: Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName"
+    )
+
+
+def _guard_birth(step: EnsureIsolatedBridge, links: Mapping[str, Link], what: str) -> None:
+    half = links.get(unfinished_name(step.owner))
+    if half is not None and not half.unfinished:
+        raise NotOurs(
+            f"{what}: Lanloom did not make the link {half.name}, which is in the way; rename or delete it"
+        )
+
+
+def _network_of(bridge: Link) -> str:
+    return f"the DummyClusterNetwork with the uid {bridge.isolated_owner}"
 
 
 def _guard_attributes(step: EnsureBond, what: str) -> None:

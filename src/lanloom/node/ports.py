@@ -9,11 +9,15 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from lanloom.node.isolated import is_unfinished_name, owner_of
 from lanloom.node.steps import LinkStep
 from lanloom.node.vlanids import VlanIds
 
 MARK = "lanloom"
-"""The ifalias of every link that Lanloom made. Nothing without it is ever deleted or renamed."""
+"""The ifalias of every link of VLAN networks that Lanloom made; isolated bridges have `node.isolated`'s.
+
+Nothing without a mark is ever deleted or renamed.
+"""
 
 
 BURST = 0.05
@@ -52,8 +56,19 @@ class Link(Struct, frozen=True, kw_only=True):
 
     @property
     def ours(self) -> bool:
-        """Whether Lanloom made this link."""
+        """Whether Lanloom made this link for VLAN networks."""
         return self.alias == MARK
+
+    @property
+    def isolated_owner(self) -> str:
+        """The uid for which Lanloom made this bridge as an isolated one; empty if it did not."""
+        return owner_of(self.alias) if self.kind == "bridge" else ""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether this is an isolated bridge that was begun and has no mark yet; nobody can be using it."""
+        made = self.kind == "bridge" and not (self.alias or self.master or self.up)
+        return made and is_unfinished_name(self.name)
 
 
 class Rule(NamedTuple):

@@ -74,9 +74,46 @@ class RemoveVlans(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
-    """Deletes a link with Lanloom's mark, or a VLAN link on one; else raises NotOurs. A missing link is no error."""
+    """Deletes a link with Lanloom's mark, a VLAN link on one, or a half-made isolated bridge; else raises NotOurs.
+
+    A missing link is no error.
+    """
 
     name: str
 
 
-LinkStep = EnsureBond | EnsureBridge | SetMaster | SetMtu | SetUp | AddVlans | RemoveVlans | DeleteLink
+class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
+    """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
+
+    The host gets no IPv6 link-local address on it. It filters no VLANs: nothing leaves it, whatever its tags, so there
+    is nothing to keep apart; its guests may use VLANs of their own, and it works on kernels that can't filter.
+    The MTU is left to the kernel, which takes the least of the ports'. Raises NotOurs where a link of that name
+    is there that is not that owner's.
+    """
+
+    name: str
+    owner: str
+
+
+class RemoveIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
+    """Deletes the isolated bridge of that name and `owner`. A missing one is no error.
+
+    Raises LinkInUse while anything is a port of it or stands on it, and NotOurs for a link that is not that owner's.
+    """
+
+    name: str
+    owner: str
+
+
+LinkStep = (
+    EnsureBond
+    | EnsureBridge
+    | SetMaster
+    | SetMtu
+    | SetUp
+    | AddVlans
+    | RemoveVlans
+    | DeleteLink
+    | EnsureIsolatedBridge
+    | RemoveIsolatedBridge
+)

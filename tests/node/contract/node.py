@@ -34,6 +34,15 @@ class Node(Protocol):
     def plant_vlan(self, parent: str, vid: int) -> None:
         """Makes a VLAN link `PARENT.VID` by hand."""
 
+    def plant_bare_bridge(self, name: str) -> None:
+        """Makes a bridge without any mark and without ports, down."""
+
+    def set_master(self, link: str, master: str) -> None:
+        """Puts a link under a bridge by hand, or with an empty master takes it off."""
+
+    def set_alias(self, link: str, alias: str) -> None:
+        """Sets a link's ifalias by hand."""
+
     def delete_link(self, name: str) -> None:
         """Deletes a link by hand."""
 
@@ -89,6 +98,15 @@ class FakeNode:
     def plant_vlan(self, parent: str, vid: int) -> None:
         link = Link(name=f"{parent}.{vid}", index=0, kind="vlan", up=True, parent=parent, vlan_id=vid)
         self._fake.plant_link(link)
+
+    def plant_bare_bridge(self, name: str) -> None:
+        self._fake.kernel.add(Link(name=name, index=0, kind="bridge", self_vlans=((1, 1),)))
+
+    def set_master(self, link: str, master: str) -> None:
+        self._fake.kernel.change(link, master=master, vlans=((1, 1),) if master else ())
+
+    def set_alias(self, link: str, alias: str) -> None:
+        self._fake.kernel.change(link, alias=alias)
 
     def delete_link(self, name: str) -> None:
         self._fake.delete_link(name)

@@ -238,6 +238,15 @@ class RealNode:
         while not self._machine.knows(name):
             assert time.monotonic() < deadline, f"NetworkManager does not see {name}"
 
+    def plant_bare_bridge(self, name: str) -> None:
+        ip(f"link add {name} type bridge")
+
+    def set_master(self, link: str, master: str) -> None:
+        ip(f"link set {link} {f'master {master}' if master else 'nomaster'}")
+
+    def set_alias(self, link: str, alias: str) -> None:
+        subprocess.run(["ip", "-n", "node", "link", "set", link, "alias", alias], check=True)
+
     def delete_link(self, name: str) -> None:
         ip(f"link delete {name}")
 

@@ -8,13 +8,16 @@ from lanloom.node.errors import LinkError
 from lanloom.node.fakes.switch import bare
 from lanloom.node.fakes.watches import Watchers
 from lanloom.node.guards import describe, guard
+from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.ports import MARK, Link, LinkState, Rule
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    EnsureIsolatedBridge,
     LinkStep,
+    RemoveIsolatedBridge,
     RemoveVlans,
     SetMaster,
     SetMtu,
@@ -158,8 +161,10 @@ class FakeKernel:
                 self._try_to_set_up(step)
             case AddVlans() | RemoveVlans():
                 self._set_vlans(step)
-            case DeleteLink():
+            case DeleteLink() | RemoveIsolatedBridge():
                 self.delete(step.name)
+            case EnsureIsolatedBridge():
+                self._ensure_isolated(step)
 
     def carries(self, bridge: str, vid: int) -> bool:
         """Whether frames of a VLAN pass from the bridge itself to the switch: bridge and uplink port need the id."""
@@ -196,12 +201,22 @@ class FakeKernel:
 
     def _ensure(self, name: str, kind: str, mtu: int, **options: object) -> None:
         if name not in self.links:
-            vlans = DEFAULT_VLAN if kind == "bridge" else ()
-            self.add(Link(name=name, index=0, kind=kind, alias=MARK, self_vlans=vlans, tx_queue_length=1000))
+            self._make(name, kind, MARK)
         self.set_mtu(name, mtu)
         self.change(name, **options)
         if not self.links[name].up:
             self.set_up(name)
+
+    def _ensure_isolated(self, step: EnsureIsolatedBridge) -> None:
+        if step.name not in self.links:
+            self.delete(unfinished_name(step.owner))
+            self._make(step.name, "bridge", alias_of(step.owner))
+        if not self.links[step.name].up:
+            self.set_up(step.name)
+
+    def _make(self, name: str, kind: str, alias: str) -> None:
+        vlans = DEFAULT_VLAN if kind == "bridge" else ()
+        self.add(Link(name=name, index=0, kind=kind, alias=alias, self_vlans=vlans, tx_queue_length=1000))
 
     def _ensure_bond(self, step: EnsureBond) -> None:
         miimon = step.miimon

@@ -5,14 +5,13 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
-
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
+from typing import TYPE_CHECKING, Any
 
 from lanloom.api.uplinks import BOND_MODES
-from lanloom.node.errors import KernelUnsupported
+from lanloom.node.errors import KernelUnsupported, LinkError
 from lanloom.node.guards import describe, guard
+from lanloom.node.isolated import unfinished_name
+from lanloom.node.netlink import isolated
 from lanloom.node.netlink.dump import read_links
 from lanloom.node.netlink.remedies import refusal
 from lanloom.node.netlink.vlans import add_vlans, remove_vlans
@@ -22,12 +21,17 @@ from lanloom.node.steps import (
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    EnsureIsolatedBridge,
     LinkStep,
+    RemoveIsolatedBridge,
     RemoveVlans,
     SetMaster,
     SetMtu,
     SetUp,
 )
+
+if TYPE_CHECKING:
+    from lanloom.node.netlink.route import Route
 
 UNFINISHED = "lanloom-new"
 """The name of a link until it has its mark: the kernel takes no ifalias when it makes a link, and a link that
@@ -42,16 +46,17 @@ be on."""
 class Changes:
     """Applies steps, and knows the links as these steps leave them.
 
-    Looks and changes VLAN ids through `dumps`; `open_route` is called when the first other change is due.
+    Looks, and changes VLAN ids and isolated bridges, through `dumps`; `open_route` is called when the first other
+    change is due.
     """
 
-    def __init__(self, open_route: Callable[[], IPRoute], dumps: socket.socket) -> None:
+    def __init__(self, open_route: Callable[[], "Route"], dumps: socket.socket) -> None:
         self._open_route = open_route
         self._dumps = dumps
         self._links = read_links(dumps)
 
     @cached_property
-    def _route(self) -> IPRoute:
+    def _route(self) -> "Route":
         return self._open_route()
 
     def apply(self, step: LinkStep) -> None:
@@ -80,6 +85,10 @@ class Changes:
                     remove_vlans(self._dumps, index, step.ids, on_bridge=step.self_)
             case DeleteLink():
                 self._delete(step.name)
+            case EnsureIsolatedBridge():
+                self._ensure_isolated(step)
+            case RemoveIsolatedBridge():
+                self._remove_isolated(step)
 
     def _ensure_bond(self, step: EnsureBond) -> None:
         if step.name not in self._links:
@@ -114,6 +123,30 @@ class Changes:
                 "CONFIG_BRIDGE_VLAN_FILTERING"
             )
         self._adjust(step.name, mtu=step.mtu, up=True)
+
+    def _ensure_isolated(self, step: EnsureIsolatedBridge) -> None:
+        # Others may do the same at the same moment: each goes on where any of them has come to.
+        if step.name not in self._links:
+            half = unfinished_name(step.owner)
+            isolated.make(self._dumps, half)
+            self._refresh()
+            guard(step, self._links)
+            if half in self._links:
+                isolated.finish(self._dumps, self._links[half].index, step.name, step.owner)
+            self._refresh()
+            guard(step, self._links)
+        if step.name not in self._links:
+            raise LinkError(f"{describe(step)}: it was taken away while it was made")
+        if not self._links[step.name].up:
+            isolated.set_up(self._dumps, self._links[step.name].index)
+            self._refresh()
+
+    def _remove_isolated(self, step: RemoveIsolatedBridge) -> None:
+        self._refresh()
+        guard(step, self._links)  # once more: nothing may have joined it since the look that the step is from
+        if step.name in self._links:
+            isolated.delete(self._dumps, self._links[step.name].index)
+            self._refresh()
 
     def _make(self, name: str, **attributes: Any) -> None:
         if UNFINISHED in self._links:
@@ -152,8 +185,7 @@ class Changes:
 
     def _delete(self, name: str) -> None:
         if name in self._links:
-            with _tolerating(errno.ENODEV):  # somebody else was quicker
-                self._route.link("del", index=self._links[name].index)
+            isolated.delete(self._dumps, self._links[name].index)
             self._refresh()
 
     def _set(self, name: str, **attributes: Any) -> None:
@@ -167,8 +199,8 @@ class Changes:
 def _tolerating(code: int) -> Iterator[None]:
     try:
         yield
-    except NetlinkError as error:
-        if error.code != code:
+    except OSError as error:
+        if error.errno != code:
             raise
 
 
@@ -176,7 +208,5 @@ def _tolerating(code: int) -> Iterator[None]:
 def _explained(step: LinkStep) -> Iterator[None]:
     try:
         yield
-    except NetlinkError as error:
-        raise refusal(step, error.code) from error
     except OSError as error:
         raise refusal(step, error.errno or 0) from error

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack
 from socket import socket
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pyroute2 import IPRoute
-
-from lanloom.node.errors import LinkError
 from lanloom.node.netlink.changes import Changes
-from lanloom.node.netlink.dump import read_state
+from lanloom.node.netlink.dump import read_links, read_state
 from lanloom.node.netlink.messages import dump_socket
-from lanloom.node.netlink.monitor import monitor_socket, next_change
+from lanloom.node.netlink.monitor import GROUPS, LINK_GROUP, monitor_socket, next_change
 from lanloom.node.ports import LinkState
 from lanloom.node.steps import LinkStep
+
+if TYPE_CHECKING:
+    from lanloom.node.netlink.route import Route
 
 T = TypeVar("T")
 
@@ -28,14 +28,20 @@ class InThread(Protocol):
 
 
 class NetlinkLinks:
-    """The links of the network namespace that `in_thread` runs its functions in; by default the process's own."""
+    """The links of the network namespace that `in_thread` runs its functions in; by default the process's own.
 
-    def __init__(self, in_thread: InThread = asyncio.to_thread) -> None:
+    With `links_only`, VLAN ids, addresses, routes and rules are neither shown nor watched: that is a dump instead of
+    five, and a host's routes may change all the time.
+    """
+
+    def __init__(self, in_thread: InThread = asyncio.to_thread, *, links_only: bool = False) -> None:
         self._in_thread = in_thread
+        self._look = _dump_links if links_only else _dump
+        self._groups = LINK_GROUP if links_only else GROUPS
 
     async def dump(self) -> LinkState:
         """As the port says. Five dumps: links, VLAN ids, addresses, routes, rules."""
-        return await self._in_thread(_dump)
+        return await self._in_thread(self._look)
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:
         """As the port says; no socket is opened for no steps."""
@@ -50,7 +56,7 @@ class NetlinkLinks:
                 yield
 
     async def _monitor(self) -> socket:
-        opening = asyncio.ensure_future(self._in_thread(monitor_socket))
+        opening = asyncio.ensure_future(self._in_thread(lambda: monitor_socket(self._groups)))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -69,6 +75,11 @@ def _dump() -> LinkState:
         return read_state(dumps)
 
 
+def _dump_links() -> LinkState:
+    with dump_socket() as dumps:
+        return LinkState(read_links(dumps))
+
+
 def _apply(steps: tuple[LinkStep, ...]) -> None:
     with dump_socket() as dumps, ExitStack() as stack:
         changes = Changes(lambda: stack.enter_context(_route_socket()), dumps)
@@ -76,10 +87,7 @@ def _apply(steps: tuple[LinkStep, ...]) -> None:
             changes.apply(step)
 
 
-def _route_socket() -> IPRoute:
-    try:
-        return IPRoute()
-    except OSError as error:
-        raise LinkError(
-            f"can't open a netlink socket: {error.strerror}; the agent needs the right NET_ADMIN"
-        ) from error
+def _route_socket() -> "Route":
+    from lanloom.node.netlink.route import Route
+
+    return Route()

@@ -22,6 +22,7 @@ NLMSG_DONE = 3
 NLM_F_DUMP_REQUEST = 0x301
 NLM_F_ACK_REQUEST = 0x5
 NLM_F_DUMP_INTR = 0x10
+NLM_F_CREATE_NEW = 0x600
 TYPE_MASK = 0x3FFF
 ATTEMPTS = 10
 
@@ -57,9 +58,9 @@ def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
     raise LinkError("can't read the kernel's links: they change all the time; try again")
 
 
-def request(sock: socket.socket, kind: int, body: bytes) -> None:
+def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> None:
     """Sends a request and waits for its acknowledgement. Raises OSError with the kernel's number."""
-    sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, 1, 0) + body)
+    sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST | flags, 1, 0) + body)
     _answer(sock)
 
 

@@ -8,13 +8,14 @@ import socket
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import BURST
 
-GROUPS = 1 << 0 | 1 << 4 | 1 << 6 | 1 << 7
+LINK_GROUP = 1 << 0
+GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7
 """RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, as a mask of their bits."""
 
 _SIZE = 1 << 16
 
 
-def monitor_socket() -> socket.socket:
+def monitor_socket(groups: int = GROUPS) -> socket.socket:
     """A socket that hears changes of the network namespace that it is made in. Raises LinkError."""
     try:
         opened = socket.socket(
@@ -25,7 +26,7 @@ def monitor_socket() -> socket.socket:
     except OSError as error:
         raise LinkError(f"can't watch the kernel's links: {error.strerror}") from error
     try:
-        opened.bind((0, GROUPS))
+        opened.bind((0, groups))
     except OSError as error:
         opened.close()
         raise LinkError(f"can't watch the kernel's links: {error.strerror}") from error

@@ -5,9 +5,18 @@ import os
 
 from lanloom.node.errors import KernelUnsupported, LinkError
 from lanloom.node.guards import describe
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, RemoveVlans, SetMtu, SetUp
+from lanloom.node.steps import (
+    AddVlans,
+    EnsureBond,
+    EnsureBridge,
+    EnsureIsolatedBridge,
+    LinkStep,
+    RemoveVlans,
+    SetMtu,
+    SetUp,
+)
 
-_NEEDS_A_FEATURE = (EnsureBond, EnsureBridge, AddVlans, RemoveVlans)
+_NEEDS_A_FEATURE = (EnsureBond, EnsureBridge, EnsureIsolatedBridge, AddVlans, RemoveVlans)
 
 
 def refusal(step: LinkStep, code: int) -> LinkError:
@@ -25,6 +34,8 @@ def remedy(step: LinkStep, code: int) -> str:
             return "; the agent needs the right NET_ADMIN"
         case errno.EOPNOTSUPP, EnsureBond():
             return "; this kernel has no bonding: load it with `modprobe bonding`"
+        case errno.EOPNOTSUPP, EnsureIsolatedBridge():
+            return "; this kernel has no bridges: load them with `modprobe bridge`"
         case errno.EOPNOTSUPP, EnsureBridge():
             return (
                 "; this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel "

@@ -27,6 +27,11 @@ def obstacles(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
         link = observed.links.get(name)
         if link is not None and not link.ours:
             message = f"the link {name} exists and was not made by Lanloom; rename or remove it"
+            if link.isolated_owner:
+                message = (
+                    f"the link {name} belongs to the DummyClusterNetwork with the uid {link.isolated_owner}; "
+                    "delete that one, or give this cluster network another name"
+                )
             return (Problem(vid=0, network=name, reason="ForeignLink", message=message, keep=True),)
     problems = list(network.uplink_problems)
     problems += [problem for nic in network.nics if (problem := _nic_problem(nic, network, observed))]

@@ -1,0 +1,80 @@
+"""Isolated bridges: made, marked, set up and deleted by messages packed by hand, without pyroute2 (see `route`)."""
+
+import errno
+import socket
+import struct
+
+from lanloom.node.isolated import alias_of
+from lanloom.node.netlink.dump import (
+    IFF_UP,
+    IFLA_AF_SPEC,
+    IFLA_IFALIAS,
+    IFLA_IFNAME,
+    IFLA_INFO_DATA,
+    IFLA_INFO_KIND,
+    IFLA_LINKINFO,
+)
+from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request
+
+RTM_NEWLINK, RTM_DELLINK = 16, 17
+IFLA_BR_STP_STATE = 5
+IFLA_INET6_ADDR_GEN_MODE = 8
+NO_ADDRESS = 1
+
+_LINK = struct.Struct("=BxHiII")
+_WORD = struct.Struct("=I")
+
+LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)
+"""The answers to one who finishes a bridge that another one has finished, or taken away, a moment before."""
+
+
+def make(sock: socket.socket, name: str) -> None:
+    """Makes a bridge, down, without a mark, unless a link of that name is there. Raises OSError."""
+    data = attribute(IFLA_BR_STP_STATE, _WORD.pack(0))
+    info = attribute(IFLA_INFO_KIND, b"bridge") + attribute(IFLA_INFO_DATA, data)
+    body = _LINK.pack(0, 0, 0, 0, 0) + _text(IFLA_IFNAME, name) + attribute(IFLA_LINKINFO, info)
+    try:
+        request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
+    except OSError as error:
+        if error.errno != errno.EEXIST:
+            raise
+
+
+def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
+    """Gives the half-made bridge with this index its name and mark. Raises OSError unless another one was quicker."""
+    family = attribute(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
+    alias = attribute(IFLA_IFALIAS, alias_of(owner).encode())
+    try:
+        try:
+            _change(sock, index, attribute(IFLA_AF_SPEC, family))
+        except OSError as error:
+            if (
+                error.errno != errno.EAFNOSUPPORT
+            ):  # a kernel with ipv6.disable=1 gives no such addresses anyway
+                raise
+        _change(sock, index, _text(IFLA_IFNAME, name) + alias)
+    except OSError as error:
+        if error.errno not in LOST_RACE:
+            raise
+
+
+def set_up(sock: socket.socket, index: int) -> None:
+    """Sets a link up. Raises OSError."""
+    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, IFF_UP, IFF_UP))
+
+
+def delete(sock: socket.socket, index: int) -> None:
+    """Deletes a link; one that is gone is no error. Raises OSError."""
+    try:
+        request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+
+
+def _change(sock: socket.socket, index: int, attributes: bytes) -> None:
+    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + attributes)
+
+
+def _text(kind: int, text: str) -> bytes:
+    return attribute(kind, text.encode() + b"\0")

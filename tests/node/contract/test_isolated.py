@@ -1,0 +1,193 @@
+"""The contract of the port Links for isolated bridges: made for one owner, changed and removed for nobody else."""
+
+import asyncio
+
+import pytest
+
+from lanloom.node.errors import LinkError, LinkInUse, NotOurs
+from lanloom.node.isolated import alias_of, unfinished_name
+from lanloom.node.ports import Link
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBridge,
+    EnsureIsolatedBridge,
+    LinkStep,
+    RemoveIsolatedBridge,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from tests.node.contract.bed import on_node
+from tests.node.contract.node import Node
+
+OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
+BRIDGE = "dummy-br"
+ENSURE, REMOVE = (
+    EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),
+    RemoveIsolatedBridge(name=BRIDGE, owner=OWNER),
+)
+
+
+async def links(node: Node) -> dict[str, Link]:
+    """The links of the node."""
+    return dict((await node.host.links.dump()).links)
+
+
+async def refused(node: Node, step: LinkStep, kind: type[LinkError], message: str) -> None:
+    """Fails unless the step is refused with this error, and has no effect."""
+    before = set(await links(node))
+    with pytest.raises(kind, match=message):
+        await node.host.links.apply((step,))
+    assert set(await links(node)) == before
+
+
+@on_node
+async def test_isolated_bridge(node: Node) -> None:
+    """An isolated bridge is made up, with its owner's mark, and filters no VLANs; it is none of the VLAN networks'."""
+    await node.host.links.apply((ENSURE,))
+    bridge = (await links(node))[BRIDGE]
+    assert (bridge.kind, bridge.up, bridge.vlan_filtering, bridge.mtu) == ("bridge", True, False, 1500)
+    assert (bridge.isolated_owner, bridge.ours, bridge.alias) == (OWNER, False, alias_of(OWNER))
+
+
+@on_node
+async def test_isolated_bridge_stays(node: Node) -> None:
+    """A bridge that is there stays the same one, with its ports, and is set up if somebody set it down."""
+    await node.host.links.apply((ENSURE,))
+    node.set_master("eth2", BRIDGE)
+    index = (await links(node))[BRIDGE].index
+    node.set_up(BRIDGE, False)
+    await node.host.links.apply((ENSURE, ENSURE))
+    found = await links(node)
+    assert (found[BRIDGE].index, found[BRIDGE].up, found["eth2"].master) == (index, True, BRIDGE)
+
+
+@on_node
+async def test_removal(node: Node) -> None:
+    """A bridge without ports is removed; one that is not there is no error."""
+    await node.host.links.apply((ENSURE, REMOVE))
+    await node.host.links.apply((REMOVE,))
+    assert BRIDGE not in await links(node)
+
+
+@on_node
+async def test_ports_keep_a_bridge(node: Node) -> None:
+    """A bridge with a port is not removed, the refusal names the port, and without it the bridge goes."""
+    await node.host.links.apply((ENSURE,))
+    node.set_master("eth2", BRIDGE)
+    await refused(node, REMOVE, LinkInUse, "can't remove the bridge dummy-br: it has the ports eth2; stop")
+    node.set_master("eth2", "")
+    await node.host.links.apply((REMOVE,))
+    assert BRIDGE not in await links(node)
+
+
+@on_node
+async def test_links_above_keep_a_bridge(node: Node) -> None:
+    """A VLAN link that somebody made on the bridge would go with it, and so keeps it."""
+    await node.host.links.apply((ENSURE,))
+    node.plant_vlan(BRIDGE, 7)
+    await refused(node, REMOVE, LinkInUse, "it has the ports dummy-br.7")
+
+
+@on_node
+async def test_bridges_of_others(node: Node) -> None:
+    """A bridge of another owner, of a cluster network or of somebody else is neither taken over nor removed."""
+    node.plant_bridge("x-br")
+    await node.host.links.apply(
+        (EnsureIsolatedBridge(name="b-br", owner=OTHER), EnsureBridge(name="c-br", mtu=1500))
+    )
+    reasons = {
+        "x-br": "Lanloom did not make the link of this name; rename or delete it",
+        "b-br": f"belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
+        "c-br": "belongs to a cluster network; take another spec.bridgeName",
+        "eth1": "Lanloom did not make the link of this name",
+        "mgmt-br": "this name belongs to the installer; take another spec.bridgeName",
+    }
+    before = await links(node)
+    for name, reason in reasons.items():
+        await refused(node, EnsureIsolatedBridge(name=name, owner=OWNER), NotOurs, reason)
+        await refused(node, RemoveIsolatedBridge(name=name, owner=OWNER), NotOurs, reason)
+    after = await links(node)
+    assert {name: link.alias for name, link in after.items()} == {
+        name: link.alias for name, link in before.items()
+    }
+
+
+@on_node
+async def test_vlan_networks_leave_it_alone(node: Node) -> None:
+    """No step of VLAN networks takes an isolated bridge over, changes it, gives it ports or deletes it."""
+    await node.host.links.apply((ENSURE,))
+    steps: tuple[tuple[LinkStep, str], ...] = (
+        (EnsureBridge(name=BRIDGE, mtu=1500), f"belongs to the DummyClusterNetwork with the uid {OWNER}"),
+        (DeleteLink(name=BRIDGE), f"belongs to the DummyClusterNetwork with the uid {OWNER}"),
+        (SetMaster(link="eth1", master=BRIDGE), "did not make"),
+        (SetMaster(link=BRIDGE, master=""), "did not make"),
+        (SetMtu(link=BRIDGE, mtu=1400), "did not make"),
+        (SetUp(link=BRIDGE), "did not make"),
+        (AddVlans(link=BRIDGE, ids=((7, 7),), self_=True), "did not make"),
+    )
+    for step, reason in steps:
+        await refused(node, step, NotOurs, reason)
+
+
+@on_node
+async def test_removed_mark(node: Node) -> None:
+    """A bridge that lost its mark, or has half of one, is nobody's: it is neither used nor removed."""
+    await node.host.links.apply((ENSURE,))
+    for alias in ("lanloom-dummy", "lanloom-dummy a/b", f"lanloom-dummy  {OWNER}", "mine"):
+        node.set_alias(BRIDGE, alias)
+        await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
+        await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "message"),
+    [
+        (BRIDGE, "", "'' is not a uid; that has letters, digits and dashes, at most 63"),
+        (BRIDGE, "a b", "'a b' is not a uid"),
+        (BRIDGE, "a" * 64, "is not a uid"),
+        ("", OWNER, "a link's name has at most 15 characters"),
+        ("sixteen-chars-br", OWNER, "a link's name has at most 15 characters"),
+    ],
+)
+@on_node
+async def test_what_can_not_be(node: Node, name: str, owner: str, message: str) -> None:
+    """An owner that is no uid, and a name that no link can have, are refused."""
+    await refused(node, EnsureIsolatedBridge(name=name, owner=owner), LinkError, message)
+    await refused(node, RemoveIsolatedBridge(name=name, owner=owner), LinkError, message)
+
+
+@on_node
+async def test_half_made(node: Node) -> None:
+    """What a process that died left half-made is finished by the next one for that owner."""
+    node.plant_bare_bridge(unfinished_name(OWNER))
+    assert (await links(node))[unfinished_name(OWNER)].unfinished
+    await node.host.links.apply((ENSURE,))
+    found = await links(node)
+    assert found[BRIDGE].isolated_owner == OWNER and found[BRIDGE].up
+    assert unfinished_name(OWNER) not in found
+
+
+@on_node
+async def test_deletion_of_the_half_made(node: Node) -> None:
+    """What is half-made may be deleted by whoever knows that it has no owner; with a mark or in use it may not."""
+    name = unfinished_name(OWNER)
+    node.plant_bare_bridge(name)
+    await node.host.links.apply((DeleteLink(name=name),))
+    node.plant_bare_bridge(name)
+    node.set_alias(name, "mine")
+    await refused(node, DeleteLink(name=name), NotOurs, "Lanloom did not make")
+    await refused(node, ENSURE, NotOurs, f"Lanloom did not make the link {name}, which is in the way")
+
+
+@on_node
+async def test_many_at_once(node: Node) -> None:
+    """Several processes that make the same and other bridges at once all succeed, and leave nothing half-made."""
+    owners = [f"{OWNER[:-1]}{number}" for number in range(4)]
+    steps = [EnsureIsolatedBridge(name=f"d{number}-br", owner=owner) for number, owner in enumerate(owners)]
+    await asyncio.gather(*(node.host.links.apply((step,)) for step in steps * 4))
+    found = await links(node)
+    assert [found[step.name].isolated_owner for step in steps] == owners
+    assert all(found[step.name].up for step in steps)
+    assert not [name for name in found if name.startswith("lanloom-")]
