@@ -24,7 +24,10 @@ class NodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The addresses of pods on a node (CIDRs), where the cluster gives each node a range; `unschedulable` is cordoned."""
+    """The addresses of pods on a node (CIDRs), where the cluster gives each node a range.
+
+    `unschedulable` is a node that was cordoned: no new pods but those of DaemonSets.
+    """
 
     unschedulable: bool = False
     pod_cidr: str = field(name="podCIDR", default="")
@@ -38,8 +41,17 @@ class Node(Object, frozen=True, kw_only=True):
     status: NodeStatus = NodeStatus()
 
 
+class NamespaceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Active or Terminating; the conditions of one that goes say what is left in it."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
 class Namespace(Object, frozen=True, kw_only=True):
     """A namespace."""
+
+    status: NamespaceStatus = NamespaceStatus()
 
 
 class ObjectReference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
