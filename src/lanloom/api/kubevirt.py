@@ -57,6 +57,11 @@ class VirtualMachineInstance(Object, frozen=True, kw_only=True):
     spec: VirtualMachineInstanceSpec = VirtualMachineInstanceSpec()
     status: VirtualMachineInstanceStatus = VirtualMachineInstanceStatus()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more, and never will."""
+        return self.status.phase in _ENDED
+
 
 class VirtualMachineTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an instance of the machine will be, with its labels and annotations."""
@@ -108,20 +113,24 @@ def instance_of(pod: Pod) -> tuple[str, str]:
     return "", ""
 
 
+def nad_of(network: MultusNetwork, namespace: str) -> Key:
+    """The NAD of a network of a machine in that namespace. As KubeVirt does, the title is split at its first slash."""
+    place, slash, name = network.network_name.partition("/")
+    return Key(place or namespace, name) if slash else Key(namespace, network.network_name)
+
+
 def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
     """The NADs that a machine uses; none once it has ended."""
-    if machine.status.phase in _ENDED:
+    if machine.has_ended:
         return ()
     own = machine.metadata.namespace
-    titles = [item.multus.network_name for item in machine.spec.networks if item.multus is not None]
-    return tuple(Key(*title.split("/", 1)) if "/" in title else Key(own, title) for title in titles)
+    return tuple(nad_of(item.multus, own) for item in machine.spec.networks if item.multus is not None)
 
 
 def places_of(spec: VirtualMachineInstanceSpec, namespace: str) -> frozenset[tuple[str, Key]]:
     """The networks of a machine in that namespace that lead to NADs: its own name of each, and the NAD."""
-    found = ((item.name, item.multus.network_name) for item in spec.networks if item.multus is not None)
-    parts = ((name, *title.rpartition("/")) for name, title in found)
-    return frozenset((name, Key(place or namespace, nad)) for name, place, _, nad in parts)
+    found = ((item.name, item.multus) for item in spec.networks if item.multus is not None)
+    return frozenset((name, nad_of(network, namespace)) for name, network in found)
 
 
 def nodes_of(machine: VirtualMachineInstance) -> frozenset[str]:

@@ -1,4 +1,8 @@
-"""The NetworkAttachmentDefinition of Multus (k8s.cni.cncf.io/v1)."""
+"""The NetworkAttachmentDefinition of Multus (k8s.cni.cncf.io/v1), and the annotations by which pods name them."""
+
+import json
+import re
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -16,6 +20,88 @@ class NetworkAttachmentDefinition(Object, frozen=True, kw_only=True):
     """A network that virtual machines and pods can attach to."""
 
     spec: NetworkAttachmentDefinitionSpec = NetworkAttachmentDefinitionSpec()
+
+
+DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
+"""Annotation of a pod: the NAD that takes the place of the pod network.
+
+Multus looks for a name without a namespace in the namespace that its own configuration names (`multusNamespace`,
+kube-system unless said otherwise), and not in the pod's.
+"""
+
+_JSON_MARKS = '[{"'
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_QUOTED_MAX = 60
+
+
+class Selection(Struct, frozen=True):
+    """A NAD that a pod names, and the interface that it wants of it. What is empty was not said."""
+
+    name: str
+    namespace: str = ""
+    interface: str = ""
+
+
+def selections(text: str) -> tuple[Selection, ...]:
+    """What an annotation for Multus names, in order, as Multus reads it (multus-cni, pkg/k8sclient).
+
+    It is JSON if one of `[{"` is in it, and else `namespace/name@interface` with commas between; namespace and
+    interface may be missing. Raises ValueError where that can't be read, or a name can be no object's.
+    """
+    if any(mark in text for mark in _JSON_MARKS):
+        found = tuple(_element(item) for item in _elements(text))
+    else:
+        found = tuple(map(_short, text.split(","))) if text.strip() else ()
+    for item in found:
+        for name in (item.name, item.namespace):
+            if name and not is_name(name):
+                raise ValueError(f"{quoted(name)} can't be the name of an object")
+    return found
+
+
+def is_name(text: str) -> bool:
+    """Whether a NAD or a namespace may be called so (DNS-1123)."""
+    return _NAME.fullmatch(text) is not None
+
+
+def quoted(text: str) -> str:
+    """A user's text as a message shows it: printable, and not all of it if it is long."""
+    return ascii(text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]}…")
+
+
+def _elements(text: str) -> list[object]:
+    try:
+        found = json.loads(text, object_pairs_hook=_folded)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(found, list):
+        raise ValueError("the JSON must be a list")
+    return found
+
+
+def _folded(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object as Go reads it into a struct: keys in any case, the last one counts, null says nothing."""
+    return {key.casefold(): value for key, value in pairs if value is not None}
+
+
+def _element(item: object) -> Selection:
+    if not isinstance(item, dict):
+        raise ValueError("each element of the JSON list must be an object")
+    texts = [item.get(key, "") for key in ("name", "namespace", "interface")]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("name, namespace and interface must be strings")
+    return Selection(*texts)
+
+
+def _short(text: str) -> Selection:
+    parts = text.split("/")
+    name, *interfaces = parts[-1].split("@")
+    if len(parts) > 2 or len(interfaces) > 1:
+        raise ValueError(f"{quoted(text)} must be a name, namespace/name or namespace/name@interface")
+    namespace = parts[0] if len(parts) == 2 else ""
+    return Selection(name.strip(), namespace.strip(), *(item.strip() for item in interfaces))
 
 
 NADS = Resource(

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.meta import Object
+from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import Resource
 
 
@@ -47,4 +47,97 @@ DAEMON_SETS = Resource(
     namespaced=True,
     short_names=("ds",),
     status=True,
+)
+
+
+class TemplateMeta(Struct, frozen=True):
+    """Of a template's metadata, what says which networks its pods use."""
+
+    annotations: dict[str, str] = {}
+
+
+class PodTemplate(Struct, frozen=True):
+    """Of the pods that something makes, as little as tells which networks they use: many of these are kept."""
+
+    metadata: TemplateMeta = TemplateMeta()
+
+
+class WorkloadSpec(Struct, frozen=True):
+    """What makes pods by a template."""
+
+    template: PodTemplate = PodTemplate()
+
+
+class Workload(Object, frozen=True, kw_only=True):
+    """A Deployment, StatefulSet or DaemonSet by its template alone."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class ReplicaSet(Object, frozen=True, kw_only=True):
+    """A number of pods of one template; most belong to a Deployment, which keeps those of its former templates."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether something else decides about it."""
+        return any(item.controller for item in self.metadata.owner_references)
+
+
+class JobStatus(Struct, frozen=True):
+    """How a job is getting on."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True, kw_only=True):
+    """Pods that run until they are done."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it will make no more pods."""
+        return any(
+            item.type in ("Complete", "Failed") and item.status == "True" for item in self.status.conditions
+        )
+
+
+class JobTemplate(Struct, frozen=True):
+    """The jobs that a CronJob makes."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class CronJobSpec(Struct, frozen=True, rename="camel"):
+    """Makes jobs at certain times."""
+
+    job_template: JobTemplate = JobTemplate()
+
+
+class CronJob(Object, frozen=True, kw_only=True):
+    """A job at certain times."""
+
+    spec: CronJobSpec = CronJobSpec()
+
+
+DEPLOYMENTS = Resource(
+    group="apps", version="v1", kind="Deployment", plural="deployments", type=Workload, namespaced=True
+)
+STATEFUL_SETS = Resource(
+    group="apps", version="v1", kind="StatefulSet", plural="statefulsets", type=Workload, namespaced=True
+)
+DAEMON_SET_TEMPLATES = Resource(
+    group="apps", version="v1", kind="DaemonSet", plural="daemonsets", type=Workload, namespaced=True
+)
+"""All DaemonSets of a cluster, for the networks of their pods alone; `DAEMON_SETS` has the rest."""
+
+REPLICA_SETS = Resource(
+    group="apps", version="v1", kind="ReplicaSet", plural="replicasets", type=ReplicaSet, namespaced=True
+)
+JOBS = Resource(group="batch", version="v1", kind="Job", plural="jobs", type=Job, namespaced=True)
+CRON_JOBS = Resource(
+    group="batch", version="v1", kind="CronJob", plural="cronjobs", type=CronJob, namespaced=True
 )

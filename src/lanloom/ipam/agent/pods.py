@@ -1,15 +1,15 @@
 """Which pod a call is for, and which of its interfaces: `CNI_ARGS`, Multus' annotation, KubeVirt's names."""
 
 import hashlib
-import json
 import re
 
 from msgspec import Struct
 
 from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
-from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.kubevirt import VirtualMachineInstance, nad_of
 from lanloom.api.meta import Key, OwnerReference
+from lanloom.api.multus import selections
 from lanloom.ipam.agent.protocol import UNKNOWN_CONTAINER, CniError, Request
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -72,28 +72,21 @@ def check_pod(pod: Pod, wanted: PodRef, node: str) -> None:
 
 
 def attachments(pod: Pod) -> tuple[Attachment, ...]:
-    """What Multus attaches to a pod, in order. An annotation that Multus could not read either has none."""
-    text = pod.metadata.annotations.get(MULTUS_NETWORKS, "").strip()
+    """What Multus attaches to a pod, in order. An annotation that Multus could not read either has none.
+
+    Multus counts interfaces that have no name of their own by their place in the list.
+    """
     try:
-        elements = json.loads(text) if text.startswith("[") else [_short(item) for item in text.split(",")]
-        return tuple(_attachment(item, pod.metadata.namespace, at) for at, item in enumerate(elements, 1))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        found = selections(pod.metadata.annotations.get(MULTUS_NETWORKS, ""))
+    except ValueError:
         return ()
-
-
-def _short(text: str) -> dict[str, str]:
-    """An element of the short form: `namespace/name@interface`, where only the name is needed."""
-    place, _, interface = text.strip().partition("@")
-    namespace, _, name = place.rpartition("/")
-    if not name:
-        raise ValueError(text)
-    return {"name": name, "namespace": namespace, "interface": interface}
-
-
-def _attachment(item: dict[str, str], namespace: str, position: int) -> Attachment:
-    """Multus counts interfaces that have no name of their own by their place in the list."""
-    interface = item.get("interface") or f"net{position}"
-    return Attachment(str(interface), Key(str(item.get("namespace") or namespace), str(item["name"])))
+    if not all(item.name for item in found):
+        return ()
+    own = pod.metadata.namespace
+    return tuple(
+        Attachment(item.interface or f"net{at}", Key(item.namespace or own, item.name))
+        for at, item in enumerate(found, 1)
+    )
 
 
 def launcher_of(pod: Pod) -> OwnerReference | None:
@@ -128,8 +121,7 @@ def machine_network(machine: VirtualMachineInstance, interface: str) -> tuple[in
             secondary += 1
             names = {hashed_interface(item.name), f"net{secondary}"}
         if interface in names:
-            namespace, _, name = item.multus.network_name.rpartition("/")
-            return index, item.name, Key(namespace or machine.metadata.namespace, name)
+            return index, item.name, nad_of(item.multus, machine.metadata.namespace)
     return None
 
 

@@ -1,0 +1,129 @@
+"""Which networks an object refers to: the NADs that a machine, a pod, or what makes pods uses, or will use.
+
+By these rules networks are kept as long as somebody uses them. So a doubt counts as a use: who refers to something
+that can't be read may use every network.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from lanloom.api.cni import MULTUS_NETWORKS
+from lanloom.api.core import Pod
+from lanloom.api.kubevirt import (
+    VirtualMachine,
+    VirtualMachineInstance,
+    VirtualMachineInstanceSpec,
+    nad_of,
+)
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import DEFAULT_NETWORK, is_name, quoted, selections
+from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
+
+ANY = "*"
+"""The namespace of a reference that leaves it open, see DEFAULT_NETWORK; no namespace can be called so."""
+
+UNREADABLE = Key(ANY, ANY)
+"""Stands for what an object refers to that can't be read: every network."""
+
+
+class References(Struct, frozen=True):
+    """The networks that an object refers to.
+
+    `problem` is set where not all of them can be read, and says in words what can't. Ask `may_mean` whether a network
+    is one of them; looking into `networks` misses what is left open.
+    """
+
+    networks: frozenset[Key] = frozenset()
+    problem: str = ""
+
+    def may_mean(self, nad: Key) -> bool:
+        """Whether the object uses that NAD, as far as anybody can tell from here."""
+        return not self.marks.isdisjoint(marks_of(nad))
+
+    @property
+    def marks(self) -> frozenset[Key]:
+        """All that an index needs: whoever may use a NAD has one of `marks_of` it."""
+        return self.networks | {UNREADABLE} if self.problem else self.networks
+
+
+NONE = References()
+
+
+def marks_of(nad: Key) -> tuple[Key, ...]:
+    """The marks under which the users of a NAD are found, see `References.marks`."""
+    return nad, Key(ANY, nad.name), UNREADABLE
+
+
+def references_of(item: Object) -> References:
+    """The networks of an object of any kind that can have some; of another kind, and of one that has ended, none.
+
+    A ReplicaSet that something controls counts through its pods only: those of a Deployment's former templates stay.
+    """
+    match item:
+        case VirtualMachine():
+            template = item.spec.template
+            if template is None:
+                return References(problem="spec.template can't be read")
+            return _of_machine(template.spec, template.metadata.annotations, item)
+        case VirtualMachineInstance():
+            return NONE if item.has_ended else _of_machine(item.spec, item.metadata.annotations, item)
+        case Pod():
+            return NONE if item.has_ended else _of_annotations(item.metadata.annotations, item)
+        case ReplicaSet() if item.is_controlled:
+            return NONE
+        case Workload() | ReplicaSet():
+            return _of_annotations(item.spec.template.metadata.annotations, item)
+        case Job():
+            return (
+                NONE if item.is_finished else _of_annotations(item.spec.template.metadata.annotations, item)
+            )
+        case CronJob():
+            return _of_annotations(item.spec.job_template.spec.template.metadata.annotations, item)
+    return NONE
+
+
+def _of_machine(
+    spec: VirtualMachineInstanceSpec, annotations: Mapping[str, str], machine: Object
+) -> References:
+    """A network of the machine and an annotation for its pod are two ways to the same."""
+    return _all((*_of_networks(spec, machine.metadata.namespace), _of_annotations(annotations, machine)))
+
+
+def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[References]:
+    for item in spec.networks:
+        if item.multus is None:
+            continue
+        title, nad = item.multus.network_name, nad_of(item.multus, own)
+        if not is_name(nad.name) or not is_name(nad.namespace):
+            yield References(
+                problem=f"network {quoted(item.name)}: networkName {quoted(title)} can't name a NAD"
+            )
+        elif item.multus.default and "/" not in title:  # KubeVirt hands it on in DEFAULT_NETWORK as it is
+            yield References(frozenset({Key(ANY, nad.name)}))
+        else:
+            yield References(frozenset({nad}))
+
+
+def _of_annotations(annotations: Mapping[str, str], item: Object) -> References:
+    own = item.metadata.namespace
+    places = ((MULTUS_NETWORKS, own), (DEFAULT_NETWORK, ANY))
+    return _all(
+        _of_annotation(name, annotations[name], place) for name, place in places if name in annotations
+    )
+
+
+def _of_annotation(name: str, text: str, namespace: str) -> References:
+    try:
+        found = selections(text)
+    except ValueError as error:
+        return References(problem=f"annotation {name} can't be read: {error}")
+    return References(frozenset(Key(item.namespace or namespace, item.name) for item in found if item.name))
+
+
+def _all(parts: Iterable[References]) -> References:
+    found = [item for item in parts if item != NONE]
+    if len(found) < 2:
+        return found[0] if found else NONE
+    networks = frozenset[Key]().union(*(item.networks for item in found))
+    return References(networks, "; ".join(item.problem for item in found if item.problem))
