@@ -12,6 +12,7 @@ COMMANDS = {
     "agent": ("lanloom.cli.agent", "Keep this node's networks as the cluster says."),
     "completion": ("lanloom.cli.completion", "Print the shell completion script."),
     "doctor": ("lanloom.cli.doctor", "Check whether this machine can carry Lanloom's networks."),
+    "dummy": ("lanloom.cli.dummy", "Look at isolated networks, and at who uses them."),
     "ganeti": ("lanloom.cli.ganeti", "Move a Ganeti cluster's networks to subnets, and into Lanloom."),
     "host": ("lanloom.cli.host", "Install what reloads NetworkManager's profiles on a host."),
     "instance": ("lanloom.cli.instance", "Manage instances with their NICs and addresses."),
@@ -21,6 +22,7 @@ COMMANDS = {
     "serve": ("lanloom.cli.serve", "Run an embedded API server with the manager in it."),
     "status": ("lanloom.cli.status", "Show what is where, and why something is not ready."),
     "vlan": ("lanloom.cli.vlan", "Look at VLAN networks, and ahead at what a change would do."),
+    "why-not-deleted": ("lanloom.cli.whynotdeleted", "Show what keeps an object from being deleted."),
 }
 """Name → module with an object `command`, and the line in the help."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
     from rich.table import Table
 
 NARROWEST = 80
@@ -34,6 +35,19 @@ def print_table(target: Console, table: "Table") -> None:
     target.width = max(width, NARROWEST)
     target.print(table, crop=False)
     target.width = width
+
+
+def visible(text: str) -> str:
+    """A text of others, such as what a pod wrote: it stays in its line, and tells a terminal nothing."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
+
+
+def paragraph(text: str, indent: int = 0, style: str = "") -> "Padding":
+    """A text of others, folded so that all of its lines begin `indent` columns to the right."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(visible(text), style), (0, 0, 0, indent), expand=False)
 
 
 class _Trimmed:

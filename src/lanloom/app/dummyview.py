@@ -1,0 +1,235 @@
+"""How isolated networks are: the values behind `lanloom dummy list` and `lanloom dummy show`.
+
+What a node's pod says is the truth about the node's bridge: the daemon in it has no rights at the API server, and tells
+by being ready, or by how it ended.
+"""
+
+import asyncio
+from typing import TypeVar
+
+from msgspec import Struct
+
+from lanloom.api.core import EVENTS, NODES, PODS, Event, Node, Pod
+from lanloom.api.dummy import (
+    ABSENT,
+    BRIDGE_LABEL,
+    DRAINING,
+    DUMMY_CLUSTER_NETWORKS,
+    PRESENT,
+    UID_LABEL,
+    DummyClusterNetwork,
+    DummyResource,
+    Phase,
+)
+from lanloom.api.meta import Condition, Key, Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.api.times import rfc3339
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.dummy.rules.acknowledged import acknowledgement
+from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
+from lanloom.dummy.rules.model import Settings, User, UserView
+from lanloom.dummy.users import fresh_users
+from lanloom.kube.errors import NotFound
+from lanloom.kube.ports import Client
+
+T = TypeVar("T", bound=Object)
+
+AWAY = "Away"
+"""The state of a node that is not waited for."""
+
+_DONE = {PRESENT: "Ready", ABSENT: "Gone"}
+_BUSY = "its pod is not ready yet"
+_NO_POD = "the DaemonSet has no pod there yet"
+_AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
+
+
+class NodeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A network on one node.
+
+    `state` is Ready or Gone where the node has acknowledged; else the phase of its pod, NoPod, or Away for a node that
+    is not waited for. `message` says why in the pod's own words, where it said any.
+    """
+
+    node: str
+    acknowledged: bool
+    state: str
+    message: str = ""
+
+
+class Awaited(Struct, frozen=True, kw_only=True):
+    """A request that was allowed to refer to the network, and until when it may come to be stored (RFC 3339)."""
+
+    title: str
+    until: str
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    """Something that was said of a network, and when for the last time (RFC 3339)."""
+
+    last: str
+    type: str
+    reason: str
+    message: str
+    count: int
+
+
+class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A DummyClusterNetwork with what there is of it in the cluster.
+
+    `users` are read now, and all of them; `events` only where one network is shown. `nad` is `namespace/name`. Times
+    are RFC 3339, empty for never. `unreadable` says why it can't be told which requests may still come, empty where it
+    can.
+    """
+
+    name: str
+    uid: str
+    phase: Phase
+    message: str
+    scope: str
+    bridge: str
+    nad: str
+    subnet: str
+    gateway: str
+    created: str
+    deleting: str
+    draining: str
+    users: tuple[User, ...]
+    awaited: tuple[Awaited, ...]
+    unreadable: str
+    nodes: tuple[NodeView, ...]
+    resources: tuple[DummyResource, ...]
+    conditions: tuple[Condition, ...]
+    events: tuple[EventView, ...] = ()
+
+    @property
+    def live(self) -> int:
+        """Nodes that are waited for."""
+        return sum(node.state != AWAY for node in self.nodes)
+
+    @property
+    def acknowledged(self) -> int:
+        """Nodes that say that the bridge is there, or is gone where the network goes."""
+        return sum(node.acknowledged for node in self.nodes)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is nothing to be done about it."""
+        return self.phase == "Ready" and not self.deleting
+
+
+class DummyObjects(Struct, frozen=True, kw_only=True):
+    """What isolated networks are made of, in no order; `pods` are those of their DaemonSets."""
+
+    networks: tuple[DummyClusterNetwork, ...] = ()
+    nads: tuple[NetworkAttachmentDefinition, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+
+async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
+    """Reads all of it, and who uses networks. Raises KubeError."""
+    networks = await client.list(DUMMY_CLUSTER_NETWORKS)
+    nads, daemon_sets, pods, nodes = await asyncio.gather(
+        _all(client, NADS, UID_LABEL),
+        _all(client, DAEMON_SETS, UID_LABEL),
+        _all(client, PODS, UID_LABEL),
+        _all(client, NODES, ""),
+    )
+    objects = DummyObjects(
+        networks=networks.items, nads=nads, daemon_sets=daemon_sets, pods=pods, nodes=nodes
+    )
+    return objects, await fresh_users(client)
+
+
+async def read_events(client: Client, uid: str) -> tuple[EventView, ...]:
+    """What was said of the network of that uid, the latest last. Raises KubeError."""
+    found = (await client.list(EVENTS, fields=f"involvedObject.uid={uid}")).items
+    return tuple(sorted(map(_event, found), key=lambda view: view.last))
+
+
+def _event(item: Event) -> EventView:
+    last = item.last_timestamp or item.first_timestamp or item.metadata.creation_timestamp or ""
+    return EventView(last=last, type=item.type, reason=item.reason, message=item.message, count=item.count)
+
+
+async def _all(client: Client, resource: Resource[T], labels: str) -> tuple[T, ...]:
+    """Every object with a label; none of a kind that the server does not have."""
+    try:
+        return (await client.list(resource, labels=labels)).items
+    except NotFound:
+        return ()
+
+
+def dummy_views(objects: DummyObjects, users: UserView, now: float) -> tuple[DummyView, ...]:
+    """Every network, ordered by name. `now` is in seconds since the epoch."""
+    ordered = sorted(objects.networks, key=lambda item: item.metadata.name)
+    return tuple(dummy_view(item, objects, users, now) for item in ordered)
+
+
+def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserView, now: float) -> DummyView:
+    """One network."""
+    meta, spec, status = network.metadata, network.spec, network.status
+    nad = next((item for item in objects.nads if _is_of(item, meta.uid)), None)
+    awaited, unreadable = _awaited(nad, users, now)
+    return DummyView(
+        name=meta.name,
+        uid=meta.uid,
+        phase=status.phase,
+        message=status.message,
+        scope=spec.scope,
+        bridge=spec.bridge_name,
+        nad=f"{spec.nad_namespace}/{spec.nad_name}",
+        subnet=spec.subnet,
+        gateway=spec.gateway,
+        created=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp or "",
+        draining=nad.metadata.annotations.get(DRAINING, "") if nad is not None else "",
+        users=users.users_of(Key(spec.nad_namespace, spec.nad_name)),
+        awaited=awaited,
+        unreadable=unreadable,
+        nodes=_nodes(meta.uid, objects, now),
+        resources=status.resources,
+        conditions=status.conditions,
+    )
+
+
+def _is_of(item: Object, uid: str) -> bool:
+    return item.metadata.labels.get(UID_LABEL) == uid
+
+
+def _awaited(
+    nad: NetworkAttachmentDefinition | None, users: UserView, now: float
+) -> tuple[tuple[Awaited, ...], str]:
+    if nad is None:
+        return (), ""
+    try:
+        requests: tuple[Admitted, ...] = admitted(nad)
+    except ValueError as error:
+        return (), str(error)
+    open_ = unsettled(requests, users.seen, now)
+    return tuple(Awaited(title=item.title, until=rfc3339(item.until)) for item in open_), ""
+
+
+def _nodes(uid: str, objects: DummyObjects, now: float) -> tuple[NodeView, ...]:
+    """Every node, ordered by name; none for a network without a DaemonSet."""
+    state = next((_state_of(item) for item in objects.daemon_sets if _is_of(item, uid)), "")
+    if not state:
+        return ()
+    pods = [pod for pod in objects.pods if _is_of(pod, uid)]
+    found = acknowledgement(objects.nodes, pods, state, now=now, patience=Settings().node_timeout)
+    phases = {pod.spec.node_name: pod.status.phase or "Pending" for pod in pods}
+    views = [NodeView(node=name, acknowledged=True, state=_DONE[state]) for name in found.acknowledged]
+    views += [NodeView(node=name, acknowledged=False, state=AWAY, message=_AWAY) for name in found.away]
+    for name, why in found.missing.items():
+        message = why or (_BUSY if name in phases else _NO_POD)
+        views.append(
+            NodeView(node=name, acknowledged=False, state=phases.get(name, "NoPod"), message=message)
+        )
+    return tuple(sorted(views, key=lambda view: view.node))
+
+
+def _state_of(item: DaemonSet) -> str:
+    labels = item.spec.template.get("metadata", {}).get("labels", {})
+    return ABSENT if labels.get(BRIDGE_LABEL) == ABSENT else PRESENT

@@ -1,0 +1,99 @@
+"""What keeps a DummyClusterNetwork: who uses it, who may come to, and the nodes whose bridges are not gone yet."""
+
+from collections.abc import Iterable, Iterator
+
+from lanloom.api.dummy import FINALIZER
+from lanloom.app.dummyview import DummyView
+from lanloom.app.obstacles.finalizers import MANAGER
+from lanloom.app.obstacles.model import Obstacle
+from lanloom.dummy.rules.model import User
+
+_WHAT = f"finalizer {FINALIZER}"
+
+_TEMPLATE = "spec.template.metadata.annotations"
+_REMEDIES = {
+    "VirtualMachine": (
+        "Delete the VirtualMachine; or take the network out of spec.template.spec.networks, and the interface of the "
+        "same name out of spec.template.spec.domain.devices.interfaces, and restart it."
+    ),
+    "VirtualMachineInstance": "Stop or delete the machine; its VirtualMachineInstance goes with it.",
+    "Pod": "Delete the pod, or what made it, or wait until it has ended.",
+    "CronJob": (
+        "Delete the CronJob, or take the network out of k8s.v1.cni.cncf.io/networks in "
+        "spec.jobTemplate.spec.template.metadata.annotations."
+    ),
+}
+
+
+def remedies(users: Iterable[User]) -> str:
+    """What to do about users of a network, in a sentence for each kind of them."""
+    kinds = dict.fromkeys(user.kind for user in users)
+    return " ".join(_REMEDIES.get(kind) or _of_workload(kind) for kind in kinds)
+
+
+def _of_workload(kind: str) -> str:
+    return f"Delete the {kind}, or take the network out of k8s.v1.cni.cncf.io/networks in its {_TEMPLATE}."
+
+
+def obstacles(view: DummyView, finalizers: Iterable[str]) -> tuple[Obstacle, ...]:
+    """What is in the way of a network that is being deleted, or of a deletion that nobody has asked for yet."""
+    if FINALIZER not in finalizers:
+        return ()
+    found = tuple(_found(view))
+    if found or not view.deleting:
+        return found
+    why = "nothing keeps it any more, and the manager has not let go yet"
+    remedy = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
+    if view.message:
+        remedy = f"It says: {view.message} {remedy}"
+    return (Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
+
+
+def _found(view: DummyView) -> Iterator[Obstacle]:
+    if view.users:
+        yield Obstacle(
+            what=_WHAT,
+            whose=MANAGER,
+            why=f"{view.nad} is used",
+            waits_for=tuple(map(str, view.users)),
+            remedy=remedies(view.users),
+        )
+    if view.deleting:
+        yield from _requests(view)
+        yield from _bridges(view)
+
+
+def _requests(view: DummyView) -> Iterator[Obstacle]:
+    if view.unreadable:
+        yield Obstacle(
+            what=_WHAT,
+            whose=MANAGER,
+            why=f"the NetworkAttachmentDefinition {view.nad} does not tell which requests were allowed to use it: "
+            f"{view.unreadable}",
+            remedy="Take the annotation network.harvester.io/admitted away from it once nothing new can come.",
+        )
+    if view.awaited:
+        yield Obstacle(
+            what=_WHAT,
+            whose=MANAGER,
+            why="requests that were allowed before the deletion may still be stored",
+            waits_for=tuple(f"{item.title}, at the latest at {item.until}" for item in view.awaited),
+            remedy="Wait; it goes on by itself.",
+        )
+
+
+def _bridges(view: DummyView) -> Iterator[Obstacle]:
+    """Nodes that have not said that their bridge is gone; only once nobody can come to use it any more."""
+    missing = [node for node in view.nodes if not node.acknowledged]
+    if view.phase != "Terminating" or not missing:
+        return
+    yield Obstacle(
+        what=_WHAT,
+        whose=MANAGER,
+        why=f"the bridge {view.bridge} is not gone from every node yet",
+        waits_for=tuple(f"{node.node}: {node.state}: {node.message}" for node in missing),
+        remedy=(
+            "See to these nodes. One that is gone, or not Ready for some minutes, is not waited for; its agent takes "
+            "the bridge away when it is back."
+        ),
+    )

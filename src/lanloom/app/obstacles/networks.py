@@ -1,0 +1,73 @@
+"""What is to be known before objects are deleted that have no finalizer of Lanloom's, such as who makes them anew."""
+
+from collections.abc import Iterable, Mapping
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.harvester import VlanStatus
+from lanloom.api.meta import Object, ObjectMeta
+from lanloom.app.obstacles.model import Obstacle
+from lanloom.dummy.rules.model import User
+from lanloom.vlan.rules.cluster import is_live
+
+
+def maker_notes(item: Object, networks: Mapping[str, str]) -> tuple[str, ...]:
+    """Who makes the object anew if it is deleted. `networks` are the DummyClusterNetworks: their names by uid."""
+    meta = item.metadata
+    notes = [
+        f"It was made by {owner.kind} {owner.name}, which makes it anew; delete that instead."
+        for owner in meta.owner_references
+        if owner.controller
+    ]
+    uid = meta.labels.get(UID_LABEL, "")
+    if uid in networks:
+        notes.append(
+            f"It belongs to DummyClusterNetwork {networks[uid]}, for which the manager makes it anew; delete that "
+            "instead."
+        )
+    elif uid:
+        name = meta.annotations.get(NAME_ANNOTATION, "of another name")
+        notes.append(f"It was made for DummyClusterNetwork {name}, which is gone.")
+    return tuple(notes)
+
+
+def user_notes(users: tuple[User, ...]) -> tuple[str, ...]:
+    """Who names a NAD, whether that keeps it or not."""
+    if not users:
+        return ()
+    return (f"It is named by {', '.join(map(str, users))}: without it they can't start any more.",)
+
+
+def status_notes(item: VlanStatus) -> tuple[str, ...]:
+    """A report comes again."""
+    node, network = item.status.node, item.status.cluster_network
+    return (f"The agent of {node} writes it anew as long as the node carries {network}.",) if node else ()
+
+
+def pod_obstacle(pod: Pod, node: Node | None) -> Obstacle | None:
+    """What keeps a pod whose deletion was asked for: its containers, which only its node can end."""
+    if pod.metadata.deletion_timestamp is None or not pod.spec.node_name:
+        return None
+    name = pod.spec.node_name
+    if node is None:
+        why, remedy = f"there is no node {name}", "Kubernetes clears such pods up after a while; wait."
+    elif not is_live(node):
+        why = f"the node {name} is not Ready, and can't tell that the containers have ended"
+        remedy = (
+            f"Bring {name} back. Only if it is switched off for sure: kubectl delete pod {pod.metadata.name} "
+            f"-n {pod.metadata.namespace} --force --grace-period=0."
+        )
+    else:
+        why = "its containers have not ended yet"
+        remedy = f"Wait until {pod.metadata.deletion_timestamp}, when they are killed; then see to {name}'s kubelet."
+    return Obstacle(what="its containers", whose=f"the kubelet of {name}", why=why, remedy=remedy)
+
+
+def dependents(owner: ObjectMeta, items: Iterable[tuple[str, Object]]) -> tuple[str, ...]:
+    """Which of the objects (with their kinds) belong to one and keep it in a foreground deletion."""
+    found = (
+        f"{kind} {item.metadata.key}"
+        for kind, item in items
+        if any(ref.uid == owner.uid and ref.block_owner_deletion for ref in item.metadata.owner_references)
+    )
+    return tuple(sorted(found))

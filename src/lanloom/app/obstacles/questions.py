@@ -1,0 +1,110 @@
+"""What is asked of the API server to tell why an object of a certain kind is not deleted."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from lanloom.api.core import NAMESPACES, NODES, PODS, Namespace, Pod
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER, DummyClusterNetwork
+from lanloom.api.harvester import VLAN_STATUSES, VlanStatus
+from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.app.dummyview import dummy_view, read_dummies
+from lanloom.app.obstacles import isolated
+from lanloom.app.obstacles.addresses import network_obstacle, nic_notes, nic_obstacle
+from lanloom.app.obstacles.kinds import KINDS
+from lanloom.app.obstacles.model import Obstacle
+from lanloom.app.obstacles.namespaces import namespace_obstacles
+from lanloom.app.obstacles.networks import dependents, pod_obstacle, status_notes, user_notes
+from lanloom.dummy.users import fresh_users
+from lanloom.ipam.owners.looks import look
+from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import look_up
+from lanloom.kube.ports import Client
+
+
+class Answer(NamedTuple):
+    """What keeps the object, and what else is to be known."""
+
+    obstacles: tuple[Obstacle, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Question = Callable[[Client, Any], Awaitable[Answer]]
+
+
+async def _isolated(client: Client, item: DummyClusterNetwork) -> Answer:
+    objects, users = await read_dummies(client)
+    finalizers = item.metadata.finalizers
+    if item.metadata.deletion_timestamp is None:
+        finalizers = (*finalizers, FINALIZER)  # the manager puts it there before it makes anything
+    view = dummy_view(item, objects, users, time.time())
+    return Answer(isolated.obstacles(view, finalizers))
+
+
+async def _nad(client: Client, item: NetworkAttachmentDefinition) -> Answer:
+    users = await fresh_users(client)
+    return Answer(notes=user_notes(users.users_of(item.metadata.key)))
+
+
+async def _network(client: Client, item: Network) -> Answer:
+    if item.metadata.deletion_timestamp is None:
+        return Answer()  # the webhook says who uses it
+    return Answer(_some(network_obstacle(item, (await client.list(NICS)).items)))
+
+
+async def _nic(client: Client, item: Nic) -> Answer:
+    return Answer(_some(nic_obstacle(item, await look(client, item))), nic_notes(item))
+
+
+async def _status(_client: Client, item: VlanStatus) -> Answer:
+    return Answer(notes=status_notes(item))
+
+
+async def _pod(client: Client, item: Pod) -> Answer:
+    node = await look_up(client, NODES, Key("", item.spec.node_name)) if item.spec.node_name else None
+    return Answer(_some(pod_obstacle(item, node)))
+
+
+async def _namespace(client: Client, item: Namespace) -> Answer:
+    if item.metadata.deletion_timestamp is None:
+        return Answer()
+    return Answer(namespace_obstacles(item, await _objects_in(client, item.metadata.name)))
+
+
+QUESTIONS: dict[str, Question] = {
+    DUMMY_CLUSTER_NETWORKS.full_name: _isolated,
+    NADS.full_name: _nad,
+    NETWORKS.full_name: _network,
+    NICS.full_name: _nic,
+    VLAN_STATUSES.full_name: _status,
+    PODS.full_name: _pod,
+    NAMESPACES.full_name: _namespace,
+}
+"""By the full name of the resource; of other kinds only their finalizers are known."""
+
+
+async def owned_by(client: Client, owner: Object) -> tuple[str, ...]:
+    """What keeps an object in a foreground deletion, of the kinds that are known. Raises KubeError."""
+    return dependents(owner.metadata, await _objects_in(client, owner.metadata.namespace))
+
+
+async def _objects_in(client: Client, namespace: str) -> tuple[tuple[str, Object], ...]:
+    """The objects of every known kind with their kinds; in all namespaces if it is empty."""
+    kinds = [kind for kind in KINDS if kind.namespaced or not namespace]
+    lists = await asyncio.gather(*(_items(client, kind, namespace) for kind in kinds))
+    return tuple((kind.kind, item) for kind, items in zip(kinds, lists, strict=True) for item in items)
+
+
+async def _items(client: Client, kind: Any, namespace: str) -> tuple[Object, ...]:
+    try:
+        items: tuple[Object, ...] = (await client.list(kind, namespace)).items
+    except NotFound:
+        return ()
+    return items
+
+
+def _some(obstacle: Obstacle | None) -> tuple[Obstacle, ...]:
+    return (obstacle,) if obstacle is not None else ()

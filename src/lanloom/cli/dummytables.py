@@ -1,0 +1,160 @@
+"""How `lanloom dummy` looks on a terminal of 80 columns."""
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from lanloom.api.times import parse_rfc3339
+from lanloom.cli import console as output
+from lanloom.cli.console import paragraph, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lanloom.app.dummyview import DummyView
+
+_LISTED = 30
+_EVENTS = 10
+_WHOLE = ("Phase", "Scope", "Bridge", "Nodes", "Users", "Age", "Node", "State")
+"""Columns whose values are short, and copied."""
+
+
+def print_networks(views: tuple["DummyView", ...]) -> None:
+    """One row for each network, and what to do about the first that is not ready."""
+    console = output.console()
+    if not views:
+        console.print("There is no DummyClusterNetwork yet. Create one (see examples/dummy.yaml).")
+        return
+    table = _table("Name", "Phase", "Scope", "Bridge", "NAD", "Nodes", "Users", "Age")
+    now = time.time()
+    for view in views:
+        phase = Text(_phase(view), _style(well=view.is_ready))
+        nodes = f"{view.acknowledged}/{view.live}"
+        row = (view.name, phase, view.scope, view.bridge, view.nad, nodes, str(len(view.users)))
+        table.add_row(*row, _age(view.created, now))
+    output.print_table(console, table)
+    bad = next((view for view in views if not view.is_ready), None)
+    if bad is not None:
+        console.print(paragraph(f"{bad.name}: {_phase(bad)}: {bad.message or _UNSEEN}"))
+        console.print(paragraph(f"See `lanloom dummy show {bad.name}`."))
+
+
+def print_network(view: "DummyView") -> None:
+    """Everything of one network."""
+    console = output.console()
+    console.print(
+        paragraph(f"{view.name}: {_phase(view)}", style="bold " + _style(well=view.is_ready)),
+    )
+    console.print(paragraph(view.message or _UNSEEN, 2))
+    if view.deleting:
+        console.print(paragraph(f"Its deletion was asked for at {view.deleting}.", 2))
+    for line in _spec(view):
+        console.print(paragraph(line, 2))
+    _print_section(console, "Conditions", _conditions(view))
+    _print_section(console, "Made for it", _resources(view))
+    _print_nodes(console, view)
+    _print_section(console, "Used by", map(str, view.users))
+    _print_section(console, "Requests that may still be stored", _requests(view))
+    _print_section(console, "Events", _events(view))
+    _print_next(console, view)
+
+
+_UNSEEN = "no manager has looked at it yet; is one running?"
+
+
+def _phase(view: "DummyView") -> str:
+    return view.phase or "NotSeen"
+
+
+def _spec(view: "DummyView") -> Iterable[str]:
+    yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
+    gateway = ", and each node is a gateway to what it reaches itself" if view.gateway == "node" else ""
+    yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses of Lanloom's"
+
+
+def _conditions(view: "DummyView") -> Iterable[str]:
+    for item in view.conditions:
+        yield f"{item.type}: {item.status} {item.reason}".rstrip() + (
+            f": {item.message}" if item.message else ""
+        )
+
+
+def _resources(view: "DummyView") -> Iterable[str]:
+    for item in view.resources:
+        yield f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}"
+
+
+def _requests(view: "DummyView") -> Iterable[str]:
+    if view.unreadable:
+        yield f"The NAD does not tell: {view.unreadable}"
+    for item in view.awaited:
+        yield f"{item.title}, at the latest at {item.until}"
+
+
+def _events(view: "DummyView") -> Iterable[str]:
+    for item in view.events[-_EVENTS:]:
+        times = f" (x{item.count})" if item.count > 1 else ""
+        yield f"{item.last} {item.type} {item.reason}{times}: {item.message}"
+
+
+def _print_nodes(console: "Console", view: "DummyView") -> None:
+    if not view.nodes:
+        return
+    console.print()
+    table = _table("Node", "State", "What its pod says")
+    for node in view.nodes:
+        table.add_row(
+            node.node, Text(node.state, _style(well=node.acknowledged)), Text(visible(node.message))
+        )
+    output.print_table(console, table)
+
+
+def _print_section(console: "Console", title: str, lines: Iterable[str]) -> None:
+    """What there is of something; nothing where there is none."""
+    every = list(lines)
+    if not every:
+        return
+    console.print()
+    console.print(paragraph(f"{title}:", style="bold"))
+    for line in every[:_LISTED]:
+        console.print(paragraph(line, 2))
+    if len(every) > _LISTED:
+        console.print(paragraph(f"and {len(every) - _LISTED} more: see --output json", 2))
+
+
+def _print_next(console: "Console", view: "DummyView") -> None:
+    """What to do next."""
+    if view.deleting:
+        text = f"What it waits for, and what to do: `lanloom why-not-deleted dcn/{view.name}`."
+    elif view.is_ready:
+        text = f"Machines and pods use it by the name {view.nad}."
+    else:
+        return
+    console.print()
+    console.print(paragraph(text))
+
+
+def _age(created: str, now: float) -> str:
+    try:
+        seconds = max(int(now - parse_rfc3339(created)), 0)
+    except ValueError:
+        return "-"
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _style(*, well: bool) -> str:
+    return "green" if well else "yellow"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold", no_wrap=name in _WHOLE)
+    return table

@@ -1,0 +1,141 @@
+"""`lanloom why-not-deleted`: what keeps an object whose deletion was asked for, or what a deletion would meet."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import COMPLETION_SECONDS
+from lanloom.cli.options import kubeconfig_option, output_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lanloom.app.obstacles.kinds import Target
+    from lanloom.app.obstacles.model import Explanation, Obstacle
+
+LISTED = 30
+"""Things of one obstacle that are shown; all of them with `--output json`."""
+
+
+def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Kinds, and after a slash the names of what there is of one; none where the cluster does not answer at once."""
+    import asyncio
+
+    from lanloom.app.connect import connect
+    from lanloom.app.obstacles.kinds import KINDS, Misnamed, find_kind, words_of
+    from lanloom.kube.errors import KubeError
+
+    word, slash, _ = incomplete.partition("/")
+    if not slash:
+        words = sorted(words_of(resource)[0] for resource in KINDS)
+        return [CompletionItem(f"{each}/") for each in words if each.startswith(word)]
+
+    async def names() -> list[str]:
+        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+            return [f"{word}/{item.metadata.key}" for item in (await client.list(find_kind(word))).items]
+
+    try:
+        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
+    except (KubeError, Misnamed, OSError, TimeoutError):
+        return []
+
+
+@click.command(name="why-not-deleted")
+@click.argument("object", metavar="KIND/NAME", shell_complete=_complete)
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="Where to look if NAME is without one."
+)
+@kubeconfig_option
+@output_option
+def command(object: str, namespace: str, kubeconfig: str | None, output: str) -> None:
+    """Show what keeps an object that is being deleted, or what would keep it.
+
+    KIND/NAME, or KIND/NAMESPACE/NAME, is an object of any kind that Lanloom has to do with, by the words that kubectl
+    knows: dcn/br-dummy-cluster, nad/default/vlan2012, network/prod, nic/default/db1-0, vm/web1, pod/web-0, ns/test.
+
+    \b
+    Exit code: 0 if nothing is in the way or there is no such object, 1 if something is or the
+    cluster can't be asked, 2 for wrong usage.
+
+    \b
+    Examples:
+      lanloom why-not-deleted dcn/br-dummy-cluster
+      lanloom why-not-deleted nad/storage/vlan2013
+      lanloom why-not-deleted pod/web-0 -n shop
+      lanloom why-not-deleted network/prod --output json | jq '.obstacles[].waitsFor'
+    """
+    from lanloom.app.obstacles.kinds import Misnamed, find_target
+    from lanloom.cli.vlanreading import print_json
+
+    try:
+        target = find_target(object, namespace)
+    except Misnamed as error:
+        raise click.UsageError(str(error)) from None
+    found = _explain(kubeconfig, target)
+    if output == "json":
+        print_json(found)
+    else:
+        _show(found)
+    sys.exit(1 if found.obstacles else 0)
+
+
+def _explain(kubeconfig: str | None, target: "Target") -> "Explanation":
+    import asyncio
+
+    from lanloom.app.connect import connect
+    from lanloom.app.obstacles.reading import explain
+    from lanloom.app.obstacles.trial import trial_with
+    from lanloom.kube.errors import KubeError
+
+    async def connected() -> "Explanation":
+        async with connect(kubeconfig) as client:
+            return await explain(client, target, trial_with(client))
+
+    try:
+        return asyncio.run(connected())
+    except KubeError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _show(found: "Explanation") -> None:
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+
+    console = make_console()
+    console.print(paragraph(_headline(found), style="bold"))
+    for obstacle in found.obstacles:
+        _show_obstacle(console, obstacle)
+    if found.notes:
+        console.print()
+    for note in found.notes:
+        console.print(paragraph(f"Note: {note}"))
+
+
+def _headline(found: "Explanation") -> str:
+    title = found.title
+    match found.state:
+        case "gone":
+            return f"There is no {title}."
+        case "living":
+            if found.obstacles:
+                return f"Nobody has asked for the deletion of {title}. This would be in its way:"
+            return f"Nobody has asked for the deletion of {title}. Nothing would be in its way."
+    if found.obstacles:
+        return f"{title} is being deleted (since {found.since}). This is in the way:"
+    return f"{title} is being deleted (since {found.since}), and nothing is in the way any more."
+
+
+def _show_obstacle(console: "Console", obstacle: "Obstacle") -> None:
+    from lanloom.cli.console import paragraph
+
+    console.print()
+    console.print(paragraph(f"{obstacle.what} ({obstacle.whose}):", 2, "yellow"))
+    console.print(paragraph(f"{obstacle.why}" + (":" if obstacle.waits_for else ""), 2))
+    for item in obstacle.waits_for[:LISTED]:
+        console.print(paragraph(item, 4))
+    if len(obstacle.waits_for) > LISTED:
+        console.print(paragraph(f"and {len(obstacle.waits_for) - LISTED} more: see --output json", 4))
+    if obstacle.remedy:
+        console.print(paragraph(f"→ {obstacle.remedy}", 2))
