@@ -1,7 +1,7 @@
 """Who uses a NAD: virtual machines, pods, and what makes pods; by an index as watches tell, or read anew.
 
 `informers` is what is watched, `view` answers from it and tells of changes, `fresh` reads everything once from the API
-server. Both name users by the same rules (`naming`).
+server. Both name users by the same rules (`stored`).
 """
 
 from lanloom.dummy.users.fresh import fresh_users
