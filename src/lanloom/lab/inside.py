@@ -55,12 +55,17 @@ class Inside:
 
     async def relay(self, request: Struct, caller: Channel) -> None:
         """Passes a request on, and all messages of both sides until one of them ends."""
-        daemon = await self._open_patiently()
-        await daemon.send(request)
+        daemon = await self.converse(request)
         forth = asyncio.create_task(_copy(caller, daemon))
         await _copy(daemon, caller)
         forth.cancel()
         await daemon.close()
+
+    async def converse(self, request: Struct) -> Channel:
+        """A connection on which the request was sent, and to which the caller listens. Raises PartFailed."""
+        daemon = await self._open_patiently()
+        await daemon.send(request)
+        return daemon
 
     async def _open_patiently(self) -> Channel:
         """A kernel that is busy for seconds does not answer for its address; it will. Raises PartFailed."""

@@ -16,6 +16,7 @@ from lanloom.lab.inside import Inside
 from lanloom.lab.layout import LabRecord, Layout, NodeRecord, write_private
 from lanloom.lab.plan import NodeSpec, check_node_name, next_place
 from lanloom.lab.registry import Registry
+from lanloom.lab.workloads.machines import Machines
 
 SURVEY_TIMEOUT = 5.0
 
@@ -23,11 +24,14 @@ SURVEY_TIMEOUT = 5.0
 class Nodes:
     """The nodes; one change at a time. Every method raises LabError."""
 
-    def __init__(self, layout: Layout, record: LabRecord, inside: Inside, registry: Registry) -> None:
+    def __init__(
+        self, layout: Layout, record: LabRecord, inside: Inside, registry: Registry, machines: Machines
+    ) -> None:
         self._layout = layout
         self._record = record
         self._inside = inside
         self._registry = registry
+        self._machines = machines
         self._changes = asyncio.Lock()
 
     async def begin(self, at_least: int) -> None:
@@ -95,10 +99,12 @@ class Nodes:
         await self._power_on(node)
 
     async def _remove(self, node: NodeRecord) -> None:
+        self._machines.stopped(node.spec.name)
         if node.powered:
             await self._inside.ask(protocol.PowerOff(node.spec.name))
         self._replace(node, None)
         await self._registry.forget(node.spec.name)
+        self._machines.removed(node.spec.name)
         shutil.rmtree(self._layout.disk(node.spec.name), ignore_errors=True)
 
     async def _power_on(self, node: NodeRecord) -> None:
@@ -109,8 +115,10 @@ class Nodes:
         await self._registry.report(node.spec, ready=False)
         await self._inside.ask(protocol.PowerOn(node.spec))
         await self._registry.report(node.spec, ready=True)
+        self._machines.started(node.spec.name, node.spec.address)
 
     async def _power_off(self, spec: NodeSpec) -> None:
+        self._machines.stopped(spec.name)
         await self._inside.ask(protocol.PowerOff(spec.name))
         await self._registry.report(spec, ready=False)
 

@@ -4,6 +4,7 @@ A lab has one management switch (the nodes' InternalIPs and the API server are o
 the nodes' uplink NICs. Both exist only in the lab's own network namespace, so that two labs may use the same addresses.
 """
 
+import hashlib
 import re
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from typing import Literal
@@ -26,6 +27,9 @@ INNER_PORT = 7443
 
 UPLINK_NICS = ("eth1", "eth2")
 """The NICs of a node that are plugged into the switch; `eth0` is plugged into the management switch."""
+
+IMAGE = f"lanloom.lab/lanloom@sha256:{hashlib.sha256(b'lanloom lab').hexdigest()}"
+"""The name by which pods of the lab ask for Lanloom itself: there is no image, nodes have the program."""
 
 NODES_MAX = 200
 _FIRST_NODE = 11

@@ -29,11 +29,13 @@ from lanloom.lab.installer import install
 from lanloom.lab.layout import Layout
 from lanloom.lab.nodes import Nodes
 from lanloom.lab.part import Part
-from lanloom.lab.plan import API_PORT, INNER_ADDRESS, INNER_PORT, SUPERVISOR_ADDRESS
+from lanloom.lab.plan import API_PORT, IMAGE, INNER_ADDRESS, INNER_PORT, SUPERVISOR_ADDRESS
 from lanloom.lab.polling import until
 from lanloom.lab.protocol import Channel
 from lanloom.lab.registry import Registry
 from lanloom.lab.settings import Settings, decode
+from lanloom.lab.workloads.cluster import run_workloads
+from lanloom.lab.workloads.machines import Machines
 
 READY_TIMEOUT = 60.0
 
@@ -55,6 +57,8 @@ class Supervisor:
         self._down = asyncio.Event()
         self._stack = AsyncExitStack()
         self._nodes: Nodes
+        self._machines = Machines()
+        self._workloads: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Runs the lab until somebody wants it down. Raises LabError when it can't start or loses a part."""
@@ -70,6 +74,7 @@ class Supervisor:
             raise api_refused(error) from error
         finally:
             self._layout.socket.unlink(missing_ok=True)
+            await self._stop_workloads()
             await self._stack.aclose()
             await self._stop_parts()
 
@@ -83,7 +88,10 @@ class Supervisor:
         self._say("plugging in the switch and its DHCP servers")
         await self._while_alive(self._inside.ask(protocol.Plug(self._settings.record.dhcp)))
         self._say("starting the nodes")
-        self._nodes = Nodes(self._layout, self._settings.record, self._inside, Registry(client, time.time))
+        workloads = run_workloads(client, self._inside, self._machines, self._layout)
+        self._workloads = asyncio.create_task(workloads)
+        registry = Registry(client, time.time)
+        self._nodes = Nodes(self._layout, self._settings.record, self._inside, registry, self._machines)
         await self._while_alive(self._nodes.begin(self._settings.nodes))
 
     async def _lay_wire(self) -> None:
@@ -113,6 +121,7 @@ class Supervisor:
         # The same port in both network namespaces: one kubeconfig serves the host and the supervisor.
         words += ["--kubeconfig", layout.kubeconfig, "--port", self._settings.record.port]
         words += ["--socket-fd", self._settings.api_fd, "--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
+        words += ["--dummy-image", IMAGE]
         log = layout.logs / "serve.log"
         return await Part.start("the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd])
 
@@ -142,6 +151,8 @@ class Supervisor:
         """The result of the work, or PartFailed as soon as a part of the lab dies."""
         wanted = asyncio.ensure_future(work)
         watchers = [asyncio.create_task(part.ended()) for part in self._parts]
+        if self._workloads is not None:
+            watchers.append(asyncio.create_task(_failure(self._workloads)))
         try:
             done, _ = await asyncio.wait([wanted, *watchers], return_when=asyncio.FIRST_COMPLETED)
             for watcher in watchers:
@@ -201,6 +212,11 @@ class Supervisor:
             dhcp=self._settings.record.dhcp,
         )
 
+    async def _stop_workloads(self) -> None:
+        if self._workloads is not None:
+            self._workloads.cancel()
+            await asyncio.gather(self._workloads, return_exceptions=True)
+
     async def _stop_parts(self) -> None:
         # The kernel is asked from inside: its cage passes no signal on.
         for kernel in self._parts[1:]:
@@ -212,6 +228,11 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._report(protocol.Progress(text))
+
+
+async def _failure(task: asyncio.Task[None]) -> None:
+    """Waits for the end of a task that should have none, without ending it."""
+    await asyncio.shield(task)
 
 
 def api_refused(error: KubeError) -> PartFailed:

@@ -1,0 +1,112 @@
+"""What a kubelet of the lab can do on a node: run a program, or keep one and talk with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from lanloom.lab import protocol
+from lanloom.lab.errors import PartFailed
+from lanloom.lab.inside import Inside, as_error
+from lanloom.lab.protocol import Channel
+
+
+class Ran(Struct, frozen=True):
+    """How a program ended, and what it printed."""
+
+    status: int
+    output: str
+    errors: str
+
+
+class Talk(Protocol):
+    """A program that runs on a node, and is killed with all that it started when nobody talks with it any more."""
+
+    async def say(self, line: str) -> None:
+        """Gives it a line."""
+        ...
+
+    def hear(self) -> AsyncIterator[str]:
+        """The lines that it prints, until it has ended."""
+        ...
+
+
+class Hosts(Protocol):
+    """The nodes. Everything raises LabError or OSError where the node does not run."""
+
+    async def run(self, node: str, *command: str, given: str = "") -> Ran:
+        """Runs a program with this standard input."""
+        ...
+
+    def talk(self, node: str, *command: str, log: Path) -> AbstractAsyncContextManager[Talk]:
+        """Keeps a program; what it complains about is appended to `log`."""
+        ...
+
+
+class InsideHosts:
+    """The nodes behind the inner daemon."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+
+    async def run(self, node: str, *command: str, given: str = "") -> Ran:
+        """As the port says."""
+        printed: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        channel = await self._inside.converse(protocol.Exec(node, command))
+        try:
+            if given:
+                await channel.send(protocol.Input(given.encode()))
+            await channel.send(protocol.Input(b""))
+            while message := await channel.receive():
+                match message:
+                    case protocol.Output(stream, data):
+                        printed[stream].append(data)
+                    case protocol.Exited(status):
+                        return Ran(
+                            status, *(b"".join(parts).decode(errors="replace") for parts in printed.values())
+                        )
+                    case protocol.Failed():
+                        raise as_error(message)
+        finally:
+            await channel.close()
+        raise PartFailed(f"the node {node} went away while a program ran", "See `lanloom lab status`.")
+
+    @asynccontextmanager
+    async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[Talk]:
+        """As the port says."""
+        channel = await self._inside.converse(protocol.Exec(node, command))
+        try:
+            yield InsideTalk(channel, log)
+        finally:
+            await channel.close()
+
+
+class InsideTalk:
+    """A program behind the inner daemon."""
+
+    def __init__(self, channel: Channel, log: Path) -> None:
+        self._channel = channel
+        self._log = log
+
+    async def say(self, line: str) -> None:
+        """As the port says."""
+        await self._channel.send(protocol.Input(f"{line}\n".encode()))
+
+    async def hear(self) -> AsyncIterator[str]:
+        """As the port says. Raises LabError where the node does not run."""
+        rest = b""
+        while message := await self._channel.receive():
+            match message:
+                case protocol.Output("stdout", data):
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        yield line.decode(errors="replace")
+                case protocol.Output(_, data):
+                    with self._log.open("ab") as file:
+                        file.write(data)
+                case protocol.Failed():
+                    raise as_error(message)
+                case protocol.Exited():
+                    return

@@ -1,0 +1,90 @@
+"""Pods as a kubelet reads them: the fields that say what is to run, and how it is to end."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.core import PODS as API_PODS
+from lanloom.api.core import PodStatus
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+
+
+class Exec(Struct, frozen=True, kw_only=True):
+    """A program whose exit status is the answer."""
+
+    command: tuple[str, ...] = ()
+
+
+class Probe(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How to find out whether a container is ready; the lab knows programs only. Times in seconds."""
+
+    exec: Exec | None = None
+    period_seconds: int = 10
+    failure_threshold: int = 3
+
+
+class Mount(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a container sees a volume of its pod."""
+
+    name: str
+    mount_path: str
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """A variable of a container's environment."""
+
+    name: str
+    value: str = ""
+
+
+class Container(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is to run. `command` replaces the image's own program, `args` are what follows."""
+
+    name: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    volume_mounts: tuple[Mount, ...] = ()
+    readiness_probe: Probe | None = None
+
+
+class Volume(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A volume; the lab knows empty directories only."""
+
+    name: str
+    empty_dir: dict[str, Any] | None = None
+
+
+class PodSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a pod consists of."""
+
+    node_name: str = ""
+    host_network: bool = False
+    containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
+class Pod(Object, frozen=True, kw_only=True):
+    """A pod. Its `deletionTimestamp` is when it must have ended."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none of its containers will run any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+PODS = Resource(
+    group=API_PODS.group,
+    version=API_PODS.version,
+    kind=API_PODS.kind,
+    plural=API_PODS.plural,
+    type=Pod,
+    namespaced=True,
+    short_names=API_PODS.short_names,
+    status=True,
+)
