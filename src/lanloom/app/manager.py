@@ -25,6 +25,7 @@ from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.registration import Registration
 from lanloom.app.webhooks import TlsServer, webhook_app, webhook_configurations
+from lanloom.dummy.rules.given import Given
 from lanloom.ipam.admission import MUTATED as IPAM_MUTATED
 from lanloom.ipam.admission import VALIDATED as IPAM_VALIDATED
 from lanloom.ipam.admission import IpamAdmission
@@ -56,7 +57,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
 
     `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
     server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
-    as whom it writes, empty if its service account's or to be asked for.
+    as whom it writes, empty if its service account's or to be asked for. `dummy` is what was said of isolated networks.
     """
 
     identity: str
@@ -65,6 +66,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     local: bool = False
     mgmt_vlan: int = 0
     user: str = ""
+    dummy: Given = Given()
 
 
 class Manager:

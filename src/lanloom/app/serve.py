@@ -41,6 +41,7 @@ from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.app.metrics.probes import ProbeServer, pages
 from lanloom.app.metrics.serve import ServeMetrics
 from lanloom.app.rbac import agent_role
+from lanloom.dummy.rules.given import Given
 from lanloom.kube.memory import memory_file
 from lanloom.kube.webhookcall import HttpsPoster
 
@@ -58,7 +59,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
 
     `port` 0 is any free one on the loopback address. `listen` are further addresses (`host:port`), `sockets` file
     descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
-    token file that is read again as it changes. Without `manager` only the API server runs.
+    token file that is read again as it changes. Without `manager` only the API server runs. `dummy` are settings of
+    isolated networks, as for a manager.
     """
 
     data: Path
@@ -69,6 +71,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     tokens: Path | None = None
     manager: bool = True
     metrics: tuple[str, ...] = ()
+    dummy: Given = Given(default=False)
 
 
 async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
@@ -96,7 +99,7 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
         running: list[Awaitable[None]] = [probing, server]
         if settings.manager:
-            running.append(await _start_manager(engine, rng, stack, metrics))
+            running.append(await _start_manager(engine, rng, stack, metrics, settings.dummy))
         write_kubeconfig(settings.kubeconfig, address, identity)
         ready(address)
         await _first_end(running)
@@ -150,11 +153,11 @@ async def _https(
 
 
 async def _start_manager(
-    engine: Engine, rng: Random, stack: contextlib.AsyncExitStack, metrics: ServeMetrics
+    engine: Engine, rng: Random, stack: contextlib.AsyncExitStack, metrics: ServeMetrics, dummy: Given
 ) -> asyncio.Task[None]:
     """The manager on this very engine; returns when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
-    settings = ManagerSettings(identity="serve", host=LOOPBACK, port=0, local=True)
+    settings = ManagerSettings(identity="serve", host=LOOPBACK, port=0, local=True, dummy=dummy)
     manager = Manager(LocalClient(engine), settings, now=time.time, rng=rng, metrics=metrics)
     task = asyncio.create_task(manager.run())
     stack.push_async_callback(_cancel, task)

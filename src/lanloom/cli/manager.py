@@ -1,9 +1,10 @@
 """`lanloom manager`: the controllers and the admission webhooks."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lanloom.cli.dummyoptions import dummy_default_option, dummy_options, given
 from lanloom.cli.options import kubeconfig_option, metrics_option
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     default="",
     help="As whom it writes, if not as its service account. Default: asked of the API server (Kubernetes 1.28).",
 )
+@dummy_default_option()
+@dummy_options()
 @metrics_option("0.0.0.0:8080")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -55,6 +58,7 @@ def command(
     user: str,
     metrics_address: tuple[str, ...],
     log_level: str,
+    **dummy: Any,
 ) -> None:
     """Run the controllers and the admission webhooks until SIGTERM.
 
@@ -80,6 +84,7 @@ def command(
         local=webhook_address is not None,
         mgmt_vlan=mgmt_vlan or 0,
         user=user,
+        dummy=given(dummy),
     )
     try:
         run_process(_run(kubeconfig, settings, metrics_address))

@@ -1,9 +1,11 @@
 """`lanloom serve`: an embedded API server with the manager in it."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from lanloom.cli.dummyoptions import dummy_default_option, dummy_options, given
 from lanloom.cli.options import metrics_option
 
 
@@ -41,6 +43,8 @@ from lanloom.cli.options import metrics_option
 @click.option(
     "--manager/--no-manager", default=True, help="Run the manager and its webhooks too.", show_default=True
 )
+@dummy_default_option(default=False)
+@dummy_options("image", "node-timeout")
 @metrics_option()
 @click.option(
     "--log-level",
@@ -58,6 +62,7 @@ def command(
     manager: bool,
     metrics_address: tuple[str, ...],
     log_level: str,
+    **dummy: Any,
 ) -> None:
     """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
 
@@ -86,6 +91,7 @@ def command(
         tokens=tokens,
         manager=manager,
         metrics=tuple(filter(None, metrics_address)),
+        dummy=given(dummy),
     )
     try:
         run_process(serve(settings, print_ready), uvloop.new_event_loop)
