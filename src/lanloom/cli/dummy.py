@@ -1,6 +1,5 @@
 """`lanloom dummy`: the isolated networks (DummyClusterNetworks), node by node, and who uses them."""
 
-import asyncio
 import importlib
 import sys
 from typing import TYPE_CHECKING, TypeVar
@@ -59,6 +58,8 @@ def command() -> None:
 
 def _run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]") -> T:
     """What comes of work on the cluster. Ends the command where it fails."""
+    import asyncio  # not above: with its TLS it would take 4 MB of each `bridge`
+
     from lanloom.app.connect import connect
     from lanloom.kube.errors import KubeError, NotFound
 
@@ -128,6 +129,8 @@ def list_networks(kubeconfig: str | None, output: str) -> None:
 
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that `show` takes; none where the cluster does not answer at once."""
+    import asyncio
+
     from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
     from lanloom.app.connect import connect
     from lanloom.kube.errors import KubeError

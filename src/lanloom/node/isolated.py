@@ -6,8 +6,8 @@ half-made and, as a digest, for whom: whoever comes after a process that died fi
 run at once on a host, even for one owner, and each may finish what another began.
 """
 
-import hashlib
 import re
+from binascii import crc32
 
 ISOLATED_MARK = "lanloom-dummy"
 """What the ifalias of an isolated bridge begins with; its owner follows after a space."""
@@ -33,8 +33,12 @@ def owner_of(alias: str) -> str:
 
 
 def unfinished_name(owner: str) -> str:
-    """The name of an owner's bridge until it has its mark; renaming and marking are one message."""
-    return f"lanloom-{hashlib.sha256(owner.encode()).hexdigest()[:7]}"
+    """The name of an owner's bridge until it has its mark; renaming and marking are one message.
+
+    28 bits of a checksum: two owners that share them finish each other's, which is harmless, and `hashlib` would
+    take 4 MB of each of many processes.
+    """
+    return f"lanloom-{crc32(owner.encode()) & 0xFFFFFFF:07x}"
 
 
 def is_unfinished_name(name: str) -> bool:

@@ -1,0 +1,110 @@
+"""`lanloom dummy bridge`: the process that keeps one isolated bridge of a node.
+
+Many run on each node, one for each isolated network, so it loads nothing that it does not need: no API client, no
+D-Bus, no TLS.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.app.lean import without
+
+with without("ssl"):  # imported if it is there, it takes 4 MB
+    import asyncio  # noqa: F401
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from lanloom.dummy.rules.bridge import Assignment
+
+    T = TypeVar("T")
+
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Where a kubelet reads why a container ended, unless the pod says otherwise."""
+
+
+@click.command(name="bridge")
+@click.option("--name", required=True, metavar="LINK", help="The name of the bridge.")
+@click.option("--owner", required=True, metavar="UID", help="The uid of its DummyClusterNetwork.")
+@click.option(
+    "--state",
+    type=click.Choice(["present", "absent"]),
+    required=True,
+    help="Whether the bridge is to be there, or to be gone.",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="A file that is there exactly while all is well.",
+)
+@click.option(
+    "--termination-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=TERMINATION_LOG,
+    show_default=True,
+    help="Where to write why it failed, if that file is there.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(
+    name: str, owner: str, state: str, ready_file: Path, termination_log: Path, log_level: str
+) -> None:
+    """Keep this node's bridge of an isolated network, or take it away, until SIGTERM.
+
+    It runs in the pods of the network's DaemonSet. A bridge that is deleted or set down is there again within a second.
+    With `absent` it is removed once it has no port any more; ready then means that it is gone. No bridge is touched
+    that was not made for the owner.
+
+    \b
+    Exit code: 0 after SIGTERM, which leaves the bridge as it is; 1 if a link that Lanloom did not make for the owner is
+    in the way for 10 seconds, or ports keep a bridge that is to go for 60.
+
+    Needs CAP_NET_ADMIN and the host's network.
+
+    \b
+    Example:
+      lanloom dummy bridge --name dummy-br --owner 2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001 \\
+        --state present --ready-file /run/ready
+    """
+    from lanloom.api.names import LINK_NAME_MAX
+    from lanloom.app.logs import configure_logs
+    from lanloom.app.process import run_process
+    from lanloom.dummy.agent.keeper import Obstructed
+    from lanloom.dummy.rules.bridge import Assignment
+    from lanloom.node.isolated import is_owner
+
+    if not 0 < len(name.encode()) <= LINK_NAME_MAX:
+        raise click.BadParameter(f"a link's name has 1 to {LINK_NAME_MAX} characters", param_hint="--name")
+    if not is_owner(owner):
+        raise click.BadParameter(
+            f"{owner!r} is not a uid; that has letters, digits and dashes, at most 63", param_hint="--owner"
+        )
+    configure_logs(log_level)
+    present = state == "present"
+    task = Assignment(bridge=name, owner=owner, state="present" if present else "absent")
+    try:
+        run_process(_keep(task, ready_file))
+    except* (Obstructed, OSError) as errors:
+        message = str(errors.exceptions[0])
+        if termination_log.exists():
+            termination_log.write_text(message)
+        raise click.ClickException(message) from None
+
+
+async def _keep(task: "Assignment", ready_file: Path) -> None:
+    from lanloom.dummy.agent.keeper import Keeper
+    from lanloom.dummy.agent.readyfile import ReadyFile
+    from lanloom.node.netlink import NetlinkLinks
+
+    links = NetlinkLinks(_here, links_only=True)
+    await Keeper(links, task, ReadyFile(ready_file).show).run()
+
+
+async def _here(function: "Callable[[], T]") -> "T":
+    """Calls a function of the kernel's without a thread: nothing else waits here, and a thread takes memory."""
+    return function()

@@ -1,0 +1,99 @@
+"""Keeps one isolated bridge of a host, or keeps it away, and says whether all is well.
+
+What is there is in the kernel alone: a keeper may die after any line, several may run at once, and whoever comes
+next goes on. One that ends leaves the bridge as it is: pods and machines are on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from lanloom.dummy.agent.watch import follow
+from lanloom.dummy.rules.bridge import PORTS_SECONDS, Assignment, Verdict, judge
+from lanloom.node.errors import LinkError, LinkInUse
+from lanloom.node.ports import Links
+
+log = structlog.get_logger(__name__)
+
+SPACING_SECONDS = 0.2
+"""How far apart looks at the host are, at the least: on a node where pods come and go links change all the time."""
+
+ANXIOUS_SECONDS = 1.0
+"""How soon the host is looked at again without a change, where not all is well or has only just become so."""
+
+CALM_SECONDS = 30.0
+"""The same where all was well twice in a row: for a change that the kernel could not tell of."""
+
+
+class Obstructed(Exception):
+    """What stood in the way did not go in time; the message says what it is and what to do."""
+
+
+class Keeper:
+    """Does what `task` says on the host with these `links`; `show` is told whether all is well, again and again."""
+
+    def __init__(self, links: Links, task: Assignment, show: Callable[[bool], None]) -> None:
+        self._links = links
+        self._task = task
+        self._show = show
+        self._changed = asyncio.Event()
+        self._obstacle = ""
+        self._hindered: float | None = None
+
+    async def run(self) -> None:
+        """Runs until cancelled. Raises Obstructed, in an exception group, and what `show` raises."""
+        self._show(False)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(follow(self._links, self._changed.set))
+                group.create_task(self._keep())
+        finally:
+            self._show(False)
+
+    async def _keep(self) -> None:
+        calm = False
+        while True:
+            self._changed.clear()
+            verdict = await self._look()
+            self._show(verdict.ready)
+            self._bear(verdict)
+            pause = CALM_SECONDS if calm and verdict.ready else ANXIOUS_SECONDS
+            calm = verdict.ready
+            await asyncio.sleep(SPACING_SECONDS)
+            await self._change_within(pause)
+
+    async def _change_within(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _look(self) -> Verdict:
+        """One look, and what it takes; then how it is."""
+        try:
+            verdict = judge(self._task, (await self._links.dump()).links)
+            if verdict.steps:
+                self._show(False)
+                log.info("bridge-change", steps=[repr(step) for step in verdict.steps])
+                await self._links.apply(verdict.steps)
+                verdict = judge(self._task, (await self._links.dump()).links)
+        except LinkInUse as error:  # a port came between the look and the step
+            return Verdict(obstacle=str(error), patience=PORTS_SECONDS)
+        except LinkError as error:
+            return Verdict(obstacle=str(error))
+        return verdict
+
+    def _bear(self, verdict: Verdict) -> None:
+        """Raises Obstructed where patience is at its end."""
+        if verdict.obstacle and verdict.obstacle != self._obstacle:
+            log.warning("bridge-obstructed", reason=verdict.obstacle)
+        self._obstacle = verdict.obstacle
+        if not verdict.obstacle:
+            self._hindered = None
+            return
+        now = asyncio.get_running_loop().time()
+        self._hindered = now if self._hindered is None else self._hindered
+        if now - self._hindered >= verdict.patience:
+            raise Obstructed(verdict.obstacle)
