@@ -2,9 +2,11 @@
 
 from io import StringIO
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from lanloom.api.core import Node, NodeStatus
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, ClusterNetworkStatus, VlanInterface, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.app.overview import Row, Trouble, overview, table
@@ -120,3 +122,16 @@ def test_a_node_that_is_down() -> None:
     (trouble,) = view.troubles
     assert (trouble.what, trouble.reason) == ("node a", "NodeDown")
     assert "reported last" in trouble.message
+
+
+def test_an_isolated_network_is_no_trouble() -> None:
+    """A cluster network that was made for an isolated network is told as that, unless nodes report of it."""
+    idle = Condition(type="ready", status="False", reason="NoNodes", message="create a VlanConfig")
+    metadata = ObjectMeta(name="cn1", labels={UID_LABEL: "u"}, annotations={NAME_ANNOTATION: "br-dummy"})
+    made = replace(network(idle), metadata=metadata)
+    view = overview([made], [])
+    assert (view.networks, view.isolated, view.troubles) == ((), {"cn1": "br-dummy"}, ())
+    failed = Condition(type="ready", status="False", reason="UplinkMissing", message="plug it in")
+    view = overview([made], [report("a", ready=failed)])
+    assert (view.networks, view.isolated) == (("cn1",), {})
+    assert [trouble.reason for trouble in view.troubles] == ["UplinkMissing"]

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.core import Node
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, VlanInterface, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.kube.conditions import find
@@ -46,9 +47,14 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """The VLAN networks of a cluster as an operator wants to see them."""
+    """The VLAN networks of a cluster as an operator wants to see them.
+
+    `isolated` are the cluster networks without uplinks that DummyClusterNetworks have their bridges by, each with the
+    name of that one. No node is to report of them.
+    """
 
     networks: tuple[str, ...]
+    isolated: dict[str, str]
     rows: tuple[Row, ...]
     troubles: tuple[Trouble, ...]
 
@@ -60,6 +66,8 @@ def overview(
     down = frozenset(node.metadata.name for node in nodes if not is_live(node))
     ordered_networks = sorted(networks, key=lambda item: item.metadata.name)
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
+    isolated = _isolated(ordered_networks, ordered)
+    ordered_networks = [item for item in ordered_networks if item.metadata.name not in isolated]
     troubles = [trouble for network in ordered_networks for trouble in _network_troubles(network, ordered)]
     troubles += [
         trouble for status in ordered if status.status.node not in down for trouble in _node_troubles(status)
@@ -67,6 +75,7 @@ def overview(
     troubles += _down(ordered, down)
     return Overview(
         networks=tuple(item.metadata.name for item in ordered_networks),
+        isolated=isolated,
         rows=tuple(
             replace(row, state=NODE_DOWN) if row.node in down else row
             for status in ordered
@@ -74,6 +83,16 @@ def overview(
         ),
         troubles=tuple(troubles),
     )
+
+
+def _isolated(networks: Iterable[ClusterNetwork], statuses: Iterable[VlanStatus]) -> dict[str, str]:
+    """Those that were made for a DummyClusterNetwork, with its name, and that no node has got an uplink of since."""
+    carried = {item.status.cluster_network for item in statuses}
+    return {
+        item.metadata.name: item.metadata.annotations.get(NAME_ANNOTATION, "")
+        for item in networks
+        if UID_LABEL in item.metadata.labels and item.metadata.name not in carried
+    }
 
 
 def _down(statuses: Iterable[VlanStatus], down: frozenset[str]) -> list[Trouble]:

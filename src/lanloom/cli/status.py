@@ -66,6 +66,10 @@ def _show(view: "Overview") -> None:
         console.print(
             "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
         )
+    for name, maker in view.isolated.items():
+        text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {maker}`."
+        console.print(text, markup=False)
+    if not view.networks:
         return
     if view.rows:
         output.print_table(console, table(view.rows))

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from lanloom.api.dummy import UID_LABEL
 from lanloom.app.vlan.view import READY
 from lanloom.cli import console as output
 
@@ -25,7 +26,11 @@ def print_networks(views: tuple["NetworkView", ...], objects: "VlanObjects") -> 
     """One row for each network."""
     console = output.console()
     used = {view.cluster_network for view in views}
-    bare = sorted(item.metadata.name for item in objects.networks if item.metadata.name not in used)
+    bare = sorted(
+        item.metadata.name
+        for item in objects.networks
+        if item.metadata.name not in used and UID_LABEL not in item.metadata.labels
+    )
     if views:
         table = _table("Network", "Cluster network", "VLAN", "Mode", "Nodes", "Reason")
         for view in views:

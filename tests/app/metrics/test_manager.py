@@ -14,14 +14,17 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifests
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     VLAN_CONFIGS,
     VLAN_STATUSES,
     ClusterNetwork,
+    ClusterNetworkStatus,
     VlanStatus,
     VlStatus,
 )
+from lanloom.api.meta import Condition
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
@@ -187,6 +190,18 @@ def test_reports_of_networks_that_do_not_exist_are_not_shown() -> None:
     """A report that names no cluster network of this cluster makes no series."""
     report = VlanStatus(status=VlStatus(cluster_network="nonsense", node="node1"))
     assert not [key for key in exposed((), [report]) if ("cluster_network", "nonsense") in key[1]]
+
+
+def test_a_network_without_uplinks_is_nobodys_alert() -> None:
+    """The cluster network of an isolated network is not told as one that is not ready: no node is to carry it."""
+    idle = Condition(type="ready", status="False", reason="NoNodes")
+    status = ClusterNetworkStatus(conditions=(idle,))
+    (plain,) = cluster_of([cluster_network("plain")]).networks
+    plain = replace(plain, status=status)
+    made = replace(plain, metadata=replace(plain.metadata, name="dummy", labels={UID_LABEL: "u"}))
+    told = {dict(labels).get("cluster_network") for _, labels in exposed([plain, made], ())}
+    assert "plain" in told
+    assert "dummy" not in told
 
 
 def test_reviews_of_unknown_resources_share_a_series() -> None:

@@ -11,6 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 
 from lanloom.api import names
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.api.resource import Resource
@@ -91,6 +92,7 @@ def _cluster(networks: Iterable[ClusterNetwork], reports: Iterable[VlanStatus]) 
     networks = tuple(networks)
     known = {item.metadata.name for item in networks}
     reports = [item for item in reports if item.status.cluster_network in known]
+    carried = {item.status.cluster_network for item in reports}
     yield gauge(
         "lanloom_cluster_network_ready",
         "Whether a condition of a cluster network is true.",
@@ -98,6 +100,8 @@ def _cluster(networks: Iterable[ClusterNetwork], reports: Iterable[VlanStatus]) 
         [
             ((item.metadata.name, condition.type), condition.status == "True")
             for item in networks
+            if UID_LABEL not in item.metadata.labels
+            or item.metadata.name in carried  # else no node is to have it
             for condition in item.status.conditions
         ],
     )

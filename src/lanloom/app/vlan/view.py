@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, DhcpLease, VlanInterface, VlanStatus
 from lanloom.api.l3 import AnnotationError, Routing
 from lanloom.api.meta import Condition
@@ -67,8 +68,10 @@ class ClusterNetworkView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def network_views(objects: VlanObjects) -> tuple[NetworkView, ...]:
-    """Every NAD that belongs to a cluster network, ordered by namespace and name."""
-    mine = (item for item in objects.nads if cluster_network_of(item))
+    """Every NAD that belongs to a cluster network, ordered by namespace and name; not those of isolated networks."""
+    mine = (
+        item for item in objects.nads if cluster_network_of(item) and UID_LABEL not in item.metadata.labels
+    )
     return tuple(network_view(objects, item) for item in sorted(mine, key=lambda item: item.metadata.key))
 
 
