@@ -14,8 +14,8 @@ from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.dummy.manager import DummyInformers
 from lanloom.dummy.rules.model import Settings, UserView
-from lanloom.kube.informer import Informer
 
 
 class World(Protocol):
@@ -51,10 +51,7 @@ class World(Protocol):
 class StoreWorld(Struct, frozen=True):
     """The cluster as a manager's informers see it."""
 
-    dummies: Informer[DummyClusterNetwork]
-    nads: Informer[NetworkAttachmentDefinition]
-    vlan_configs: Informer[VlanConfig]
-    all_nodes: Informer[Node]
+    informers: DummyInformers
     users: UserView
     read_settings: Callable[[], Settings]
 
@@ -65,16 +62,16 @@ class StoreWorld(Struct, frozen=True):
 
     def networks(self) -> Iterable[DummyClusterNetwork]:
         """Every DummyClusterNetwork."""
-        return self.dummies.store.items()
+        return self.informers.dcns.store.items()
 
     def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
         """One NAD."""
-        return self.nads.store.get(key)
+        return self.informers.nads.store.get(key)
 
     def configs(self) -> Iterable[VlanConfig]:
         """Every VlanConfig."""
-        return self.vlan_configs.store.items()
+        return self.informers.configs.store.items()
 
     def nodes(self) -> Iterable[Node]:
         """Every node."""
-        return self.all_nodes.store.items()
+        return self.informers.nodes.store.items()

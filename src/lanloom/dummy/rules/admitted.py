@@ -17,6 +17,9 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 REQUEST_SECONDS = 75.0
 """An API server gives up a request after 60 seconds (`--request-timeout`); clocks may differ a little."""
 
+Seen = Callable[[str], int | None]
+"""The newest known resourceVersion of an object by its uid, see `UserView.seen`."""
+
 
 class Admitted(Struct, frozen=True, order=True):
     """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and until when.
@@ -39,14 +42,22 @@ def admitted(nad: NetworkAttachmentDefinition) -> tuple[Admitted, ...]:
     return _DECODER.decode(text) if text else ()
 
 
-def noted(known: Iterable[Admitted], more: Iterable[Admitted], now: float) -> str:
-    """The annotation's new value: without what is over, with what is new."""
-    every = {item.uid: item for item in (*known, *more) if item.until > now}
+def noted(nad: NetworkAttachmentDefinition, more: Iterable[Admitted], seen: Seen, now: float) -> str:
+    """The annotation's new value: without what is settled, with what is new.
+
+    Of two requests about one object only the newer can be stored: the object has the version that it is based on, so
+    the other one's is gone. Instead of what can't be read there stands somebody who may come, as long as he may.
+    """
+    try:
+        known = admitted(nad)
+    except ValueError:
+        known = (Admitted("", 0, now + REQUEST_SECONDS, "somebody (what stood here could not be read)"),)
+    every: dict[str, Admitted] = {}
+    for item in (*unsettled(known, seen, now), *more):
+        every[item.uid] = max(item, every.get(item.uid, item))
     return msgspec.json.encode(tuple(sorted(every.values()))).decode()
 
 
-def unsettled(
-    requests: Iterable[Admitted], seen: Callable[[str], int | None], now: float
-) -> tuple[Admitted, ...]:
-    """Those that may still be stored. `seen` as in `UserView`."""
+def unsettled(requests: Iterable[Admitted], seen: Seen, now: float) -> tuple[Admitted, ...]:
+    """Those that may still be stored."""
     return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)

@@ -1,0 +1,117 @@
+"""Writes down on NADs who was allowed to refer to them. What is asked while a write is under way goes into the next.
+
+A write is based on the version of the NAD that was judged. So nothing is written onto a NAD that was marked as draining
+meanwhile, and whoever marks it finds everything that was written before.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lanloom.api.dummy import ADMITTED
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.dummy.admission.world import World
+from lanloom.dummy.rules.admit_references import is_closed, is_isolated
+from lanloom.dummy.rules.admitted import Admitted, noted
+from lanloom.kube.errors import Conflict, NotFound
+from lanloom.kube.ports import Client
+
+_SIZE_MAX = 200_000
+"""Kubernetes takes 256 KiB of annotations at the most."""
+
+
+class TooMany(Exception):
+    """More requests refer to the NAD at once than can be written down."""
+
+
+class _Waiting(NamedTuple):
+    request: Admitted
+    answer: "asyncio.Future[NetworkAttachmentDefinition | None]"
+
+
+class Notes:
+    """The notes of one replica. `now` is in seconds since the epoch."""
+
+    def __init__(self, client: Client, world: World, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._world = world
+        self._now = now
+        self._waiting: defaultdict[Key, list[_Waiting]] = defaultdict(list)
+        self._writers: dict[Key, asyncio.Task[None]] = {}
+        self._written: dict[Key, NetworkAttachmentDefinition] = {}
+
+    async def write(self, key: Key, request: Admitted) -> NetworkAttachmentDefinition | None:
+        """The NAD with the note on it; or as it is without, if it is no isolated network's, or closed, or not there.
+
+        Raises KubeError, TooMany.
+        """
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        self._waiting[key].append(waiting)
+        if key not in self._writers:
+            self._writers[key] = asyncio.create_task(self._work(key))
+        return await waiting.answer
+
+    async def look(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """The NAD as the API server has it now. Raises KubeError."""
+        try:
+            return await self._client.get(NADS, key.name, key.namespace)
+        except NotFound as error:
+            if not error.is_of(key.name):
+                raise
+            return None
+
+    async def _work(self, key: Key) -> None:
+        while batch := self._waiting.pop(key, None):
+            try:
+                found = await self._write(key, [item.request for item in batch])
+            except Exception as error:
+                for item in batch:
+                    if not item.answer.done():
+                        item.answer.set_exception(error)
+            else:
+                for item in batch:
+                    if not item.answer.done():
+                        item.answer.set_result(found)
+        del self._writers[key]
+
+    async def _write(self, key: Key, requests: Sequence[Admitted]) -> NetworkAttachmentDefinition | None:
+        """Goes on until the NAD was not changed by others in between: those who ask have their own deadline."""
+        nad = self._known(key)
+        while True:
+            if nad is None or is_closed(nad) or not is_isolated(nad):
+                nad = await self.look(key)
+                if nad is None or is_closed(nad) or not is_isolated(nad):
+                    return nad
+            text = noted(nad, requests, self._world.users.seen, self._now())
+            if len(text) > _SIZE_MAX:
+                raise TooMany
+            metadata = {
+                "resourceVersion": nad.metadata.resource_version,
+                "annotations": {ADMITTED: text},
+            }
+            try:
+                written = await self._client.patch(NADS, key.name, {"metadata": metadata}, key.namespace)
+            except Conflict:
+                nad = None
+            except NotFound as error:
+                if not error.is_of(key.name):
+                    raise
+                return None
+            else:
+                self._written[key] = written
+                return written
+
+    def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """The newest state that is known without asking."""
+        stored, written = self._world.nad(key), self._written.get(key)
+        if written is None or (stored is not None and _version(stored) >= _version(written)):
+            self._written.pop(key, None)
+            return stored
+        return written
+
+
+def _version(nad: NetworkAttachmentDefinition) -> int:
+    text = nad.metadata.resource_version
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,127 @@
+"""Whether a machine or a pod may refer to the networks that it names.
+
+Pods and machines are everybody's, so a request is looked at without asking the API server as long as it names no NAD of
+an isolated network, nor one that is not known. What concerns none is allowed whatever is the matter with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.dummy.admission.notes import Notes, TooMany
+from lanloom.dummy.admission.reading import is_leaving, new_of, old_of
+from lanloom.dummy.admission.world import World
+from lanloom.dummy.rules.admit_references import (
+    going,
+    is_closed,
+    is_isolated,
+    meant,
+    new_references,
+    title_of,
+)
+from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted
+from lanloom.dummy.rules.errors import Malformed, Refused
+from lanloom.kube.errors import KubeError
+from lanloom.kube.ports import Client
+
+NOTE_SECONDS = 3.0
+"""Until a note must be written. The API server waits for 5 seconds; after that it might allow what was not noted."""
+
+_NEVER_SEEN = 2**62
+"""Instead of a resourceVersion that is no number: then no other one is newer."""
+
+_KINDS: dict[str, Resource[Any]] = {
+    item.plural: item for item in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+}
+
+
+class References:
+    """Judges references, and notes those that it allows. `now` is in seconds since the epoch."""
+
+    def __init__(self, client: Client, world: World, *, now: Callable[[], float]) -> None:
+        self._world = world
+        self._now = now
+        self._notes = Notes(client, world, now=now)
+
+    async def judge(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses. What was allowed is noted, unless it is a dry run."""
+        kind = _KINDS.get(request.resource.resource)
+        if kind is None:
+            return Verdict()
+        try:
+            new, old = new_of(kind, request), old_of(kind, request)
+        except Malformed:
+            return Verdict()  # the API server's schema, or KubeVirt, has to say so
+        if new is None or is_leaving(new):
+            return Verdict()
+        new = _placed(new, request)
+        found = [(reference, nad) for reference in new_references(new, old) for nad in self._meant(reference)]
+        try:
+            for reference, nad in found:
+                await self._judge(request, new, old, reference, nad)
+        except Refused as refusal:
+            return Verdict(allowed=False, message=str(refusal))
+        return Verdict()
+
+    def _meant(self, reference: Key) -> list[Key]:
+        """The NADs of isolated networks that a reference may mean, as far as is known without asking."""
+        claimed = {Key(item.spec.nad_namespace, item.spec.nad_name): None for item in self._world.networks()}
+        return [
+            key
+            for key in meant(reference, claimed)
+            if (nad := self._world.nad(key)) is None or is_isolated(nad) or key in claimed
+        ]
+
+    async def _judge(
+        self, request: AdmissionRequest, new: Object, old: Object | None, reference: Key, key: Key
+    ) -> None:
+        """Raises Refused."""
+        try:
+            async with asyncio.timeout(NOTE_SECONDS):
+                nad = await self._noted(request, new, old, key)
+        except (KubeError, TimeoutError) as error:
+            why = str(error) or "the API server does not answer in time"
+            raise Refused(
+                f"{title_of(new)}: whether NetworkAttachmentDefinition {key} can be used can't be told now, because "
+                f"{why}; try again"
+            ) from None
+        except TooMany:
+            raise Refused(
+                f"{title_of(new)}: too many requests refer to NetworkAttachmentDefinition {key} at once; "
+                "try again in a minute"
+            ) from None
+        if nad is not None and is_isolated(nad) and is_closed(nad):
+            raise Refused(going(new, reference, nad))
+
+    async def _noted(
+        self, request: AdmissionRequest, new: Object, old: Object | None, key: Key
+    ) -> NetworkAttachmentDefinition | None:
+        if request.dry_run:
+            return await self._notes.look(key)
+        item = Admitted(
+            (old or new).metadata.uid or request.uid,
+            _version(old) if old is not None else 0,
+            self._now() + REQUEST_SECONDS,
+            title_of(new),
+        )
+        return await self._notes.write(key, item)
+
+
+def _placed(item: Object, request: AdmissionRequest) -> Object:
+    """The object in its namespace: on creation only the request may name it."""
+    if item.metadata.namespace:
+        return item
+    return replace(item, metadata=replace(item.metadata, namespace=request.namespace))
+
+
+def _version(item: Object) -> int:
+    text = item.metadata.resource_version
+    return int(text) if text.isdecimal() else _NEVER_SEEN
