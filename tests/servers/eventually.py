@@ -10,9 +10,11 @@ from lanloom.kube.errors import Forbidden, NotFound
 T = TypeVar("T")
 
 
-async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool]) -> T:
-    """What `read` gives once it holds; NotFound and Forbidden count as not yet."""
-    async with asyncio.timeout(30):
+async def eventually(
+    read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = 30.0
+) -> T:
+    """What `read` gives once it holds, if it does within `seconds`; NotFound and Forbidden count as not yet."""
+    async with asyncio.timeout(seconds):
         while True:
             with suppress(NotFound, Forbidden):
                 value = await read()

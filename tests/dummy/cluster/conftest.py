@@ -1,0 +1,35 @@
+"""The two clusters on which the same tests run: the embedded server with the lab's controller, and a real one."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.apiserver.cases.kit.embedded import embedded_server
+from tests.dummy.cluster.ground import Ground, ground
+from tests.servers.real import RealServer
+
+CONTROLLERS = ("daemonset", "garbagecollector", "namespace", "podgc")
+REAL = pytest.param("real", marks=[pytest.mark.realserver, pytest.mark.slow])
+
+
+@pytest.fixture(scope="module")
+def embedded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an embedded server, for one module alone."""
+    with embedded_server(tmp_path_factory.mktemp("embedded")) as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture(scope="module")
+def real_cluster(real_binaries: Path) -> Iterator[Path]:
+    """The kubeconfig of a kube-apiserver with the controllers of a cluster, for one module alone."""
+    with RealServer(real_binaries, CONTROLLERS) as server:
+        yield server.kubeconfig
+
+
+@pytest.fixture(params=["embedded", REAL])
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
+    """Either cluster with the nodes n1, n2 and n3, kubelets, and somebody who looks after DaemonSets."""
+    kubeconfig: Path = request.getfixturevalue(f"{request.param}_cluster")
+    async with ground(kubeconfig, is_real=request.param == "real") as made:
+        yield made
