@@ -25,13 +25,13 @@ BY_NAD, BY_BRIDGE = "dummy-nad", "dummy-bridge"
 
 
 class DummyInformers(Struct, frozen=True):
-    """What the manager and its webhooks watch. The first is ours alone, the others may be shared."""
+    """What the manager and its webhooks watch. Of DaemonSets only those that were made for networks."""
 
     dcns: Informer[DummyClusterNetwork]
+    daemon_sets: Informer[DaemonSet]
     nads: Informer[NetworkAttachmentDefinition]
     nodes: Informer[Node]
     pods: Informer[Pod]
-    daemon_sets: Informer[DaemonSet]
     networks: Informer[Network]
     cluster_networks: Informer[ClusterNetwork]
     configs: Informer[VlanConfig]
@@ -57,7 +57,6 @@ def dummy_informers(
     pods: Informer[Pod],
     rng: random.Random,
     *,
-    daemon_sets: Informer[DaemonSet] | None = None,
     networks: Informer[Network] | None = None,
     cluster_networks: Informer[ClusterNetwork] | None = None,
     configs: Informer[VlanConfig] | None = None,
@@ -78,7 +77,7 @@ def dummy_informers(
         nads=nads,
         nodes=nodes,
         pods=pods,
-        daemon_sets=daemon_sets or Informer(client, DAEMON_SETS, rng=rng),
+        daemon_sets=Informer(client, DAEMON_SETS, rng=rng, labels=UID_LABEL),
         networks=networks or Informer(client, NETWORKS, rng=rng),
         cluster_networks=cluster_networks or Informer(client, CLUSTER_NETWORKS, rng=rng),
         configs=configs or Informer(client, VLAN_CONFIGS, rng=rng),

@@ -1,0 +1,124 @@
+"""The life of a DummyClusterNetwork as a state machine: what is observed goes in, what to do and to say comes out.
+
+Whether somebody deletes it is asked before anything else, so that an object that is wrong can go like any other. There
+is no state but what the objects say, so any order of events and any number of deaths end alike.
+"""
+
+from lanloom.api.dummy import BRIDGES_READY, DUMMY_CLUSTER_NETWORKS, FINALIZER, DummyClusterNetwork, Phase
+from lanloom.api.multus import NADS
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.clearing import Clearing, clearing
+from lanloom.dummy.rules.observed import Action, Change, Decision, News, Observed, on_version
+from lanloom.dummy.rules.presence import presence
+from lanloom.dummy.rules.status import (
+    REMOVED,
+    Finding,
+    Findings,
+    listed,
+    resources_of,
+    status_news,
+    status_of,
+)
+from lanloom.kube.conditions import find
+
+_DELETING = "Deleting"
+_REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "asking": "Unanswered"}
+"""Why a network does not go, as the reason of its conditions, by the step that is waited for."""
+
+
+def decide(seen: Observed) -> Decision:
+    """What to do for a DummyClusterNetwork, and what it is to say of itself."""
+    return presence(seen) if seen.dcn.metadata.deletion_timestamp is None else _departure(seen)
+
+
+def _departure(seen: Observed) -> Decision:
+    """The decision for a network that is being deleted. Without our finalizer it is not ours to look after."""
+    dcn = seen.dcn
+    if FINALIZER not in dcn.metadata.finalizers:
+        return Decision(status=dcn.status)
+    committed, removed = is_committed(dcn), are_removed(dcn)
+    step = clearing(seen, committed=committed, removed=removed, recorded=dcn.status.resources)
+    if step.look:
+        return Decision(status=dcn.status, look=step.look)
+    if step.stage == "done" and committed:
+        return Decision(status=dcn.status, actions=(_release(dcn),))
+    if step.stage == "closing" and seen.failure is None:
+        return Decision(status=dcn.status, actions=step.actions)  # nothing to say yet: it takes a moment
+    return _said(seen, step)
+
+
+def unanswered(seen: Observed, why: str) -> Decision:
+    """The decision where the API server did not say what was to be read anew: who can't be seen may be there."""
+    if is_committed(seen.dcn):
+        return Decision(status=seen.dcn.status)
+    message = f"it can't be seen whether anybody uses the network: {why}; it is tried again"
+    return _said(seen, Clearing(stage="asking", message=message))
+
+
+def is_committed(dcn: DummyClusterNetwork) -> bool:
+    """Whether it was found, and written down, that nobody uses the network: then its NADs may be gone for that."""
+    return dcn.status.phase == "Terminating"
+
+
+def are_removed(dcn: DummyClusterNetwork) -> bool:
+    """Whether it was written down that all bridges are gone: then the DaemonSet may be gone for that."""
+    found = find(dcn.status.conditions, BRIDGES_READY)
+    return is_committed(dcn) and found is not None and found.reason == REMOVED
+
+
+def _release(dcn: DummyClusterNetwork) -> Action:
+    left = [item for item in dcn.metadata.finalizers if item != FINALIZER]
+    news = News("Normal", "Deleted", "everything that was made for the network is gone")
+    patch = on_version(dcn, finalizers=left)
+    return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, news)
+
+
+def _said(seen: Observed, step: Clearing) -> Decision:
+    """The step, with what the network says of it."""
+    terminating = step.stage in ("nads", "bridges", "others", "done")
+    phase: Phase = "Terminating" if terminating else "DeletionBlocked"
+    message = step.message
+    if seen.failure is not None and step.actions:
+        message = f"{seen.failure.message}; it is tried again"
+    kept = frozenset(([] if terminating else [NADS.kind]) + ([] if step.removed else [DAEMON_SETS.kind]))
+    found = Findings(
+        phase=phase,
+        reason=_DELETING if terminating else _REASONS[step.stage],
+        message=message,
+        nad=_nad(seen, terminating),
+        bridges=_bridges(seen, step),
+        in_use=_in_use(step, message) if not terminating else None,
+        users=step.users,
+        nodes=step.nodes,
+    )
+    made = seen.fresh.made if seen.fresh is not None else seen.made
+    status = status_of(seen, found, resources_of(seen, made, keep=kept))
+    news = status_news(seen.dcn.status, status)
+    if step.removed and not are_removed(seen.dcn) and step.nodes is not None and step.nodes.away:
+        text = (
+            f"the deletion goes on without {listed(step.nodes.away)}, which can't be reached; "
+            "their agents remove the bridge when they are back"
+        )
+        news = (*news, News("Warning", "NodesSkipped", text))
+    return Decision(status=status, actions=step.actions, news=news, wait=step.wait)
+
+
+def _nad(seen: Observed, terminating: bool) -> Finding:
+    if terminating:
+        return Finding("False", _DELETING, "the network is being deleted")
+    return Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
+
+
+def _bridges(seen: Observed, step: Clearing) -> Finding:
+    if step.removed:
+        return Finding("False", REMOVED, "the bridges are gone")
+    if step.stage == "bridges":
+        return Finding("False", "Removing", step.message)
+    known = find(seen.dcn.status.conditions, BRIDGES_READY)
+    if known is None:
+        return Finding("False", _DELETING, "the network is being deleted")
+    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
+
+
+def _in_use(step: Clearing, message: str) -> Finding:
+    return Finding("True" if step.stage == "users" else "Unknown", _REASONS[step.stage], message)

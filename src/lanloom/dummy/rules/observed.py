@@ -1,0 +1,142 @@
+"""What is known of a DummyClusterNetwork, and what may be decided: the input and the output of `rules.lifecycle`."""
+
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkStatus
+from lanloom.api.harvester import ClusterNetwork, VlanConfig
+from lanloom.api.ipam import Network
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DaemonSet
+from lanloom.dummy.rules.marks import Raw
+from lanloom.dummy.rules.model import Settings, UserView
+
+
+class News(NamedTuple):
+    """An Event to be written."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Made(Struct, frozen=True, kw_only=True):
+    """What has the label with the uid of the DummyClusterNetwork."""
+
+    nads: tuple[NetworkAttachmentDefinition, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    networks: tuple[Network, ...] = ()
+    cluster_networks: tuple[ClusterNetwork, ...] = ()
+
+
+class Fresh(Struct, frozen=True, kw_only=True):
+    """What the API server said a moment ago: what was made, read first, and who uses networks if that was asked."""
+
+    made: Made
+    users: UserView | None = None
+
+
+class Failure(Struct, frozen=True):
+    """An action that was refused when it was tried last: the plural of its resource, and why.
+
+    `conflict` is true where somebody else's object is in the way.
+    """
+
+    plural: str
+    message: str
+    conflict: bool = False
+
+
+class Observed(Struct, frozen=True, kw_only=True):
+    """A DummyClusterNetwork and all that its state depends on.
+
+    `nad`, `network` and `cluster_network` are what stands where its own would stand, whoever made it; `daemon_set` is
+    its own at its proper place. `made` is what is its own, wherever it is; without `fresh` that is what the watches have brought. `foreign` are the
+    NADs of its spec and of its status that are somebody else's. `others` are all other DummyClusterNetworks,
+    `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets. `now` is in seconds since
+    the epoch.
+    """
+
+    dcn: DummyClusterNetwork
+    now: float
+    settings: Settings
+    users: UserView
+    others: tuple[DummyClusterNetwork, ...] = ()
+    nad: NetworkAttachmentDefinition | None = None
+    daemon_set: DaemonSet | None = None
+    network: Network | None = None
+    cluster_network: ClusterNetwork | None = None
+    configs: tuple[VlanConfig, ...] = ()
+    foreign: frozenset[Key] = frozenset()
+    made: Made = Made()
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    fresh: Fresh | None = None
+    failure: Failure | None = None
+
+
+class Create(Struct, frozen=True):
+    """Make an object; one of that name that is there already is left alone. `news` is told when it was done."""
+
+    resource: Resource[Any]
+    body: Raw
+    news: News | None = None
+
+    @property
+    def key(self) -> Key:
+        """Where the object will be."""
+        meta = self.body["metadata"]
+        return Key(meta.get("namespace", ""), meta["name"])
+
+
+class Change(Struct, frozen=True):
+    """Patch an object; the patch names the version that it was made for."""
+
+    resource: Resource[Any]
+    key: Key
+    patch: Raw
+    news: News | None = None
+
+
+class Delete(Struct, frozen=True):
+    """Delete the object of that uid. If it may not go (`or_release`), our marks are taken off it instead."""
+
+    resource: Resource[Any]
+    key: Key
+    uid: str
+    or_release: bool = False
+    news: News | None = None
+
+
+Action = Create | Change | Delete
+
+Look = Literal["", "made", "users"]
+"""What is to be read anew before anything can be decided: what was made; that, and then who uses networks."""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What to do: write `status` if it differs, tell the `news`, carry out the `actions` in order.
+
+    With a `look` the decision is asked for again with `Observed.fresh`, and nothing is done before. `wait` are the
+    seconds after which to look again though nothing happens, None for never.
+    """
+
+    status: DummyClusterNetworkStatus
+    actions: tuple[Action, ...] = ()
+    news: tuple[News, ...] = ()
+    look: Look = ""
+    wait: float | None = None
+
+
+def deletion(resource: Resource[Any], item: Object, *, or_release: bool = False) -> Delete:
+    """The deletion of exactly this object."""
+    return Delete(resource, item.metadata.key, item.metadata.uid, or_release)
+
+
+def on_version(item: Object, **members: Any) -> Raw:
+    """A patch of an object's metadata on the version that was read."""
+    return {"metadata": {"resourceVersion": item.metadata.resource_version, **members}}

@@ -1,0 +1,239 @@
+"""What a DummyClusterNetwork needs that is to be there: its finalizer, what is made for it, and its bridges.
+
+Each part is looked at by itself and says what is missing; the first part that is not well decides the phase. Nothing is
+made for an object that is wrong or has to give way, and nothing that was made for it is taken away.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.dummy import (
+    BRIDGES_READY,
+    DRAINING,
+    DUMMY_CLUSTER_NETWORKS,
+    FINALIZER,
+    NAD_READY,
+    Phase,
+)
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.bridges import Bridges, keeping
+from lanloom.dummy.rules.errors import InvalidSpec
+from lanloom.dummy.rules.harvester import implied_cluster_network
+from lanloom.dummy.rules.made import cluster_network_body, ipam_network_body, ipam_network_patch
+from lanloom.dummy.rules.marks import is_ours
+from lanloom.dummy.rules.model import Isolated
+from lanloom.dummy.rules.nad import is_as_wanted, nad_body, nad_patch
+from lanloom.dummy.rules.observed import (
+    Action,
+    Change,
+    Create,
+    Decision,
+    News,
+    Observed,
+    deletion,
+    on_version,
+)
+from lanloom.dummy.rules.rivals import in_the_way, taken_addresses
+from lanloom.dummy.rules.spec import parse
+from lanloom.dummy.rules.status import Finding, Findings, listed, resources_of, status_news, status_of
+from lanloom.kube.conditions import find
+
+_KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})
+_FINE = Finding("True", "AsWanted")
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    """One part of a network: what is wrong with it, and what to do. With `stuck`, nothing may follow it."""
+
+    finding: Finding = _FINE
+    actions: tuple[Action, ...] = ()
+    stuck: bool = False
+    drifted: Finding | None = None
+    conflict: Finding | None = None
+
+
+def presence(seen: Observed) -> Decision:
+    """The decision for a network that nobody deletes."""
+    try:
+        net = parse(seen.dcn)
+    except InvalidSpec as error:
+        return _refusal(seen, Finding("True", "InvalidSpec", str(error)), conflict=False)
+    overlap = taken_addresses(seen, net)
+    obstacle = in_the_way(seen, net) or (overlap if not seen.made.nads else None)
+    if obstacle is not None:
+        return _refusal(seen, obstacle, conflict=True)
+    if FINALIZER not in seen.dcn.metadata.finalizers:
+        patch = on_version(seen.dcn, finalizers=[*seen.dcn.metadata.finalizers, FINALIZER])
+        change = Change(DUMMY_CLUSTER_NETWORKS, seen.dcn.metadata.key, patch)
+        return Decision(status=seen.dcn.status, actions=(change,))
+    return _composed(seen, (_cluster_network(seen, net), _network(seen, net), _nad(seen, net)), net, overlap)
+
+
+def _refusal(seen: Observed, why: Finding, *, conflict: bool) -> Decision:
+    """Says why the object stays as it is. What was made for it before stays, too."""
+    found = Findings(
+        phase="InvalidSpec",
+        reason=why.reason,
+        message=why.message,
+        nad=_last(seen, NAD_READY, why),
+        bridges=_last(seen, BRIDGES_READY, why),
+        conflict=why if conflict else None,
+    )
+    return _decision(seen, found)
+
+
+def _last(seen: Observed, type: str, why: Finding) -> Finding:
+    known = find(seen.dcn.status.conditions, type)
+    if known is None or known.status not in ("True", "False"):
+        return Finding("False", why.reason, why.message)
+    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
+
+
+def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: Finding | None) -> Decision:
+    bridges = keeping(seen, net)
+    actions: list[Action] = []
+    for part in parts:
+        actions += part.actions
+        if part.stuck:
+            break
+    else:
+        actions += [*bridges.actions, *_superfluous(seen, net)]
+    parts = tuple(_with_failure(seen, part) for part in parts)
+    broken = next((part.finding for part in parts if part.finding.status != "True"), None)
+    acknowledged = bridges.acknowledgement
+    phase, reason, message = _phase(parts, broken, bridges)
+    found = Findings(
+        phase=phase,
+        reason=reason,
+        message=message,
+        nad=broken or _FINE,
+        bridges=bridges.finding,
+        drifted=next((part.drifted for part in parts if part.drifted), None),
+        conflict=next(filter(None, (*(part.conflict for part in parts), bridges.conflict)), overlap),
+        nodes=acknowledged,
+    )
+    wait = None if acknowledged.until is None else max(0.0, acknowledged.until - seen.now)
+    return _decision(seen, found, tuple(actions), wait)
+
+
+def _phase(parts: tuple[_Part, ...], broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
+    """Phase, and reason and message of the condition Ready."""
+    if broken is not None:
+        on_the_way = broken.reason == "Pending"
+        return "Pending" if on_the_way else "ErrorEnsuringNAD", broken.reason, broken.message
+    if bridges.failed:
+        return "ErrorEnsuringDaemonSet", bridges.finding.reason, bridges.finding.message
+    if bridges.finding.status != "True":
+        return "Pending", bridges.finding.reason, bridges.finding.message
+    return "Ready", "Ready", bridges.finding.message
+
+
+def _decision(
+    seen: Observed, found: Findings, actions: tuple[Action, ...] = (), wait: float | None = None
+) -> Decision:
+    status = status_of(seen, found, resources_of(seen, seen.made, keep=_KEPT))
+    return Decision(status=status, actions=actions, news=status_news(seen.dcn.status, status), wait=wait)
+
+
+def _with_failure(seen: Observed, part: _Part) -> _Part:
+    """The part, with why its action was refused if it was."""
+    failure = seen.failure
+    if failure is None or failure.plural not in {item.resource.plural for item in part.actions}:
+        return part
+    conflict = Finding("True", "NotOurs", failure.message) if failure.conflict else part.conflict
+    refused = Finding("False", "Refused", failure.message)
+    return replace(part, finding=refused, conflict=conflict)
+
+
+def _pending(what: str) -> Finding:
+    return Finding("False", "Pending", what)
+
+
+def _cluster_network(seen: Observed, net: Isolated) -> _Part:
+    """Harvester takes no NAD of a bridge without its ClusterNetwork. One that is there is used, whoever made it."""
+    name = implied_cluster_network(net.bridge)
+    if not name:
+        return _Part()
+    if seen.cluster_network is None:
+        create = Create(CLUSTER_NETWORKS, cluster_network_body(net, name))
+        return _Part(finding=_pending(f"the ClusterNetwork {name} is being made"), actions=(create,))
+    return _Part()
+
+
+def _network(seen: Observed, net: Isolated) -> _Part:
+    if net.subnet is None:
+        return _Part()
+    if seen.network is None:
+        create = Create(NETWORKS, ipam_network_body(net))
+        return _Part(finding=_pending(f"the Network of {net.subnet} is being made"), actions=(create,))
+    if not is_ours(seen.network.metadata, net.uid):
+        return _foreign(NETWORKS, seen.network)
+    if seen.network.metadata.deletion_timestamp is not None:
+        return _leaving(NETWORKS, seen.network)
+    patch = ipam_network_patch(seen.network, net)
+    if not patch:
+        return _Part()
+    change = Change(NETWORKS, seen.network.metadata.key, patch)
+    return _Part(finding=_pending(f"the Network of {net.subnet} is being put right"), actions=(change,))
+
+
+def _nad(seen: Observed, net: Isolated) -> _Part:
+    nad = seen.nad
+    if nad is None:
+        news = News("Normal", "NADCreated", f"made the NAD {net.nad}")
+        create = Create(NADS, nad_body(net), news)
+        return _Part(finding=_pending(f"the NAD {net.nad} is being made"), actions=(create,))
+    if not is_ours(nad.metadata, net.uid):
+        return _foreign(NADS, nad)
+    if nad.metadata.deletion_timestamp is not None:
+        return _leaving(NADS, nad)
+    if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
+        change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
+        return _Part(finding=_pending(f"the NAD {net.nad} is being opened to users again"), actions=(change,))
+    return _Part() if is_as_wanted(nad, net) else _drift(seen, net, nad)
+
+
+def _drift(seen: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
+    """A NAD of ours that somebody changed is put right, but not under those who use it as it is."""
+    users = seen.users.users_of(net.nad)
+    if not users:
+        news = News("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
+        change = Change(NADS, net.nad, nad_patch(nad, net), news)
+        return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
+    message = (
+        f"the NAD {net.nad} was changed and is not what this network needs, but it is used by "
+        f"{listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
+    )
+    return _Part(finding=Finding("False", "Drifted", message), drifted=Finding("True", "Changed", message))
+
+
+def _foreign(resource: Resource[Any], item: Object) -> _Part:
+    message = (
+        f"there is a {resource.kind} {item.metadata.key} that was not made for this network, and it is left alone; "
+        "delete it, or delete this network and make one with other names"
+    )
+    finding = Finding("False", "Conflict", message)
+    return _Part(finding=finding, stuck=True, conflict=Finding("True", "NotOurs", message))
+
+
+def _leaving(resource: Resource[Any], item: Object) -> _Part:
+    meta = item.metadata
+    why = f", which waits for its finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
+    message = f"somebody deletes the {resource.kind} {meta.key}{why}; it is made anew when it is gone"
+    return _Part(finding=Finding("False", "BeingDeleted", message), stuck=True)
+
+
+def _superfluous(seen: Observed, net: Isolated) -> list[Action]:
+    """A Network whose subnet was taken out of the spec, once the NAD knows it no more."""
+    if net.subnet is not None or seen.nad is None or not is_as_wanted(seen.nad, net):
+        return []
+    return [
+        deletion(NETWORKS, item) for item in seen.made.networks if item.metadata.deletion_timestamp is None
+    ]
