@@ -2,19 +2,25 @@
 
 The embedded server and the manifests in `deploy/` use the same rules. That an agent writes only its own node's
 VlanStatus is what the validating webhook adds, because RBAC can't say it.
+
+Whoever may create DaemonSets in a namespace may run any pod there that its Pod Security level admits. The manager may
+in Lanloom's own namespace only, whose pods have the host's network anyway.
 """
 
 from typing import Any
 
-from lanloom.api import core, harvester, ipam, kubevirt, multus, names
+from lanloom.api import core, dummy, harvester, ipam, kubevirt, multus, names, services
 
 Raw = dict[str, Any]
 
 _READ = ["get", "list", "watch"]
+_MAKE = [*_READ, "create", "patch", "delete"]
 _EVENTS: Raw = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
 _WEBHOOKS = "admissionregistration.k8s.io"
 _VMS = kubevirt.VIRTUAL_MACHINE_INSTANCES
 _REVIEWS = core.SELF_REVIEWS
+_KINDS = [kubevirt.VIRTUAL_MACHINES.full_name, _VMS.full_name]
+"""Definitions that are asked for, to know whether the kinds are only not served at the moment."""
 
 AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": _READ},
@@ -22,27 +28,42 @@ AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "create", "delete"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses/status"], "verbs": ["patch"]},
     {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": ["get", "list"]},
-    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": [*_READ, "create", "patch", "delete"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": _MAKE},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
     {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": ["get"]},
+    {"apiGroups": [dummy.GROUP], "resources": ["dummyclusternetworks"], "verbs": _READ},
     _EVENTS,
 )
 
 MANAGER_RULES: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
-    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": [*_READ, "patch"]},
-    {
-        "apiGroups": [harvester.GROUP],
-        "resources": ["clusternetworks", "vlanconfigs"],
-        "verbs": [*_READ, "patch"],
-    },
+    {"apiGroups": [multus.NADS.group], "resources": [multus.NADS.plural], "verbs": _MAKE},
+    {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks"], "verbs": _MAKE},
+    {"apiGroups": [harvester.GROUP], "resources": ["vlanconfigs"], "verbs": [*_READ, "patch"]},
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks/status"], "verbs": ["patch"]},
     {"apiGroups": [harvester.GROUP], "resources": ["vlanstatuses"], "verbs": [*_READ, "delete"]},
-    {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": [*_READ, "patch"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["networks"], "verbs": _MAKE},
     {"apiGroups": [ipam.GROUP], "resources": ["networks/status", "nics/status"], "verbs": ["patch"]},
-    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": [*_READ, "create", "patch", "delete"]},
+    {"apiGroups": [ipam.GROUP], "resources": ["nics"], "verbs": _MAKE},
+    {"apiGroups": [dummy.GROUP], "resources": ["dummyclusternetworks"], "verbs": [*_READ, "create", "patch"]},
+    {"apiGroups": [dummy.GROUP], "resources": ["dummyclusternetworks/status"], "verbs": ["patch"]},
     {"apiGroups": [_VMS.group], "resources": [kubevirt.VIRTUAL_MACHINES.plural, _VMS.plural], "verbs": _READ},
     {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": _KINDS,
+        "verbs": ["get"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["services"], "resourceNames": ["kubernetes"], "verbs": ["get"]},
+    {"apiGroups": [services.SERVICE_CIDRS.group], "resources": ["servicecidrs"], "verbs": ["list"]},
     {
         "apiGroups": [_WEBHOOKS],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
@@ -55,6 +76,8 @@ MANAGER_RULES: tuple[Raw, ...] = (
 MANAGER_NAMESPACE_RULES: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["secrets"], "verbs": [*_READ, "create", "patch"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": _READ},
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": _MAKE},
 )
 
 
