@@ -44,6 +44,10 @@ _NO_POD = "the DaemonSet has no pod there yet"
 _AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
 
 
+class NotServed(Exception):
+    """The API server does not know the kind; the message says what to do."""
+
+
 class NodeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A network on one node.
 
@@ -129,8 +133,13 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
 
 
 async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
-    """Reads all of it, and who uses networks. Raises KubeError."""
-    networks = await client.list(DUMMY_CLUSTER_NETWORKS)
+    """Reads all of it, and who uses networks. Raises KubeError, NotServed."""
+    try:
+        networks = await client.list(DUMMY_CLUSTER_NETWORKS)
+    except NotFound:
+        raise NotServed(
+            "the API server knows no DummyClusterNetworks; apply the CRDs: kubectl apply -f deploy/crds"
+        ) from None
     nads, daemon_sets, pods, nodes = await asyncio.gather(
         _all(client, NADS, UID_LABEL),
         _all(client, DAEMON_SETS, UID_LABEL),

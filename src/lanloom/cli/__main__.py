@@ -1,12 +1,12 @@
 """The entry point `lanloom`: knows the commands by name and imports only the one that runs."""
 
-import importlib
 import sys
 
 import click
 
 from lanloom import __version__
 from lanloom.cli.encoding import write_anyway
+from lanloom.cli.lazy import LazyGroup
 
 COMMANDS = {
     "agent": ("lanloom.cli.agent", "Keep this node's networks as the cluster says."),
@@ -27,28 +27,9 @@ COMMANDS = {
 """Name → module with an object `command`, and the line in the help."""
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, ordered."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports the command's module."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-
 @click.group(
     cls=LazyGroup,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with `lanloom lab up`, which makes a whole cluster on this machine, or `lanloom status`.",
 )

@@ -30,10 +30,21 @@ KINDS: tuple[Resource[Any], ...] = (
     core.MUTATING_WEBHOOKS,
     core.VALIDATING_WEBHOOKS,
     workloads.DAEMON_SETS,
+    workloads.DEPLOYMENTS,
+    workloads.STATEFUL_SETS,
+    workloads.REPLICA_SETS,
+    workloads.JOBS,
+    workloads.CRON_JOBS,
 )
 
-_MORE_WORDS = {multus.NADS.full_name: ("nad", "nads")}
-"""What everybody says and the CRD does not."""
+_MORE_WORDS = {
+    multus.NADS.full_name: ("nad", "nads"),
+    workloads.DEPLOYMENTS.full_name: ("deploy",),
+    workloads.STATEFUL_SETS.full_name: ("sts",),
+    workloads.REPLICA_SETS.full_name: ("rs",),
+    workloads.CRON_JOBS.full_name: ("cj",),
+}
+"""What everybody says and the resource does not."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 

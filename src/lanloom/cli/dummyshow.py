@@ -1,0 +1,57 @@
+"""`lanloom dummy show`: one isolated network on every node."""
+
+import asyncio
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import COMPLETION_SECONDS
+from lanloom.cli.dummyreading import read, read_view
+from lanloom.cli.options import kubeconfig_option, output_option
+
+
+def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of networks; none where the cluster does not answer at once."""
+    from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+    from lanloom.app.connect import connect
+    from lanloom.kube.errors import KubeError
+
+    async def names() -> list[str]:
+        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+            return sorted(item.metadata.name for item in (await client.list(DUMMY_CLUSTER_NETWORKS)).items)
+
+    try:
+        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
+    except (KubeError, OSError, TimeoutError):
+        return []
+
+
+@click.command(name="show")
+@click.argument("name", shell_complete=_complete)
+@kubeconfig_option
+@output_option
+def command(name: str, kubeconfig: str | None, output: str) -> None:
+    """Show one isolated network: every node, who uses it, and what to do.
+
+    Also what was made for it, and the requests that may still come to use it. Of a node that has not acknowledged the
+    bridge its pod tells why.
+
+    \b
+    Exit code: 0 if it is ready, 1 if not, or if there is no such network.
+
+    \b
+    Examples:
+      lanloom dummy show br-dummy-cluster
+      lanloom dummy show br-dummy-cluster --output json | jq -r '.users[].name'
+    """
+    from lanloom.cli.vlanreading import print_json
+
+    view = read(kubeconfig, lambda client: read_view(client, name))
+    if output == "json":
+        print_json(view)
+    else:
+        from lanloom.cli.dummytables import print_network
+
+        print_network(view)
+    sys.exit(0 if view.is_ready else 1)
