@@ -5,11 +5,13 @@ import random
 from collections.abc import Callable
 
 from lanloom.api import names
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.app.cni import CniSettings, serve_cni
 from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.app.metrics.observed import observed
+from lanloom.dummy.agent.sweeper import Sweeper
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
@@ -39,10 +41,11 @@ async def run_agent(
 ) -> None:
     """Runs a node's agent until cancelled; `metrics` shows how it fares. Without `cni` it answers no CNI plugin."""
     metrics = metrics or AgentMetrics()
+    host = observed(host, metrics)
     informers = agent_informers(client, host.name, rng)
     agent = VlanAgent(
         client,
-        observed(host, metrics),
+        host,
         informers,
         cluster=cluster,
         now=now,
@@ -51,11 +54,23 @@ async def run_agent(
         on_report=metrics.report,
         on_repair=metrics.repair,
     )
-    metrics.follow(informers.all(), agent.controllers)
+    # Without isolated networks, or rights to read them, a node's VLANs are kept all the same: nothing waits for these.
+    isolated = Informer(client, DUMMY_CLUSTER_NETWORKS, rng=rng, optional=True)
+    sweeper = Sweeper(
+        client,
+        host.links,
+        isolated,
+        rng=rng,
+        observe=metrics.reconcile,
+        on_removed=metrics.isolated_bridge_removed,
+    )
+    metrics.follow(informers.all(), (*agent.controllers, *sweeper.controllers))
     async with asyncio.TaskGroup() as group:
         for informer in informers.all():
             group.create_task(informer.run())
         group.create_task(agent.run())
+        group.create_task(isolated.run())
+        group.create_task(sweeper.run())
         if cni is not None:
             serving = serve_cni(
                 client, host.name, cni, now=now, rng=rng, observe=metrics.cni_call, on_part=metrics.cni_part

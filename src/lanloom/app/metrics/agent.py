@@ -78,6 +78,11 @@ class AgentMetrics(ProcessMetrics):
             ("part",),
             registry=registry,
         )
+        self._bridges_removed = Counter(
+            "lanloom_agent_isolated_bridges_removed",
+            "Bridges of isolated networks that are no more, taken away.",
+            registry=registry,
+        )
         registry.register(OnDemand(self._collect))
 
     def reconcile(self, controller: str, key: Hashable, seconds: float, outcome: Outcome) -> None:
@@ -134,6 +139,10 @@ class AgentMetrics(ProcessMetrics):
     def cni_part(self, part: str, there: bool) -> None:
         """The plugin or its socket was looked at."""
         self._cni_up.labels(part).set(there)
+
+    def isolated_bridge_removed(self) -> None:
+        """A bridge of an isolated network that is no more was taken away."""
+        self._bridges_removed.inc()
 
     def _collect(self) -> Iterator[Metric]:
         statuses = self._statuses
