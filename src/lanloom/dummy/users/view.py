@@ -7,7 +7,7 @@ heartbeat changes wakes nobody.
 from collections.abc import Callable
 
 from lanloom.api.meta import Key, Object
-from lanloom.api.references import ANY, references_of
+from lanloom.api.references import ANY, NONE, References, references_of
 from lanloom.dummy.rules.model import User
 from lanloom.dummy.users.informers import UserInformers
 from lanloom.dummy.users.seen import Seen
@@ -45,15 +45,18 @@ class Users:
         self._handlers.append(handler)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        before, after = _marks(old), _marks(new)
+        before, after = _references(old), _references(new)
         same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
-        marks = before ^ after if same else before | after
-        if not marks:
-            return
-        nads = None if any(mark.namespace == ANY for mark in marks) else marks
+        marks = before.marks ^ after.marks if same else before.marks | after.marks
+        if any(mark.namespace == ANY for mark in marks):
+            self._tell(None)
+        elif nads := [nad for nad in marks if not same or before.may_mean(nad) != after.may_mean(nad)]:
+            self._tell(frozenset(nads))
+
+    def _tell(self, nads: frozenset[Key] | None) -> None:
         for handler in self._handlers:
             handler(nads)
 
 
-def _marks(item: Object | None) -> frozenset[Key]:
-    return references_of(item).marks if item is not None else frozenset()
+def _references(item: Object | None) -> References:
+    return references_of(item) if item is not None else NONE
