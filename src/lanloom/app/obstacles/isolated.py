@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.dummy import FINALIZER
-from lanloom.app.dummyview import DummyView
+from lanloom.app.dummyview import AWAY, DummyView
 from lanloom.app.obstacles.finalizers import MANAGER
 from lanloom.app.obstacles.model import Obstacle
 from lanloom.dummy.rules.model import User
@@ -84,7 +84,7 @@ def _requests(view: DummyView) -> Iterator[Obstacle]:
 
 def _bridges(view: DummyView) -> Iterator[Obstacle]:
     """Nodes that have not said that their bridge is gone; only once nobody can come to use it any more."""
-    missing = [node for node in view.nodes if not node.acknowledged]
+    missing = [node for node in view.nodes if not node.acknowledged and node.state != AWAY]
     if view.phase != "Terminating" or not missing:
         return
     yield Obstacle(

@@ -1,0 +1,107 @@
+"""What is to be known before objects are deleted that have no finalizer of Lanloom's."""
+
+from lanloom.api.core import Namespace, NamespaceStatus, Node, NodeStatus, Pod, PodSpec
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.harvester import VlanStatus, VlStatus
+from lanloom.api.ipam import FINALIZER
+from lanloom.api.meta import Condition, Object, ObjectMeta, OwnerReference
+from lanloom.app.obstacles.namespaces import namespace_obstacles
+from lanloom.app.obstacles.networks import dependents, maker_notes, pod_obstacle, status_notes, user_notes
+from lanloom.app.obstacles.reading import refusal
+from tests.app.dummyworld import MACHINE, POD, UID
+
+ASKED = "2026-01-01T00:00:00Z"
+
+
+def owned(name: str, uid: str, **more: bool) -> Object:
+    """An object that belongs to the one of that uid."""
+    reference = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid=uid, **more)
+    return Object(metadata=ObjectMeta(name=name, namespace="shop", owner_references=(reference,)))
+
+
+def test_who_makes_it_anew() -> None:
+    """What a controller or a DummyClusterNetwork makes anew is to be deleted there."""
+    (note,) = maker_notes(owned("web-0", "u", controller=True), {})
+    assert "made by ReplicaSet web" in note
+    assert maker_notes(owned("web-0", "u"), {}) == ()
+    made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}, annotations={NAME_ANNOTATION: "br"}))
+    (note,) = maker_notes(made, {UID: "br"})
+    assert "belongs to DummyClusterNetwork br" in note
+    (note,) = maker_notes(made, {})
+    assert note == "It was made for DummyClusterNetwork br, which is gone."
+
+
+def test_who_names_a_nad() -> None:
+    """Users are told of, whether they keep a NAD or not."""
+    (note,) = user_notes((MACHINE, POD))
+    assert "VirtualMachine default/a, Pod shop/web-0" in note
+    assert user_notes(()) == ()
+
+
+def test_reports_come_again() -> None:
+    """A VlanStatus is written anew by its agent."""
+    (note,) = status_notes(VlanStatus(status=VlStatus(cluster_network="cn1", node="node1")))
+    assert "agent of node1" in note
+    assert status_notes(VlanStatus()) == ()
+
+
+def leaving(node: str = "node1") -> Pod:
+    """A pod whose deletion was asked for."""
+    metadata = ObjectMeta(name="web", namespace="shop", deletion_timestamp=ASKED)
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node))
+
+
+def on(status: str) -> Node:
+    """The pod's node."""
+    return Node(status=NodeStatus(conditions=(Condition(type="Ready", status=status),)))
+
+
+def test_pods_wait_for_their_node() -> None:
+    """A pod waits for its containers; where its node can't tell of their end, that is said."""
+    well, ill, gone = (pod_obstacle(leaving(), each) for each in (on("True"), on("Unknown"), None))
+    assert well is not None and "containers have not ended" in well.why
+    assert ill is not None and "node1 is not Ready" in ill.why and "--force" in ill.remedy
+    assert gone is not None and "there is no node node1" in gone.why
+    assert pod_obstacle(leaving(""), None) is None
+    assert pod_obstacle(Pod(spec=PodSpec(node_name="node1")), on("True")) is None
+
+
+def test_what_a_foreground_deletion_waits_for() -> None:
+    """Those that belong to the object and block its deletion are named, and no others."""
+    items = [
+        ("Pod", owned("b", "u", block_owner_deletion=True)),
+        ("Pod", owned("a", "u", block_owner_deletion=True)),
+        ("Pod", owned("c", "u")),
+        ("Pod", owned("d", "v", block_owner_deletion=True)),
+    ]
+    assert dependents(ObjectMeta(uid="u"), items) == ("Pod shop/a", "Pod shop/b")
+
+
+def test_what_keeps_a_namespace() -> None:
+    """The objects in it are named with who keeps them."""
+    item = Object(metadata=ObjectMeta(name="n", namespace="shop", finalizers=(FINALIZER,)))
+    plain = Object(metadata=ObjectMeta(name="a", namespace="shop"))
+    (obstacle,) = namespace_obstacles(Namespace(), [("Nic", item), ("ConfigMap", plain)])
+    assert obstacle.waits_for == (
+        "ConfigMap shop/a",
+        f"Nic shop/n ({FINALIZER}, Lanloom's manager)",
+    )
+
+
+def test_what_the_namespace_itself_tells() -> None:
+    """Of kinds that Lanloom does not know, and of API services that don't answer, the namespace's conditions tell."""
+    conditions = (
+        Condition(type="NamespaceContentRemaining", status="True", message="widgets has 2 instances"),
+        Condition(type="NamespaceFinalizersRemaining", status="False", message="nothing"),
+        Condition(type="NamespaceDeletionDiscoveryFailure", status="True", message="metrics is silent"),
+    )
+    found = namespace_obstacles(Namespace(status=NamespaceStatus(conditions=conditions)), ())
+    assert found[0].waits_for == ("widgets has 2 instances",)
+    assert found[1].why == "metrics is silent"
+
+
+def test_refusals_name_the_webhook() -> None:
+    """A webhook's refusal is told in its own words, and whose it is; other refusals are the server's."""
+    told = refusal('admission webhook "validate.lanloom.io" denied the request: not now')
+    assert (told.whose, told.why) == ("the admission webhook validate.lanloom.io", "not now")
+    assert refusal("pods is forbidden").whose == "the API server"
