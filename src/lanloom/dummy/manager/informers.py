@@ -10,8 +10,8 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork, VlanConfig
 from lanloom.api.ipam import NETWORKS, Network
-from lanloom.api.meta import Object
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
@@ -21,7 +21,7 @@ BY_UID = "dummy-uid"
 """DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""
 
 BY_NAD, BY_BRIDGE = "dummy-nad", "dummy-bridge"
-"""DummyClusterNetworks by `namespace/name` of their NAD, and by their bridge."""
+"""DummyClusterNetworks by `namespace/name` of their NADs, those of their specs and their statuses, and by bridge."""
 
 
 class DummyInformers(Struct, frozen=True):
@@ -68,7 +68,7 @@ def dummy_informers(
         rng=rng,
         indexes={
             BY_UID: lambda item: (item.metadata.uid,),
-            BY_NAD: lambda item: (nad_title(item),),
+            BY_NAD: lambda item: map(str, nads_of(item)),
             BY_BRIDGE: lambda item: (item.spec.bridge_name,),
         },
     )
@@ -94,9 +94,11 @@ def dummy_informers(
     return made
 
 
-def nad_title(dcn: DummyClusterNetwork) -> str:
-    """`namespace/name` of the NAD that a DummyClusterNetwork is to have, however its spec may be."""
-    return f"{dcn.spec.nad_namespace}/{dcn.spec.nad_name}"
+def nads_of(dcn: DummyClusterNetwork) -> frozenset[Key]:
+    """The NADs that a DummyClusterNetwork is to have or has had, however its spec may be."""
+    wanted = Key(dcn.spec.nad_namespace, dcn.spec.nad_name)
+    recorded = {Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind}
+    return frozenset({wanted} | recorded)
 
 
 def owner_of(item: Object) -> str:

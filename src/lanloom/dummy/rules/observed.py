@@ -55,10 +55,10 @@ class Observed(Struct, frozen=True, kw_only=True):
     """A DummyClusterNetwork and all that its state depends on.
 
     `nad`, `network` and `cluster_network` are what stands where its own would stand, whoever made it; `daemon_set` is
-    its own at its proper place. `made` is what is its own, wherever it is; without `fresh` that is what the watches have brought. `foreign` are the
-    NADs of its spec and of its status that are somebody else's. `others` are all other DummyClusterNetworks,
-    `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets. `now` is in seconds since
-    the epoch.
+    its own at its proper place. `made` is what is its own, wherever it is; without `fresh` that is what the watches
+    have brought. `foreign` are the NADs of its spec and of its status that are somebody else's. `others` are all other
+    DummyClusterNetworks, `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets.
+    `now` is in seconds since the epoch.
     """
 
     dcn: DummyClusterNetwork

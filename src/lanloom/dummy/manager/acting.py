@@ -1,0 +1,124 @@
+"""Carries out what was decided for a DummyClusterNetwork, one action after the other.
+
+Each action may be the last: all of them may be repeated, and each leaves a state from which the next look goes on.
+"""
+
+import structlog
+
+from lanloom.api.core import ObjectReference
+from lanloom.api.dummy import UID_LABEL
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.dummy.rules.marks import is_ours
+from lanloom.dummy.rules.observed import Action, Change, Create, Delete, Failure, News
+from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
+from lanloom.kube.events import Recorder
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+
+class ActionRefused(Exception):
+    """The API server does not let us; somebody has to do something about it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Acting:
+    """The API server, as what is written to."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+
+    async def act(self, about: ObjectReference, uid: str, actions: tuple[Action, ...]) -> None:
+        """Carries the actions out, for the network `about` of that uid.
+
+        Stops at the first that fails. Raises ActionRefused, or a KubeError where another try may help.
+        """
+        for action in actions:
+            try:
+                await self._do(action, uid)
+            except (Conflict, ServerError):
+                raise
+            except ApiError as error:
+                raise ActionRefused(_failure(action, error)) from error
+            log.info(
+                "dummy-network-action",
+                network=about.name,
+                action=type(action).__name__,
+                kind=action.resource.kind,
+                object=str(action.key),
+            )
+            if action.news is not None:
+                await self.tell(about, (action.news,))
+
+    async def tell(self, about: ObjectReference, news: tuple[News, ...]) -> None:
+        """Writes Events."""
+        for item in news:
+            await self._recorder.event(about, item.type, item.reason, item.message)
+
+    async def _do(self, action: Action, uid: str) -> None:
+        match action:
+            case Create():
+                await self._create(action, uid)
+            case Change(resource=resource, key=key, patch=patch):
+                try:
+                    await self._client.patch(resource, key.name, patch, key.namespace)
+                except NotFound:
+                    return
+            case Delete():
+                await self._delete(action)
+
+    async def _create(self, action: Create, uid: str) -> None:
+        """Of a ClusterNetwork it does not matter whose it is; anything else must be the network's own."""
+        try:
+            await self._client.create(action.resource, action.body, action.key.namespace)
+        except AlreadyExists:
+            if action.resource is CLUSTER_NETWORKS:
+                return
+            current = await self._client.get(action.resource, action.key.name, action.key.namespace)
+            if not is_ours(current.metadata, uid):
+                raise ActionRefused(_in_the_way(action)) from None
+
+    async def _delete(self, action: Delete) -> None:
+        key = action.key
+        try:
+            await self._client.delete(action.resource, key.name, key.namespace, uid=action.uid)
+        except NotFound:
+            return
+        except (Conflict, ServerError):
+            raise
+        except ApiError as error:
+            if not action.or_release:
+                raise
+            log.info("dummy-object-left", kind=action.resource.kind, object=str(key), error=str(error))
+            await self._release(action)
+
+    async def _release(self, action: Delete) -> None:
+        """Leaves an object to those who keep it from being deleted."""
+        key = action.key
+        try:
+            current = await self._client.get(action.resource, key.name, key.namespace)
+            meta = current.metadata
+            if meta.uid != action.uid:
+                return
+            patch = {"metadata": {"resourceVersion": meta.resource_version, "labels": {UID_LABEL: None}}}
+            await self._client.patch(action.resource, key.name, patch, key.namespace)
+        except NotFound:
+            return
+
+
+def _failure(action: Action, error: ApiError) -> Failure:
+    kind, key = action.resource.kind, action.key
+    if isinstance(action, Create) and isinstance(error, NotFound):
+        what = f"the {kind} {key} can't be made: there is no namespace {key.namespace}, or no such kind ({error})"
+        return Failure(action.resource.plural, what)
+    verb = {Create: "made", Change: "changed", Delete: "deleted"}[type(action)]
+    return Failure(action.resource.plural, f"the {kind} {key} can't be {verb}: {error}")
+
+
+def _in_the_way(action: Create) -> Failure:
+    what = f"there is a {action.resource.kind} {action.key} that was not made for this network"
+    return Failure(action.resource.plural, f"{what}, and it is left alone; delete it", conflict=True)

@@ -1,0 +1,110 @@
+"""What is known of a DummyClusterNetwork: gathered from the stores, and read anew where that is not enough."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.manager.informers import BY_UID, DummyInformers, nads_of
+from lanloom.dummy.rules.harvester import implied_cluster_network
+from lanloom.dummy.rules.marks import is_ours
+from lanloom.dummy.rules.model import Settings, UserView
+from lanloom.dummy.rules.names import daemon_set_name, resource_name
+from lanloom.dummy.rules.observed import Failure, Fresh, Look, Made, Observed
+from lanloom.dummy.users import fresh_users
+from lanloom.kube.ports import Client
+
+T = TypeVar("T", bound=Object)
+
+
+class Observing:
+    """The stores, and the API server behind them."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: DummyInformers,
+        users: UserView,
+        settings: Callable[[], Settings],
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._users = users
+        self._settings = settings
+        self._now = now
+
+    def of(self, dcn: DummyClusterNetwork, failure: Failure | None = None) -> Observed:
+        """All that the watches have brought of a network."""
+        stores, settings = self._informers, self._settings()
+        meta, spec = dcn.metadata, dcn.spec
+        implied = implied_cluster_network(spec.bridge_name)
+        made = self.made(meta.uid)
+        places = {item.metadata.namespace for item in made.daemon_sets}
+        title = Key(settings.namespace, daemon_set_name(meta.name, meta.uid))
+        daemon_set = stores.daemon_sets.store.get(title)
+        return Observed(
+            dcn=dcn,
+            now=self._now(),
+            settings=settings,
+            users=self._users,
+            others=tuple(item for item in stores.dcns.store.items() if item.metadata.uid != meta.uid),
+            nad=stores.nads.store.get(Key(spec.nad_namespace, spec.nad_name)),
+            daemon_set=daemon_set if daemon_set in made.daemon_sets else None,
+            network=stores.networks.store.get(Key("", resource_name(meta.name, meta.uid))),
+            cluster_network=stores.cluster_networks.store.get(Key("", implied)) if implied else None,
+            configs=tuple(
+                item
+                for item in stores.configs.store.items()
+                if implied and item.spec.cluster_network == implied
+            ),
+            foreign=frozenset(key for key in nads_of(dcn) if self._is_foreign(key, meta.uid)),
+            made=made,
+            nodes=stores.nodes.store.items(),
+            pods=tuple(
+                pod for pod in stores.pods.store.by(BY_UID, meta.uid) if pod.metadata.namespace in places
+            ),
+            failure=failure,
+        )
+
+    def made(self, uid: str) -> Made:
+        """What the watches have brought of what was made for the network of that uid."""
+        stores = self._informers
+        return Made(
+            nads=stores.nads.store.by(BY_UID, uid),
+            daemon_sets=stores.daemon_sets.store.by(BY_UID, uid),
+            networks=stores.networks.store.by(BY_UID, uid),
+            cluster_networks=stores.cluster_networks.store.by(BY_UID, uid),
+        )
+
+    async def look(self, uid: str, what: Look) -> Fresh:
+        """What the API server says now. Who uses networks is asked after the NADs were read. Raises KubeError."""
+        made = await self._made_anew(uid)
+        return Fresh(made=made, users=await fresh_users(self._client) if what == "users" else None)
+
+    async def exists(self, uid: str) -> bool:
+        """Whether the API server has a DummyClusterNetwork of that uid now. Raises KubeError."""
+        every = await self._client.list(DUMMY_CLUSTER_NETWORKS)
+        return any(item.metadata.uid == uid for item in every.items)
+
+    async def _made_anew(self, uid: str) -> Made:
+        nads, daemon_sets, networks, cluster_networks = await asyncio.gather(
+            self._labelled(NADS, uid),
+            self._labelled(DAEMON_SETS, uid),
+            self._labelled(NETWORKS, uid),
+            self._labelled(CLUSTER_NETWORKS, uid),
+        )
+        return Made(nads=nads, daemon_sets=daemon_sets, networks=networks, cluster_networks=cluster_networks)
+
+    async def _labelled(self, resource: Resource[T], uid: str) -> tuple[T, ...]:
+        return (await self._client.list(resource, labels=f"{UID_LABEL}={uid}")).items
+
+    def _is_foreign(self, key: Key, uid: str) -> bool:
+        nad = self._informers.nads.store.get(key)
+        return nad is not None and not is_ours(nad.metadata, uid)
