@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from lanloom.kube.errors import Forbidden, Gone, NotFound, ServerError, TransportError
-from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from lanloom.kube.informer import ABSENT_SECONDS, Informer, all_synced, freeze_memory
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
 from tests.virtual import run
@@ -247,16 +247,35 @@ def test_an_optional_resource_need_not_be_served() -> None:
 
 
 def test_an_optional_resource_may_go() -> None:
-    """When an optional resource is no longer served its objects are gone, whether a list or a watch tells."""
+    """When an optional resource is not served for half a minute its objects are gone, until it is served again."""
 
     async def main() -> None:
         followed = Followed(optional=True)
         await followed.quiet()
+        followed.server.list_faults.extend(not_served() for _ in range(1000))
         followed.server.end_watches(not_served())
-        await followed.quiet()
+        await asyncio.sleep(ABSENT_SECONDS - 1)
+        assert followed.changes[2:] == []
+        await asyncio.sleep(ABSENT_SECONDS)
         assert followed.changes[2:] == [("red", None), ("blue", None)]
-        await asyncio.sleep(30)
+        followed.server.list_faults.clear()
+        await asyncio.sleep(ABSENT_SECONDS + 1)
         assert len(followed.informer.store) == 2
+
+    _scene(main())
+
+
+def test_a_server_that_starts() -> None:
+    """An optional resource that a starting server does not serve yet keeps its objects, time after time."""
+
+    async def main() -> None:
+        followed = Followed(optional=True)
+        await followed.quiet()
+        for _ in range(3):
+            followed.server.list_faults.extend(not_served() for _ in range(4))
+            followed.server.end_watches(not_served())
+            await asyncio.sleep(4 * ABSENT_SECONDS)
+        assert followed.changes[2:] == []
 
     _scene(main())
 

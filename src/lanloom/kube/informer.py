@@ -33,7 +33,7 @@ _BATCH = 256
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 
 ABSENT_SECONDS = 30.0
-"""How long after a look at an optional resource that was not served the next one follows."""
+"""How long after a look at an optional resource that was not served the next one follows; see `Informer`, too."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +42,7 @@ class Informer(Generic[T]):
     """Follows one resource. Construct, add handlers, then keep `run` going as a task.
 
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
+    Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Informer(Generic[T]):
         self._taken = 0
         self._watches = 0
         self._heard = 0.0
+        self._missing_since = math.inf
 
     @property
     def is_synced(self) -> bool:
@@ -104,7 +106,7 @@ class Informer(Generic[T]):
             except Gone:
                 self._version = ""
             except KubeError as error:
-                if self._optional and isinstance(error, NotFound):
+                if self._optional and isinstance(error, NotFound) and self._is_absent():
                     await self._stay_empty()
                     continue
                 self._note(error)
@@ -133,7 +135,14 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(self.resource, self._namespace, **self._selectors)
+        self._missing_since = math.inf
         await self._replace(listing.items, listing.resource_version)
+
+    def _is_absent(self) -> bool:
+        """Whether what is not served has no objects, as far as can be told by now."""
+        now = asyncio.get_running_loop().time()
+        self._missing_since = min(self._missing_since, now)
+        return len(self.store) == 0 or now - self._missing_since >= ABSENT_SECONDS
 
     async def _stay_empty(self) -> None:
         """What is not served has no objects; after a while it is asked for again."""
