@@ -1,0 +1,108 @@
+"""A host in memory on which isolated bridges are kept, and keepers on it."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from lanloom.dummy.agent.keeper import Keeper
+from lanloom.dummy.rules.bridge import Assignment, State
+from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.ports import Link, Links
+from tests import virtual
+
+BRIDGE = "dummy-br"
+OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
+
+
+class Kept:
+    """A keeper that runs: what it shows, and what it has shown, in order."""
+
+    def __init__(self, links: Links, state: State, owner: str, bridge: str) -> None:
+        self.shown: list[bool] = []
+        keeper = Keeper(links, Assignment(bridge=bridge, owner=owner, state=state), self.shown.append)
+        self.task = asyncio.create_task(keeper.run())
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says now that all is well."""
+        return bool(self.shown) and self.shown[-1]
+
+    async def until_ready(self, seconds: float = 1.0) -> None:
+        """Waits until it is; fails if that takes longer."""
+        await until(lambda: self.ready, seconds)
+
+    async def failure(self) -> str:
+        """The message with which it gives up."""
+        try:
+            await self.task
+        except ExceptionGroup as errors:
+            return str(errors.exceptions[0])
+        raise AssertionError("it ended without an error")
+
+    async def kill(self) -> None:
+        """Ends it where it is."""
+        self.task.cancel()
+        await asyncio.wait((self.task,))
+
+
+class Scene:
+    """A host with the NICs eth0 and eth1."""
+
+    def __init__(self) -> None:
+        self.fake = FakeHost("node1", switch=FakeSwitch(), now=asyncio.get_running_loop().time)
+        self._running: list[Kept] = []
+
+    @property
+    def found(self) -> dict[str, Link]:
+        """The links that are there."""
+        return self.fake.kernel.links
+
+    def keep(
+        self, state: State = "present", owner: str = OWNER, bridge: str = BRIDGE, links: Links | None = None
+    ) -> Kept:
+        """Starts a keeper; the scene's end ends it."""
+        kept = Kept(links or self.fake.host.links, state, owner, bridge)
+        self._running.append(kept)
+        return kept
+
+    def attach(self, link: str, bridge: str = BRIDGE) -> None:
+        """A pod's or machine's link joins a bridge."""
+        if link not in self.found:
+            self.fake.kernel.add(Link(name=link, index=0, kind="veth", up=True))
+        self.fake.kernel.change(link, master=bridge)
+
+    @asynccontextmanager
+    async def ending(self) -> AsyncIterator[None]:
+        """Ends every keeper at the end."""
+        try:
+            yield
+        finally:
+            for kept in self._running:
+                await kept.kill()
+                if not kept.task.cancelled():
+                    kept.task.exception()
+
+
+def on_a_host(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
+    """Runs a test with a host, in virtual time."""
+
+    async def main() -> None:
+        scene = Scene()
+        async with scene.ending():
+            await test(scene)
+
+    @functools.wraps(test)
+    def run() -> None:
+        virtual.run(main())
+
+    del run.__wrapped__
+    return run
+
+
+async def until(condition: Callable[[], bool], seconds: float = 1.0) -> None:
+    """Waits, in virtual time, until a condition holds; fails after so many seconds."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "it did not become so in time"
+        await asyncio.sleep(0.01)

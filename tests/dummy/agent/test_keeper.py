@@ -1,0 +1,364 @@
+"""A keeper makes and heals its bridge, or takes it away, says truly whether all is well, and touches nothing else."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from lanloom.dummy.rules.bridge import State
+from lanloom.node.errors import LinkError
+from lanloom.node.isolated import alias_of, unfinished_name
+from lanloom.node.ports import Link, Links, LinkState
+from lanloom.node.steps import EnsureBridge, EnsureIsolatedBridge, LinkStep, RemoveIsolatedBridge
+from tests import virtual
+from tests.dummy.agent.hosts import BRIDGE, OTHER, OWNER, Kept, Scene, on_a_host, until
+
+HOUR = 3600.0
+
+
+def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
+    """A bridge as somebody has left it."""
+    return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
+
+
+class Counting:
+    """The links port that counts looks, and whose watch may be broken."""
+
+    def __init__(self, links: Links, *, broken: bool = False) -> None:
+        self.dumps = 0
+        self._links = links
+        self._broken = broken
+
+    async def dump(self) -> LinkState:
+        self.dumps += 1
+        return await self._links.dump()
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        await self._links.apply(steps)
+
+    def changes(self) -> AsyncGenerator[None, None]:
+        if self._broken:
+            raise LinkError("can't watch the kernel's links: No buffer space available")
+        return self._links.changes()
+
+
+@on_a_host
+async def test_made(scene: Scene) -> None:
+    """A bridge that is not there is made, and then the keeper is ready."""
+    kept = scene.keep()
+    await kept.until_ready()
+    assert scene.found[BRIDGE].isolated_owner == OWNER and scene.found[BRIDGE].up
+    assert kept.shown[0] is False
+
+
+@on_a_host
+async def test_deleted_by_hand(scene: Scene) -> None:
+    """A bridge that somebody deletes is there again within a second, and the keeper was not ready meanwhile."""
+    kept = scene.keep()
+    await kept.until_ready()
+    for pause in (0.0, 5.0, 100.0):
+        await asyncio.sleep(pause)
+        scene.fake.delete_link(BRIDGE)
+        kept.shown.clear()
+        await until(lambda: BRIDGE in scene.found and kept.ready)
+        assert False in kept.shown
+
+
+@on_a_host
+async def test_set_down_by_hand(scene: Scene) -> None:
+    """A bridge that somebody sets down is up again within a second, with the ports that it has."""
+    kept = scene.keep()
+    await kept.until_ready()
+    scene.attach("veth1")
+    await asyncio.sleep(100)
+    scene.fake.set_link_up(BRIDGE, False)
+    await until(lambda: scene.found[BRIDGE].up)
+    assert scene.found["veth1"].master == BRIDGE
+
+
+@on_a_host
+async def test_broken_watch(scene: Scene) -> None:
+    """Where the kernel's changes can't be watched the bridge is looked at every second, and healed."""
+    kept = scene.keep(links=Counting(scene.fake.host.links, broken=True))
+    await kept.until_ready()
+    await asyncio.sleep(100)
+    scene.fake.delete_link(BRIDGE)
+    await until(lambda: BRIDGE in scene.found, 2)
+
+
+@on_a_host
+async def test_nothing_to_do(scene: Scene) -> None:
+    """A bridge at rest is neither written to nor looked at often, however busy the rest of the host is."""
+    links = Counting(scene.fake.host.links)
+    await scene.keep(links=links).until_ready()
+    await asyncio.sleep(10)
+    writes, links.dumps = scene.fake.writes, 0
+    await asyncio.sleep(HOUR)
+    assert scene.fake.writes == writes and links.dumps <= HOUR / 30 + 1
+    links.dumps = 0
+    for number in range(1000):
+        scene.fake.set_mtu("eth0", 1400 + number % 2)
+        await asyncio.sleep(0.01)
+    assert links.dumps <= 51
+    assert scene.found[BRIDGE].up
+
+
+FOREIGN = {
+    "": "Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName",
+    "lanloom": "it belongs to a cluster network; take another spec.bridgeName",
+    alias_of(OTHER): f"it belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
+}
+
+
+@pytest.mark.parametrize("alias", FOREIGN)
+def test_foreign_bridge(alias: str) -> None:
+    """A link of the bridge's name that is another's is left alone, and after ten seconds the keeper fails for it."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        scene.fake.plant_link(bridge(alias=alias, up=False))
+        before = dict(scene.found)
+        kept = scene.keep()
+        await asyncio.sleep(9)
+        assert not kept.task.done()
+        assert FOREIGN[alias] in await kept.failure()
+        assert scene.found == before and True not in kept.shown
+
+    scenario()
+
+
+@on_a_host
+async def test_foreign_bridge_that_goes(scene: Scene) -> None:
+    """A bridge that goes in time is no failure: what a network of the same name left behind is swept up."""
+    scene.fake.plant_link(bridge(alias=alias_of(OTHER)))
+    kept = scene.keep()
+    await asyncio.sleep(8)
+    scene.fake.delete_link(BRIDGE)
+    await kept.until_ready()
+    assert scene.found[BRIDGE].isolated_owner == OWNER
+
+
+@on_a_host
+async def test_mark_taken_away(scene: Scene) -> None:
+    """A bridge whose mark somebody took away is nobody's: the keeper is not ready, touches it no more, and says so."""
+    kept = scene.keep()
+    await kept.until_ready()
+    scene.fake.kernel.change(BRIDGE, alias="mine", up=False)
+    await until(lambda: not kept.ready)
+    assert "Lanloom did not make the link of this name" in await kept.failure()
+    assert (scene.found[BRIDGE].alias, scene.found[BRIDGE].up) == ("mine", False)
+
+
+@on_a_host
+async def test_refused_by_the_kernel(scene: Scene) -> None:
+    """What the kernel refuses is tried again, and told after ten seconds."""
+    step = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER)
+    scene.fake.links.refused[step] = "can't make the bridge dummy-br: Operation not permitted"
+    first = scene.keep()
+    await asyncio.sleep(5)
+    assert not first.ready
+    scene.fake.links.refused.clear()
+    await first.until_ready(2)
+    await first.kill()
+    scene.fake.delete_link(BRIDGE)
+    scene.fake.links.refused[step] = "can't make the bridge dummy-br: Operation not permitted"
+    assert await scene.keep().failure() == "can't make the bridge dummy-br: Operation not permitted"
+
+
+@on_a_host
+async def test_end(scene: Scene) -> None:
+    """A keeper that is ended leaves the bridge and its ports as they are, and is not ready any more."""
+    kept = scene.keep()
+    await kept.until_ready()
+    scene.attach("veth1")
+    before = dict(scene.found)
+    await kept.kill()
+    assert scene.found == before and not kept.ready
+
+
+@on_a_host
+async def test_absent(scene: Scene) -> None:
+    """A bridge that is to go is removed, and so it is if somebody makes it again; then the keeper is ready."""
+    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
+    kept = scene.keep("absent")
+    await kept.until_ready()
+    assert BRIDGE not in scene.found
+    await asyncio.sleep(100)
+    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
+    await until(lambda: BRIDGE not in scene.found)
+    await kept.until_ready()
+
+
+@on_a_host
+async def test_absent_everything_of_the_owner(scene: Scene) -> None:
+    """What the owner has under another name, and what is half-made for it, goes as well."""
+    scene.fake.plant_link(bridge("renamed"))
+    scene.fake.plant_link(bridge(unfinished_name(OWNER), "", up=False))
+    await scene.keep("absent").until_ready()
+    assert set(scene.found) == {"eth0", "eth1"}
+
+
+@pytest.mark.parametrize("alias", FOREIGN)
+def test_absent_leaves_others(alias: str) -> None:
+    """A link of that name which is another's does not keep a network from going, and stays."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        scene.fake.plant_link(bridge(alias=alias))
+        before = dict(scene.found)
+        await scene.keep("absent").until_ready()
+        await asyncio.sleep(HOUR)
+        assert scene.found == before
+
+    scenario()
+
+
+@on_a_host
+async def test_absent_with_ports(scene: Scene) -> None:
+    """A bridge with ports stays, the keeper is not ready, and within a second of the last port's end it is gone."""
+    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
+    scene.attach("veth1")
+    scene.attach("veth2")
+    kept = scene.keep("absent")
+    await asyncio.sleep(30)
+    scene.fake.delete_link("veth1")
+    await asyncio.sleep(20)
+    assert BRIDGE in scene.found and True not in kept.shown
+    scene.fake.delete_link("veth2")
+    await until(lambda: BRIDGE not in scene.found)
+    await kept.until_ready()
+
+
+@on_a_host
+async def test_absent_with_ports_that_stay(scene: Scene) -> None:
+    """After a minute with ports the keeper gives up and names them; the next one begins anew."""
+    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
+    scene.attach("veth2")
+    scene.attach("veth1")
+    for _ in range(2):
+        kept = scene.keep("absent")
+        await asyncio.sleep(59)
+        assert not kept.task.done()
+        assert await kept.failure() == (
+            "can't remove the bridge dummy-br: it has the ports veth1, veth2; stop what uses them"
+        )
+    assert scene.found["veth1"].master == BRIDGE
+
+
+@on_a_host
+async def test_port_at_the_last_moment(scene: Scene) -> None:
+    """A port that joins between the look and the removal keeps the bridge."""
+    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
+
+    class Late(Counting):
+        async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+            scene.attach("veth1")
+            await super().apply(steps)
+
+    kept = scene.keep("absent", links=Late(scene.fake.host.links))
+    await asyncio.sleep(30)
+    assert scene.found["veth1"].master == BRIDGE and not kept.ready and not kept.task.done()
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_killed_anywhere(state: State) -> None:
+    """Wherever a keeper dies, the next one brings the host to where it should be, with nothing left over."""
+
+    async def story(turns: int) -> bool:
+        scene = Scene()
+        async with scene.ending():
+            if state == "absent":
+                scene.fake.plant_link(bridge())
+            first = scene.keep(state)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            over = first.ready
+            await first.kill()
+            assert not first.ready
+            await scene.keep(state).until_ready()
+            assert set(scene.found) == {"eth0", "eth1"} | ({BRIDGE} if state == "present" else set())
+            return over
+
+    turns = 0
+    while not virtual.run(story(turns)):
+        turns += 1
+    assert turns > 5
+
+
+@on_a_host
+async def test_two_at_once(scene: Scene) -> None:
+    """Two keepers of the same bridge, as while a DaemonSet is rolled out, agree, and heal it as one would."""
+    kept = [scene.keep(), scene.keep()]
+    for one in kept:
+        await one.until_ready()
+    await asyncio.sleep(100)
+    scene.fake.delete_link(BRIDGE)
+    await until(lambda: BRIDGE in scene.found)
+    writes = scene.fake.writes
+    await asyncio.sleep(100)
+    assert scene.fake.writes == writes and all(one.ready for one in kept)
+
+
+@on_a_host
+async def test_two_owners(scene: Scene) -> None:
+    """Of two networks with one bridge the first has it, and the other says whose it is."""
+    first = scene.keep()
+    await first.until_ready()
+    assert OWNER in await scene.keep(owner=OTHER).failure()
+    assert first.ready and scene.found[BRIDGE].isolated_owner == OWNER
+
+
+@on_a_host
+async def test_roll_over(scene: Scene) -> None:
+    """The one that takes the bridge away is ready at last when the old one, which still made it, ends."""
+    old = scene.keep()
+    await old.until_ready()
+    new = scene.keep("absent")
+    await asyncio.sleep(5)
+    await old.kill()
+    await new.until_ready()
+    await asyncio.sleep(10)
+    assert BRIDGE not in scene.found and new.ready
+
+
+@on_a_host
+async def test_reboot(scene: Scene) -> None:
+    """After a reboot of the host the bridge is made again."""
+    kept: Kept = scene.keep()
+    await kept.until_ready()
+    await kept.kill()
+    scene.fake.reboot()
+    assert BRIDGE not in scene.found
+    await scene.keep().until_ready()
+
+
+@on_a_host
+async def test_the_rest_of_the_host(scene: Scene) -> None:
+    """NICs, other bridges and their ports are as they were, whatever a keeper does."""
+    await scene.fake.links.apply((EnsureBridge(name="c-br", mtu=1500),))
+    scene.fake.plant_link(bridge("x-br", ""))
+    scene.attach("veth1", "x-br")
+    before = dict(scene.found)
+    kept = scene.keep()
+    await kept.until_ready()
+    await kept.kill()
+    await scene.keep("absent").until_ready()
+    assert scene.found == before
+
+
+def test_steps_are_idempotent() -> None:
+    """What a keeper applies may be applied any number of times."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        ensure, remove = (
+            EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),
+            RemoveIsolatedBridge(name=BRIDGE, owner=OWNER),
+        )
+        await scene.fake.links.apply((ensure, ensure))
+        writes = scene.fake.writes
+        await scene.fake.links.apply((ensure,))
+        assert scene.fake.writes == writes
+        await scene.fake.links.apply((remove, remove))
+
+    scenario()

@@ -1,0 +1,178 @@
+"""`lanloom dummy bridge` as a process, in a network namespace that stands for a node."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lanloom.node.isolated import alias_of
+from lanloom.node.namespaces import namespace
+
+OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
+PATIENCE = 30.0
+"""Seconds until something is a failure that takes as long as the machine takes."""
+
+
+def ip(arguments: str, *, where: str = "host") -> str:
+    """What `ip ARGUMENTS` prints in a namespace; empty where it fails."""
+    words = ["ip", "-n", where, *arguments.split()]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> float:
+    """Waits until a condition holds; how many seconds that took."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, "it did not become so in time"
+        time.sleep(0.005)
+    return time.monotonic() - started
+
+
+def there() -> bool:
+    """Whether the bridge is there, up, and marked."""
+    shown = ip("link show up dev dummy-br")
+    return "dummy-br" in shown and f"alias {alias_of(OWNER)}" in shown
+
+
+class Daemons:
+    """The processes of one test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def ready(self, name: str = "ready") -> Path:
+        """The file that a process shows that it is ready by."""
+        return self.directory / name
+
+    def start(
+        self, state: str = "present", *, owner: str = OWNER, bridge: str = "dummy-br", ready: str = "ready"
+    ) -> subprocess.Popen[bytes]:
+        """Starts one on the node."""
+        words = ["ip", "netns", "exec", "host", sys.executable, "-m", "lanloom.cli", "dummy", "bridge"]
+        words += ["--name", bridge, "--owner", owner, "--state", state]
+        words += ["--ready-file", str(self.ready(ready)), "--termination-log", str(self.directory / "why")]
+        environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
+        process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE)
+        self._running.append(process)
+        return process
+
+    def end(self) -> None:
+        """Ends what is left."""
+        for process in self._running:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def daemons(tmp_path: Path) -> Iterator[Daemons]:
+    """A node without any link but lo, and the processes on it."""
+    with namespace("host"):
+        found = Daemons(tmp_path)
+        try:
+            yield found
+        finally:
+            found.end()
+
+
+def test_present(daemons: Daemons) -> None:
+    """The bridge is made and healed within a second; SIGTERM ends the process at once and leaves the bridge."""
+    process = daemons.start()
+    until(daemons.ready().exists)
+    assert there()
+    for damage in ("link delete dummy-br", "link set dummy-br down"):
+        ip(damage)
+        assert until(there) < 1
+        until(daemons.ready().exists)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(1) == 0
+    assert there() and not daemons.ready().exists()
+
+
+def test_no_address_of_its_own(daemons: Daemons) -> None:
+    """The host gets no IPv6 link-local address on the bridge, also with a port that is up, and no spanning tree."""
+    daemons.start()
+    until(daemons.ready().exists)
+    ip("link add veth1 type veth peer name veth2")
+    ip("link set veth1 master dummy-br up")
+    ip("link set veth2 up")
+    until(lambda: "state UP" in ip("link show dev dummy-br"))
+    details = ip("-d link show dev dummy-br")
+    assert "inet6" not in ip("address show dev dummy-br")
+    assert "stp_state 0" in details and "vlan_filtering 0" in details and "addrgenmode none" in details
+
+
+def test_absent(daemons: Daemons) -> None:
+    """A pod's port keeps the bridge; within a second of the pod's end the bridge is gone, and the process ready."""
+    daemons.start().send_signal(signal.SIGSTOP)  # one that hangs holds nobody up
+    made = daemons.start(ready="first")
+    until(daemons.ready("first").exists)
+    made.send_signal(signal.SIGTERM)
+    made.wait()
+    with namespace("pod"):
+        ip("link add veth1 type veth peer name eth0 netns pod")
+        ip("link set veth1 master dummy-br up")
+        daemons.start("absent")
+        time.sleep(3)
+        assert there() and not daemons.ready().exists()
+        ip("link delete eth0", where="pod")
+        assert until(lambda: not ip("link show dev dummy-br")) < 1
+        assert until(daemons.ready().exists) < 1
+
+
+def test_foreign_bridge(daemons: Daemons) -> None:
+    """A bridge that is somebody else's stays as it is; the process fails, and says why where a kubelet looks for it."""
+    ip("link add dummy-br type bridge")
+    (daemons.directory / "why").touch()
+    process = daemons.start()
+    _, printed = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    message = (
+        "can't make the bridge dummy-br: Lanloom did not make the link of this name; rename or delete it"
+    )
+    assert message in printed.decode() and (daemons.directory / "why").read_text().startswith(message)
+    assert "alias" not in ip("link show dev dummy-br") and not there()
+    assert not daemons.ready().exists()
+
+
+def test_many_that_die(daemons: Daemons) -> None:
+    """Processes for several bridges that are killed at any moment leave nothing half-made behind those that live."""
+    rng = Random(1)
+    bridges = {f"d{number}-br": f"{OWNER[:-1]}{number}" for number in range(3)}
+    for _ in range(4):
+        doomed = [daemons.start(owner=owner, bridge=name) for name, owner in bridges.items()]
+        time.sleep(rng.random())
+        for process in doomed:
+            process.kill()
+        ip(f"link delete {rng.choice(list(bridges))}")
+    for name, owner in bridges.items():
+        for copy in "12":
+            daemons.start(owner=owner, bridge=name, ready=name + copy)
+    for name in bridges:
+        for copy in "12":
+            until(daemons.ready(name + copy).exists)
+    shown = ip("link")
+    assert "lanloom-" not in shown.replace("lanloom-dummy", "")
+    assert all(f"alias {alias_of(owner)}" in shown for owner in bridges.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--name", "sixteen-chars-br", "--owner", OWNER), "a link's name has 1 to 15 characters"),
+        (("--name", "d-br", "--owner", "a b"), "'a b' is not a uid"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], complaint: str) -> None:
+    """A name or an owner that can't be is wrong usage."""
+    command = [sys.executable, "-m", "lanloom.cli", "dummy", "bridge", *words]
+    command += ["--state", "present", "--ready-file", str(tmp_path / "ready")]
+    environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and complaint in done.stderr

@@ -1,0 +1,18 @@
+"""Isolated bridges on a real kernel, kept by the process that runs on nodes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kernel import run_inside
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(600)
+def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """`lanloom dummy bridge` does on a real kernel what it does in memory."""
+    cases = run_inside(tmp_path, "tests/dummy/kernel")
+    assert cases
+    for case in cases:
+        with subtests.test(case.name):
+            case.check()
