@@ -1,0 +1,243 @@
+"""How managers of a simulated cluster reach the API server: late now and then, and as tests that harm them want.
+
+A protection is taken away where something is asked of the API server, so that manager and webhooks themselves are as
+they are.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from random import Random
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.core import EVENTS, LEASES
+from lanloom.api.dummy import ADMITTED, DRAINING
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.dummy.admission import StoreWorld
+from lanloom.dummy.users import UserInformers
+from lanloom.kube.errors import TransportError
+from lanloom.kube.ports import Client, Listing, WatchEvent
+from tests.sim.faults import Faults, retrieve
+
+T = TypeVar("T", bound=Object)
+
+
+class Protections(Struct, frozen=True, kw_only=True):
+    """What keeps a network from being taken away from under a user; tests take one away and see what comes of it."""
+
+    draining: bool = True
+    notes: bool = True
+    fresh: bool = True
+
+
+ALL_OF_THEM = Protections()
+
+
+class Surroundings(Protocol):
+    """What a client knows of the cluster around it."""
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong."""
+        ...
+
+    async def hears(self, name: str, plural: str) -> None:
+        """Returns when a manager's watch of a resource brings something again."""
+        ...
+
+
+class PlainClient:
+    """Everything as it is, to be overridden in part."""
+
+    def __init__(self, inner: Client) -> None:
+        self._inner = inner
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        return await self._inner.get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        return await self._inner.list(resource, namespace, labels=labels, fields=fields)
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        selectors = {"labels": labels, "fields": fields}
+        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                yield event
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        return await self._inner.create(resource, body, namespace)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        return await self._inner.patch(resource, name, patch, namespace, subresource=subresource)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
+    ) -> None:
+        await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation, grace=grace)
+
+
+class LateClient(PlainClient):
+    """An API server that some writes reach long after their sender has given them up, and that tells some late."""
+
+    def __init__(self, inner: Client, cluster: Surroundings, name: str, rng: Random) -> None:
+        super().__init__(inner)
+        self._cluster = cluster
+        self._name = name
+        self._rng = rng
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        selectors = {"labels": labels, "fields": fields}
+        events = super().watch(resource, namespace, resource_version=resource_version, **selectors)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                await self._cluster.hears(self._name, resource.plural)
+                yield event
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        found: T = await self._perhaps_late(
+            resource, lambda: super(LateClient, self).create(resource, body, namespace)
+        )
+        return found
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        found: T = await self._perhaps_late(
+            resource,
+            lambda: super(LateClient, self).patch(resource, name, patch, namespace, subresource=subresource),
+        )
+        return found
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
+    ) -> None:
+        await self._perhaps_late(
+            resource,
+            lambda: super(LateClient, self).delete(
+                resource, name, namespace, uid=uid, propagation=propagation, grace=grace
+            ),
+        )
+
+    async def _perhaps_late(
+        self, resource: Resource[Any], request: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        if resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
+            return await request()
+        task = asyncio.create_task(self._late(request))
+        task.add_done_callback(retrieve)
+        await asyncio.sleep(self._rng.random() * 3)
+        raise TransportError("the answer did not come in time")
+
+    async def _late(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        await asyncio.sleep(self._rng.random() * 30)
+        await request()
+
+
+class BlindClient(PlainClient):
+    """Lists those who use networks as the watches have brought them, and not as they are."""
+
+    def __init__(self, inner: Client, watched: UserInformers) -> None:
+        super().__init__(inner)
+        self._stores = {item.resource.full_name: item.store for item in watched.all()}
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        store = self._stores.get(resource.full_name)
+        if store is None:
+            return await super().list(resource, namespace, labels=labels, fields=fields)
+        return Listing(store.items(), "1")
+
+
+class ForgetfulClient(PlainClient):
+    """The webhooks' client; it writes no notes, or does not see that a NAD is draining, where that is taken away."""
+
+    def __init__(self, inner: Client, protections: Protections) -> None:
+        super().__init__(inner)
+        self._protections = protections
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        return _seen(await super().get(resource, name, namespace), self._protections)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        if resource is NADS and not self._protections.notes:
+            patch = {"metadata": {**patch["metadata"], "annotations": {ADMITTED: None}}}
+        found = await super().patch(resource, name, patch, namespace, subresource=subresource)
+        return _seen(found, self._protections)
+
+
+class ForgetfulWorld(StoreWorld, frozen=True):
+    protections: Protections = ALL_OF_THEM
+
+    def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        found = super().nad(key)
+        return None if found is None else _seen(found, self.protections)
+
+
+def _seen(item: T, protections: Protections) -> T:
+    if protections.draining or DRAINING not in item.metadata.annotations:
+        return item
+    annotations = {key: value for key, value in item.metadata.annotations.items() if key != DRAINING}
+    return msgspec.structs.replace(
+        item, metadata=msgspec.structs.replace(item.metadata, annotations=annotations)
+    )

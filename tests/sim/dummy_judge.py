@@ -1,0 +1,142 @@
+"""What must hold of isolated networks: at every write, that none is taken from under a user.
+
+A user is what is stored, alive, and refers to a NAD. Who was allowed to refer to a NAD while it was there must find it
+when he comes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from lanloom.api.core import PODS
+from lanloom.api.dummy import (
+    ABSENT,
+    BRIDGE_LABEL,
+    DUMMY_CLUSTER_NETWORKS,
+    UID_LABEL,
+    DummyClusterNetwork,
+)
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.references import References, references_of
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.apiserver.engine.stored import Change
+from lanloom.apiserver.kinds import Raw
+
+USERS: dict[str, Resource[Any]] = {
+    item.plural: item for item in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+}
+Promise = tuple[Key, str]
+"""A NAD, and its uid."""
+
+
+class Witness:
+    """Looks at every write, in the order in which they are committed."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._nads: dict[Key, NetworkAttachmentDefinition] = {}
+        self._networks: dict[str, DummyClusterNetwork] = {}
+        self._references: dict[tuple[str, Key], References] = {}
+        self._promises: defaultdict[str, set[Promise]] = defaultdict(set)
+        self.harm: list[str] = []
+        self.deleted = 0
+        self.refused = 0
+
+    def present(self, request: Raw) -> frozenset[Promise]:
+        """The NADs of isolated networks to which a request's object refers and that are there now."""
+        item = _item(request["resource"]["resource"], request["object"])
+        references = references_of(item)
+        return frozenset(
+            (key, nad.metadata.uid)
+            for key, nad in self._nads.items()
+            if UID_LABEL in nad.metadata.labels and references.may_mean(key)
+        )
+
+    def allowed(self, request: Raw, before: frozenset[Promise]) -> None:
+        """A request was allowed; `before` was there when it came."""
+        self._promises[request["object"]["metadata"]["uid"]] |= before & self.present(request)
+
+    def users_of(self, uid: str) -> list[str]:
+        """Who refers to the NAD of a network."""
+        keys = [key for key, nad in self._nads.items() if nad.metadata.labels.get(UID_LABEL) == uid]
+        return [
+            f"{plural} {place}"
+            for (plural, place), references in self._references.items()
+            if any(references.may_mean(key) for key in keys)
+        ]
+
+    def see(self, change: Change) -> None:
+        """One change."""
+        if change.resource.plural in USERS:
+            self._take_user(change)
+        elif change.resource.plural == NADS.plural:
+            self._take_nad(change)
+        elif change.resource.plural == DAEMON_SETS.plural:
+            self._take_daemon_set(change)
+        elif change.resource.plural == DUMMY_CLUSTER_NETWORKS.plural:
+            self._take_network(change)
+
+    def _take_user(self, change: Change) -> None:
+        place = (change.resource.plural, change.key)
+        self._references.pop(place, None)
+        if change.after is None:
+            return
+        item = _item(change.resource.plural, change.after.raw())
+        references = self._references[place] = references_of(item)
+        promises = self._promises.pop(item.metadata.uid, set())
+        for key in {key for key, _ in promises if references.may_mean(key)}:
+            nad = self._nads.get(key)
+            if nad is None or (key, nad.metadata.uid) not in promises:
+                self._complain(
+                    f"{place[0]} {place[1]} was allowed to refer to {key}, which has gone meanwhile"
+                )
+
+    def _take_nad(self, change: Change) -> None:
+        old = self._nads.pop(change.key, None)
+        if change.after is not None:
+            self._nads[change.key] = msgspec.convert(change.after.raw(), NetworkAttachmentDefinition)
+            return
+        if old is None or UID_LABEL not in old.metadata.labels:
+            return
+        self.deleted += 1
+        self._note(f"  NAD {change.key} is gone")
+        for (plural, key), references in self._references.items():
+            if references.may_mean(change.key):
+                self._complain(f"NAD {change.key} was deleted while {plural} {key} refers to it")
+
+    def _take_daemon_set(self, change: Change) -> None:
+        if change.before is None or (change.after is not None and not _goes(change.after.raw())):
+            return
+        uid = change.before.labels.get(UID_LABEL, "")
+        there = [key for key, nad in self._nads.items() if nad.metadata.labels.get(UID_LABEL) == uid]
+        if there:
+            self._complain(f"the bridge of {there[0]} goes while the NAD is there")
+
+    def _take_network(self, change: Change) -> None:
+        old = self._networks.pop(change.key.name, None)
+        if change.after is not None:
+            new = msgspec.convert(change.after.raw(), DummyClusterNetwork)
+            self._networks[change.key.name] = new
+            if old is None or old.status.phase != new.status.phase:
+                self._note(f"  {change.key.name} is {new.status.phase}: {new.status.message}")
+        else:
+            self._note(f"  {change.key.name} is gone")
+
+    def _complain(self, text: str) -> None:
+        self.harm.append(text)
+        self._note(f"HARM: {text}")
+
+
+def _goes(daemon_set: Raw) -> bool:
+    labels = msgspec.convert(daemon_set, DaemonSet).spec.template.get("metadata", {}).get("labels", {})
+    return bool(labels.get(BRIDGE_LABEL) == ABSENT)
+
+
+def _item(plural: str, raw: Raw) -> Object:
+    item: Object = msgspec.convert(raw, USERS[plural].type)
+    return item

@@ -1,0 +1,131 @@
+"""One course of events with isolated networks, from a seed to its end."""
+
+import asyncio
+import copy
+from functools import cache
+from random import Random
+from typing import Any
+
+from lanloom.api.core import CRDS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
+from lanloom.api.crds import manifest, manifests
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.multus import NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.local import LocalClient
+from lanloom.app.webhooks import references_webhook, webhook_configurations
+from lanloom.dummy.admission import REFERENCES, VALIDATED
+from tests.sim.dummy import DummyCluster
+from tests.sim.dummy_clients import ALL_OF_THEM, Protections
+from tests.sim.dummy_judge import Witness
+from tests.sim.dummy_nodes import Nodes, add_nodes
+from tests.sim.dummy_users import PLACE, Users
+from tests.virtual import run
+
+ACTS = 50
+
+
+class Harm(AssertionError):
+    """A network was taken from under a user."""
+
+
+def play(seed: int, protections: Protections = ALL_OF_THEM) -> Witness:
+    """Plays a seed. Raises Harm, and AssertionError for whatever else is wrong."""
+    return run(_play(seed, copy.deepcopy(_first_storage()), protections), rng=Random(f"order {seed}"))
+
+
+@cache
+def _first_storage() -> MemoryStorage:
+    """A server that knows the kinds and the webhooks, with nodes; made once, because CRDs take their time."""
+    storage = MemoryStorage()
+
+    async def fill() -> None:
+        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
+        await engine.start()
+        admin = LocalClient(engine)
+        for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
+            await admin.create(CRDS, crd)
+        for name in (LANLOOM_NAMESPACE, PLACE):
+            await admin.create(NAMESPACES, {"metadata": {"name": name}})
+        await add_nodes(admin)
+        referring = references_webhook(REFERENCES, _url)
+        validating = webhook_configurations((), VALIDATED, _url, referring)[1]
+        await admin.create(VALIDATING_WEBHOOKS, validating)
+        await engine.close()
+
+    run(fill())
+    return storage
+
+
+def _url(path: str) -> dict[str, str]:
+    return {"url": f"https://lanloom{path}"}
+
+
+async def _play(seed: int, storage: MemoryStorage, protections: Protections) -> Witness:
+    cluster = DummyCluster(seed, storage, protections)
+    nodes = asyncio.create_task(Nodes(cluster.admin, Random(f"nodes {seed}")).run())
+    try:
+        await cluster.start()
+        await cluster.served.wait()
+        users = Users(cluster, Random(f"users {seed}"))
+        await users.begin()
+        chaos = asyncio.create_task(cluster.misfortunes())
+        await users.act(ACTS)
+        chaos.cancel()
+        await asyncio.gather(chaos, return_exceptions=True)
+        await cluster.heal()
+        await users.settle()
+        await _rest(cluster)
+        await users.leave()
+        await _rest(cluster, nothing_left=True)
+        if cluster.witness.harm:
+            raise Harm(cluster.witness.harm[0])
+        crashes = [error for process in cluster.processes.values() for error in process.crashes]
+        assert not crashes, crashes
+    except BaseException as error:
+        error.add_note("\n".join(cluster.journal[-300:]))
+        raise
+    finally:
+        nodes.cancel()
+        await cluster.close()
+    return cluster.witness
+
+
+async def _rest(cluster: DummyCluster, *, nothing_left: bool = False) -> None:
+    """Waits until nothing is wrong. What is left then is what is wrong."""
+    found: list[str] = ["nobody has looked"]
+    for _ in range(40):
+        if cluster.witness.harm:
+            raise Harm(cluster.witness.harm[0])
+        await asyncio.sleep(15)
+        found = await _complaints(cluster, nothing_left)
+        if not found:
+            return
+    raise AssertionError("\n".join(found))
+
+
+async def _complaints(cluster: DummyCluster, nothing_left: bool) -> list[str]:
+    """Everything that is not as it should be when all is quiet."""
+    networks = (await cluster.admin.list(DUMMY_CLUSTER_NETWORKS)).items
+    alive = {item.metadata.uid for item in networks}
+    found = [f"{item.metadata.name} is still there: {item.status}" for item in networks if nothing_left]
+    for item in networks:
+        leaves = item.metadata.deletion_timestamp is not None
+        used = bool(cluster.witness.users_of(item.metadata.uid))
+        wanted = "DeletionBlocked" if leaves and used else "Ready"
+        if (leaves and not used) or item.status.phase != wanted:
+            found.append(
+                f"{item.metadata.name} should be {'gone' if leaves and not used else wanted}: {item.status}"
+            )
+    made: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, PODS, CLUSTER_NETWORKS)
+    for resource in made:
+        for each in (await cluster.admin.list(resource)).items:
+            owner = each.metadata.labels.get(UID_LABEL)
+            if owner is not None and owner not in alive:
+                found.append(f"{resource.kind} {each.metadata.key} is left over")
+    return found
