@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork, Gateway
 from lanloom.api.meta import Key
-from lanloom.dummy.rules.model import Gateway, Isolated, Settings
+from lanloom.dummy.rules.model import Isolated, Settings
 
 UID = "3f1e7c1a-0d6b-4f8e-9a53-0c6f2f7f5b11"
 IMAGE = f"registry.example/lanloom@sha256:{'0123456789abcdef' * 4}"
