@@ -101,7 +101,7 @@ async def _keep(task: "Assignment", ready_file: Path) -> None:
     from lanloom.dummy.agent.readyfile import ReadyFile
     from lanloom.node.netlink import NetlinkLinks
 
-    links = NetlinkLinks(_here, links_only=True)
+    links = NetlinkLinks(_here, isolated_only=True)
     await Keeper(links, task, ReadyFile(ready_file).show).run()
 
 

@@ -126,9 +126,10 @@ def test_absent(daemons: Daemons) -> None:
         assert until(daemons.ready().exists) < 1
 
 
-def test_foreign_bridge(daemons: Daemons) -> None:
-    """A bridge that is somebody else's stays as it is; the process fails, and says why where a kubelet looks for it."""
-    ip("link add dummy-br type bridge")
+@pytest.mark.parametrize("kind", ["bridge", "veth peer name cable"])
+def test_foreign_link(daemons: Daemons, kind: str) -> None:
+    """A link that is somebody else's stays as it is; the process fails, and says why where a kubelet looks for it."""
+    ip(f"link add dummy-br type {kind}")
     (daemons.directory / "why").touch()
     process = daemons.start()
     _, printed = process.communicate(timeout=PATIENCE)

@@ -17,6 +17,7 @@ from lanloom.node.steps import (
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    EnsureIsolatedBridge,
     LinkStep,
     RemoveVlans,
     SetMaster,
@@ -67,6 +68,18 @@ async def test_dead_agent(links: NetlinkLinks) -> None:
     ip("link add lanloom-new type bridge", where="bare")
     await links.apply(uplink())
     assert "lanloom-new" not in (await links.dump()).links
+
+
+async def test_isolated_only(links: NetlinkLinks) -> None:
+    """Who keeps isolated bridges is shown bridges and the ports of the isolated ones, and none of the other links."""
+    steps = (EnsureIsolatedBridge(name="d-br", owner="u"), EnsureIsolatedBridge(name="e-br", owner="v"))
+    await links.apply((*uplink(), *steps))
+    ip("link set eth2 master d-br", where="bare")
+    few = NetlinkLinks(Entering(Path("/run/netns/bare")), isolated_only=True)
+    shown, every = (await few.dump()).links, (await links.dump()).links
+    assert set(shown) == {"c-br", "d-br", "e-br", "eth2"}
+    assert (shown["eth2"].master, shown["d-br"].isolated_owner) == ("d-br", "u")
+    assert {"eth1", "cable1", "c-bo"} <= set(every)
 
 
 async def test_default_route(links: NetlinkLinks) -> None:

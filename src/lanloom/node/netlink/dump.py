@@ -80,9 +80,28 @@ def read_state(sock: socket.socket) -> LinkState:
 
 def read_links(sock: socket.socket) -> dict[str, Link]:
     """The links by name, without VLAN ids and addresses."""
-    raw = [
-        _raw_link(body) for body in dump(sock, RTM_GETLINK, _link_request(socket.AF_UNSPEC, SKIP_STATISTICS))
-    ]
+    return _by_name(_raw_links(sock))
+
+
+def read_isolated(sock: socket.socket) -> dict[str, Link]:
+    """The bridges by name, and the ports of those that are isolated ones, without VLAN ids and addresses.
+
+    The kernel picks them out of all links, of which a node may have thousands; one that can't shows more, which does no
+    harm.
+    """
+    kind = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"bridge"))
+    raw = _raw_links(sock, kind)
+    for bridge in [item for item in raw if item.link.isolated_owner]:
+        raw += _raw_links(sock, attribute(IFLA_MASTER, _WORD.pack(bridge.link.index)))
+    return _by_name(raw)
+
+
+def _raw_links(sock: socket.socket, wanted: bytes = b"") -> list[_Raw]:
+    request = _link_request(socket.AF_UNSPEC, SKIP_STATISTICS) + wanted
+    return [_raw_link(body) for body in dump(sock, RTM_GETLINK, request)]
+
+
+def _by_name(raw: list[_Raw]) -> dict[str, Link]:
     names = {item.link.index: item.link.name for item in raw}
     return {item.link.name: _named(item, names) for item in raw}
 

@@ -7,7 +7,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanloom.node.netlink.changes import Changes
-from lanloom.node.netlink.dump import read_links, read_state
+from lanloom.node.netlink.dump import read_isolated, read_state
 from lanloom.node.netlink.messages import dump_socket
 from lanloom.node.netlink.monitor import GROUPS, LINK_GROUP, monitor_socket, next_change
 from lanloom.node.ports import LinkState
@@ -30,14 +30,14 @@ class InThread(Protocol):
 class NetlinkLinks:
     """The links of the network namespace that `in_thread` runs its functions in; by default the process's own.
 
-    With `links_only`, VLAN ids, addresses, routes and rules are neither shown nor watched: that is a dump instead of
-    five, and a host's routes may change all the time.
+    With `isolated_only` it shows bridges and the ports of isolated ones alone, and watches links but no VLAN ids,
+    addresses and routes: on a node where many links come and go, each of many processes looks at its few.
     """
 
-    def __init__(self, in_thread: InThread = asyncio.to_thread, *, links_only: bool = False) -> None:
+    def __init__(self, in_thread: InThread = asyncio.to_thread, *, isolated_only: bool = False) -> None:
         self._in_thread = in_thread
-        self._look = _dump_links if links_only else _dump
-        self._groups = LINK_GROUP if links_only else GROUPS
+        self._look = _dump_isolated if isolated_only else _dump
+        self._groups = LINK_GROUP if isolated_only else GROUPS
 
     async def dump(self) -> LinkState:
         """As the port says. Five dumps: links, VLAN ids, addresses, routes, rules."""
@@ -75,9 +75,9 @@ def _dump() -> LinkState:
         return read_state(dumps)
 
 
-def _dump_links() -> LinkState:
+def _dump_isolated() -> LinkState:
     with dump_socket() as dumps:
-        return LinkState(read_links(dumps))
+        return LinkState(read_isolated(dumps))
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
