@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _LISTED = 30
 _EVENTS = 10
+_COLUMNS = ["Name", "Phase", "Scope", "Bridge", "NAD", "Nodes", "Users", "Age"]
+_PHASE, _NAD = _COLUMNS.index("Phase"), _COLUMNS.index("NAD")
+"""A NAD with its namespace is the longest of all: where it doesn't fit, it takes a second line."""
+
 _WHOLE = ("Phase", "Scope", "Bridge", "Nodes", "Users", "Age", "Node", "State")
 """Columns whose values are short, and copied."""
 
@@ -29,18 +33,42 @@ def print_networks(views: tuple["DummyView", ...]) -> None:
     if not views:
         console.print("There is no DummyClusterNetwork yet. Create one (see examples/dummy.yaml).")
         return
-    table = _table("Name", "Phase", "Scope", "Bridge", "NAD", "Nodes", "Users", "Age")
     now = time.time()
-    for view in views:
-        phase = Text(_phase(view), _style(well=view.is_ready))
-        nodes = f"{view.acknowledged}/{view.live}"
-        row = (view.name, phase, view.scope, view.bridge, view.nad, nodes, str(len(view.users)))
-        table.add_row(*row, _age(view.created, now))
+    rows = [_row(view, now) for view in views]
+    if _width([_COLUMNS, *rows]) > max(console.width, output.NARROWEST):
+        rows = [
+            [cell.replace("/", "/\n") if column == _NAD else cell for column, cell in enumerate(row)]
+            for row in rows
+        ]
+    table = _table(*_COLUMNS)
+    for view, row in zip(views, rows, strict=True):
+        style = _style(well=view.is_ready)
+        table.add_row(*(Text(cell, style if column == _PHASE else "") for column, cell in enumerate(row)))
     output.print_table(console, table)
     bad = next((view for view in views if not view.is_ready), None)
     if bad is not None:
         console.print(paragraph(f"{bad.name}: {_phase(bad)}: {bad.message or _UNSEEN}"))
         console.print(paragraph(f"See `lanloom dummy show {bad.name}`."))
+
+
+def _row(view: "DummyView", now: float) -> list[str]:
+    nodes, users = f"{view.acknowledged}/{view.live}", str(len(view.users))
+    texts = (
+        view.name,
+        _phase(view),
+        view.scope,
+        view.bridge,
+        view.nad,
+        nodes,
+        users,
+        _age(view.created, now),
+    )
+    return [visible(text) for text in texts]
+
+
+def _width(rows: list[list[str]]) -> int:
+    """The columns of a terminal that a table needs to show them without folding."""
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
 
 
 def print_network(view: "DummyView") -> None:
@@ -106,6 +134,7 @@ def _print_nodes(console: "Console", view: "DummyView") -> None:
         return
     console.print()
     table = _table("Node", "State", "What its pod says")
+    table.show_edge = False
     for node in view.nodes:
         table.add_row(
             node.node, Text(node.state, _style(well=node.acknowledged)), Text(visible(node.message))
