@@ -13,7 +13,7 @@ COMMANDS = {
     "completion": ("lanloom.cli.completion", "Print the shell completion script."),
     "doctor": ("lanloom.cli.doctor", "Check whether this machine can carry Lanloom's networks."),
     "dummy": ("lanloom.cli.dummy", "Look at isolated networks, and at who uses them."),
-    "ganeti": ("lanloom.cli.ganeti", "Move a Ganeti cluster's networks to subnets, and into Lanloom."),
+    "ganeti": ("lanloom.cli.ganeti", "Move a Ganeti cluster's networks into Lanloom."),
     "host": ("lanloom.cli.host", "Install what reloads NetworkManager's profiles on a host."),
     "instance": ("lanloom.cli.instance", "Manage instances with their NICs and addresses."),
     "lab": ("lanloom.cli.lab", "Run a whole cluster on this machine."),
