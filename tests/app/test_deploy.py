@@ -88,3 +88,9 @@ def test_selectors_select_the_pods() -> None:
         wanted = {**{key: [value] for key, value in exact.items()}, **chosen}
         for key, values in wanted.items():
             assert set(values) <= {has.get(key) for has in labels}, item["metadata"]["name"]
+
+
+def test_the_namespace_admits_pods_of_the_host_s_network() -> None:
+    """Where Pod Security is enforced, agents and the pods that keep bridges are admitted to Lanloom's namespace."""
+    (namespace,) = [item for item in documents() if item["kind"] == "Namespace"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"

@@ -1,0 +1,102 @@
+"""What is made for an isolated network, on a real kube-apiserver: accepted, and as wanted in the form it gets there."""
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.multus import NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.ranges import read_ranges
+from lanloom.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
+from lanloom.dummy.rules.made import cluster_network_body, ipam_network_body, ipam_network_patch
+from lanloom.dummy.rules.nad import is_as_wanted, nad_body
+from lanloom.dummy.rules.subnet import overlaps
+from lanloom.kube.config import load
+from lanloom.kube.http import HttpClient
+from tests.dummy.rules.made import SETTINGS, UID, isolated
+from tests.servers.eventually import eventually
+from tests.servers.real import RealServer
+
+pytestmark = [pytest.mark.realserver, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+NET = isolated(subnet="10.115.0.0/24", gateway="node")
+
+
+@pytest.fixture(scope="module")
+def server(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver with Lanloom's kinds and namespace."""
+    with RealServer(real_binaries) as running:
+        kubectl = [str(real_binaries / "kubectl"), "--kubeconfig", str(running.kubeconfig)]
+        for name in ("crds", "manager.yaml", "dummy.yaml"):
+            subprocess.run(
+                [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)], check=True, capture_output=True
+            )
+        yield running
+
+
+@pytest.fixture
+async def client(server: RealServer) -> AsyncIterator[HttpClient]:
+    """The server's administrator."""
+    async with HttpClient(load(str(server.kubeconfig))) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+async def test_a_daemon_set(client: HttpClient, state: State) -> None:
+    """What the server fills into the DaemonSet is known: it is as wanted, and what somebody adds is put right."""
+    body = daemon_set_body(f"net-{state}", f"{UID}-{state}", "dummy-br", SETTINGS, state)
+    made = await client.create(DAEMON_SETS, body, LANLOOM_NAMESPACE)
+    assert daemon_set_patch(made, body) == {}
+    name = made.metadata.name
+    harm = {
+        "hostPID": True,
+        "serviceAccountName": "lanloom-manager",
+        "volumes": [],
+        "containers": [
+            {**made.spec.template["spec"]["containers"][0], "command": ["/bin/sh"], "volumeMounts": []},
+            {"name": "intruder", "image": "x", "securityContext": {"privileged": True}},
+        ],
+    }
+    harmed = await client.patch(DAEMON_SETS, name, {"spec": {"template": {"spec": harm}}}, LANLOOM_NAMESPACE)
+    patch = daemon_set_patch(harmed, body)
+    mended = await client.patch(DAEMON_SETS, name, patch, LANLOOM_NAMESPACE)
+    assert daemon_set_patch(mended, body) == {}
+    assert mended.spec.template == made.spec.template
+
+
+async def test_the_state_of_a_daemon_set_changes(client: HttpClient) -> None:
+    """A DaemonSet that keeps a bridge can be told to take it away, by a patch."""
+    first, second = (daemon_set_body("net2", "u2", "dummy-br", SETTINGS, state) for state in _STATES)
+    made = await client.create(DAEMON_SETS, first, LANLOOM_NAMESPACE)
+    patch = daemon_set_patch(made, second)
+    changed = await client.patch(DAEMON_SETS, made.metadata.name, patch, LANLOOM_NAMESPACE)
+    assert daemon_set_patch(changed, second) == {}
+    assert daemon_set_patch(changed, first) != {}
+
+
+_STATES: tuple[State, State] = ("present", "absent")
+
+
+async def test_the_rest(client: HttpClient) -> None:
+    """NAD, Network and ClusterNetwork are accepted, and as wanted."""
+    body = nad_body(NET)
+    body["metadata"]["namespace"] = LANLOOM_NAMESPACE
+    assert is_as_wanted(await client.create(NADS, body, LANLOOM_NAMESPACE), NET)
+    network = await client.create(NETWORKS, ipam_network_body(NET))
+    assert ipam_network_patch(network, NET) == {}
+    made = await client.create(CLUSTER_NETWORKS, cluster_network_body(NET, "dummy"))
+    assert made.metadata.name == "dummy"
+
+
+async def test_the_service_range(client: HttpClient) -> None:
+    """The address of the API server's own service is known, although a server of this age has no ServiceCIDRs."""
+    known = await eventually(lambda: read_ranges(client, (), SETTINGS), lambda found: bool(found.services))
+    (address,) = {taken.cidr for taken in known.services}
+    subnet = f"{address.rpartition('.')[0]}.0/24"
+    assert "service default/kubernetes" in overlaps(isolated(subnet=subnet), known)
