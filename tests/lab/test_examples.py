@@ -30,6 +30,9 @@ OTHERS = (
 ELSEWHERE = ("ipam-nad.yaml", "ipam-network.yaml", "ipam-nic.yaml")
 """Tried by test_cni_ipam here, and by test_ipam_page of the command line."""
 
+ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolated-subnet", "addressed")}
+"""With the name of the network and that of the pod on it."""
+
 
 def ready(lab: Lab, network: str) -> None:
     """Waits until a cluster network is ready."""
@@ -38,7 +41,12 @@ def ready(lab: Lab, network: str) -> None:
 
 def test_every_example_is_tried() -> None:
     """The tests below and those that they name know every file of the examples."""
-    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {*ON_CLUSTER_1, *OTHERS, *ELSEWHERE}
+    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {
+        *ON_CLUSTER_1,
+        *OTHERS,
+        *ELSEWHERE,
+        *ISOLATED,
+    }
 
 
 def test_networks_of_cluster_1(cluster: Lab) -> None:
@@ -96,3 +104,17 @@ def test_jumbo_frames(clean: Lab) -> None:
     ready(clean, "storage")
     seen = look(clean, "node1")
     assert {seen.links[name]["mtu"] for name in ("eth1", "eth2", "storage-bo", "storage-br")} == {9000}
+
+
+def test_isolated_networks(clean: Lab) -> None:
+    """The isolated networks come up with the pods on them, and go, with every bridge, once the pods are gone."""
+    for name, (network, pod) in ISOLATED.items():
+        clean.kubectl("apply", "-f", example(name))
+        clean.kubectl("wait", "--for=condition=Ready", f"dcn/{network}", "--timeout=60s")
+        clean.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--namespace=default", "--timeout=60s")
+    assert all({"iso-br", "isosub-br"} <= seen.links.keys() for seen in looks(clean, NODES).values())
+    for name in ISOLATED:
+        clean.kubectl(
+            "delete", "-f", example(name), "--timeout=90s"
+        )  # waits for the network, and that for the pod
+    assert not any({"iso-br", "isosub-br"} & seen.links.keys() for seen in looks(clean, NODES).values())
