@@ -5,10 +5,10 @@ what is at the top: a pod by its instance, and that by its machine. Only what is
 whoever has none stands for itself, so nobody is ever lost by it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lanloom.api.core import PODS, Pod
+from lanloom.api.core import Pod
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
@@ -21,6 +21,8 @@ from lanloom.api.references import references_of
 from lanloom.dummy.rules.model import User
 from lanloom.dummy.users.informers import REFERENCES, values_of
 from lanloom.kube.store import Store
+
+_MACHINES = (VIRTUAL_MACHINES.kind, VIRTUAL_MACHINE_INSTANCES.kind)
 
 _LEVELS = 4
 """How often an owner's owner is asked for: there are fewer, but owners may own each other by somebody's force."""
@@ -36,6 +38,26 @@ class Found(NamedTuple):
     item: Object
 
 
+class _Using:
+    """What uses a network by the doing of the one at the `top`, which is perhaps `itself` a part of it.
+
+    It is `sure` unless each part merely may use it.
+    """
+
+    __slots__ = ("itself", "parts", "sure", "top")
+
+    def __init__(self, top: Found) -> None:
+        self.top = top
+        self.parts: list[Found] = []
+        self.sure = self.itself = False
+
+    def add(self, part: Found, sure: bool) -> None:
+        """One part more; the same may come again."""
+        self.parts.append(part)
+        self.sure |= sure
+        self.itself |= part.item is self.top.item
+
+
 class StoredUsers:
     """The users of every NAD. The stores are by kind, and each has the index REFERENCES."""
 
@@ -44,71 +66,71 @@ class StoredUsers:
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """Everybody who uses a NAD or may use it, each once, ordered."""
-        users: dict[tuple[str, Key], tuple[Found, list[Found]]] = {}
-        for found in self._referring(nad):
-            top = self._top(found)
-            users.setdefault((top.kind, top.item.metadata.key), (top, []))[1].append(found)
-        return tuple(sorted(_user(top, parts, nad) for top, parts in users.values()))
-
-    def _referring(self, nad: Key) -> Iterator[Found]:
-        for kind, store in self._stores.items():
-            items = {
-                item.metadata.key: item for value in values_of(nad) for item in store.by(REFERENCES, value)
-            }
-            yield from (Found(kind, item) for item in items.values())
+        users: dict[int, _Using] = {}  # by what is at the top: no two objects are one
+        exact = str(nad)
+        for value in values_of(nad):
+            for kind, store in self._stores.items():
+                for item in store.by(REFERENCES, value):
+                    found = Found(kind, item)
+                    top = self._top(found)
+                    using = users.get(id(top.item))
+                    if using is None:
+                        using = users[id(top.item)] = _Using(top)
+                    using.add(found, value == exact)
+        return tuple(sorted(_user(using) for using in users.values()))
 
     def _top(self, found: Found) -> Found:
         for _ in range(_LEVELS):
-            owner = self._owner(found)
+            owner = self._owner(found.item)
             if owner is None:
                 break
             found = owner
         return found
 
-    def _owner(self, found: Found) -> Found | None:
-        meta = found.item.metadata
-        owners = [(item.kind, item.name, item.uid) for item in meta.owner_references]
-        if isinstance(found.item, Pod):
-            owners.append((VIRTUAL_MACHINE_INSTANCES.kind, *instance_of(found.item)))
-        for kind, name, uid in owners:
-            store = self._stores.get(kind)
-            owner = store.get(Key(meta.namespace, name)) if store is not None else None
-            if owner is not None and owner.metadata.uid == uid:
-                return Found(kind, owner)
+    def _owner(self, item: Object) -> Found | None:
+        namespace = item.metadata.namespace
+        for reference in item.metadata.owner_references:
+            owner = self._known(reference.kind, Key(namespace, reference.name), reference.uid)
+            if owner is not None:
+                return owner
+        if isinstance(item, Pod):
+            name, uid = instance_of(item)
+            return self._known(VIRTUAL_MACHINE_INSTANCES.kind, Key(namespace, name), uid)
         return None
 
-
-def _user(top: Found, parts: Sequence[Found], nad: Key) -> User:
-    """The user by whose doing all those parts use a NAD; it may be one of them."""
-    meta, told = top.item.metadata, [references_of(item) for _, item in parts]
-    sure = any(nad in item.networks for item in told)
-    problem = "" if sure else next((item.problem for item in told if item.problem), "")
-    is_machine = top.kind in (VIRTUAL_MACHINES.kind, VIRTUAL_MACHINE_INSTANCES.kind)
-    via = _places(top, parts) if is_machine else _makes(top, parts)
-    return User(top.kind, meta.namespace, meta.name, via, problem)
+    def _known(self, kind: str, key: Key, uid: str) -> Found | None:
+        store = self._stores.get(kind)
+        item = store.get(key) if store is not None else None
+        return Found(kind, item) if item is not None and item.metadata.uid == uid else None
 
 
-def _makes(top: Found, parts: Sequence[Found]) -> str:
+def _user(using: _Using) -> User:
+    kind, item = using.top
+    problems = () if using.sure else (references_of(part.item).problem for part in using.parts)
+    via = _places(using) if kind in _MACHINES else _made(using)
+    return User(kind, item.metadata.namespace, item.metadata.name, via, next(filter(None, problems), ""))
+
+
+def _made(using: _Using) -> str:
     """Through what something uses a network that does not name it itself: what it made from a former template."""
-    if any(item is top.item for _, item in parts):
+    if using.itself:
         return ""
-    named = sorted(f"{kind.lower()} {item.metadata.name}" for kind, item in parts)
+    named = sorted({f"{kind.lower()} {item.metadata.name}" for kind, item in using.parts})
     more = len(named) - _NAMED_MAX
     return ", ".join(named[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def _places(top: Found, parts: Sequence[Found]) -> str:
+def _places(using: _Using) -> str:
     """Where a machine runs with the network, and through which pods if its instance does not tell."""
-    instance = next((item for _, item in parts if isinstance(item, VirtualMachineInstance)), None)
-    words, nodes = [], frozenset[str]()
-    if instance is not None:
-        nodes = nodes_of(instance)
-        here = instance.status.node_name
-        former = "" if any(item is top.item for _, item in parts) else "still "
-        words.append(f"{former}runs on {here}" if here else "is starting")
-        words += [f"migrates to {node}" for node in sorted(nodes - {here})]
-    for kind, item in sorted(parts, key=lambda part: part.item.metadata.name):
-        if kind == PODS.kind and isinstance(item, Pod) and item.spec.node_name not in nodes:
+    words, pods, nodes = [], set[str](), frozenset[str]()
+    for _, item in using.parts:
+        if isinstance(item, VirtualMachineInstance):
+            nodes, here = nodes_of(item), item.status.node_name
+            former = "" if using.itself else "still "
+            words.append(f"{former}runs on {here}" if here else "is starting")
+            words += [f"migrates to {node}" for node in sorted(nodes - {here})]
+    for _, item in using.parts:
+        if isinstance(item, Pod) and item.spec.node_name not in nodes:
             where = f" on {item.spec.node_name}" if item.spec.node_name else ""
-            words.append(f"pod {item.metadata.name}{where}")
-    return ", ".join(words)
+            pods.add(f"pod {item.metadata.name}{where}")
+    return ", ".join((*dict.fromkeys(words), *sorted(pods)))

@@ -1,0 +1,201 @@
+"""Who uses an isolated network, among 10,000 machines: the answer, whom an event wakes, and the way of a user's end.
+
+500 namespaces, 50 networks; every machine is on one of them and on a VLAN of its own namespace, and every second one
+runs, so that it has an instance and a pod as well. The watches are those of the manager, on a server in the same
+process that does nothing but tell. What wakes a DummyClusterNetwork is what `Users.on_change` tells of its NAD.
+"""
+
+import asyncio
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from bench.report import Row
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Key
+from lanloom.api.references import references_of
+from lanloom.dummy.users import Users, user_informers
+from lanloom.kube.informer import Informer
+from tests.dummy.users.cluster import Cluster, Watching
+from tests.dummy.users.objects import instance, machine, pod
+
+Raw = dict[str, Any]
+
+MACHINES = 10_000
+NAMESPACES = 500
+NETWORKS = 50
+ROUNDS = 20
+EVENTS = 500
+
+NADS = [Key("harvester-system", f"net{number}") for number in range(NETWORKS)]
+
+
+def rows() -> Iterator[Row]:
+    """Answers, wakes, time, memory."""
+    cluster = Cluster()
+    for body in _bodies():
+        cluster.put(body)
+    yield from asyncio.run(_measured(cluster))
+
+
+def _bodies() -> Iterator[Raw]:
+    for number in range(MACHINES):
+        name, namespace = f"vm{number}", f"ns{number % NAMESPACES}"
+        yield _machine(number)
+        if number % 2:
+            node, titles = f"node{number % 100}", _titles(number)
+            owner = ("VirtualMachine", name)
+            yield instance(name, *titles, owner=owner, node=node, namespace=namespace)
+            owner = ("VirtualMachineInstance", name)
+            launcher = f"virt-launcher-{name}"
+            yield pod(launcher, ",".join(titles), owner=owner, node=node, namespace=namespace)
+
+
+def _titles(number: int, shift: int = 0) -> tuple[str, str]:
+    # by the namespace's number as well, so that each network has users that run in each state
+    return "vlan1", str(NADS[(number + number // NETWORKS + shift) % NETWORKS])
+
+
+def _machine(number: int, shift: int = 0) -> Raw:
+    return machine(f"vm{number}", *_titles(number, shift), namespace=f"ns{number % NAMESPACES}")
+
+
+async def _measured(cluster: Cluster) -> list[Row]:
+    gc.collect()
+    watching = Watching(cluster)
+    async with watching:
+        users = watching.users
+        return [*_answers(cluster, users), *await _wakes(watching), await _ends(watching), _memory(cluster)]
+
+
+def _answers(cluster: Cluster, users: Users) -> Iterator[Row]:
+    every = [item for items in cluster.objects.values() for item in items.values()]
+    slowest = max(_best(lambda nad=nad: users.users_of(nad)) for nad in NADS)  # type: ignore[misc]
+    count = max(len(users.users_of(nad)) for nad in NADS)
+    unused = _best(lambda: users.users_of(Key("harvester-system", "net")))
+    scan = _best(lambda: [item for item in every if references_of(item).may_mean(NADS[0])], rounds=3)
+    yield Row(
+        name=f"users of a network among {len(every):,} objects, the slowest of {NETWORKS} networks",
+        measured=slowest * 1e3,
+        limit=1,
+        unit="ms",
+        note=f"{count} users, each told by name and place; best of {ROUNDS}",
+    )
+    yield Row(
+        name="the same for a network that nobody uses",
+        measured=unused * 1e6,
+        limit=100,
+        unit="µs",
+    )
+    yield Row(
+        name="users by the index, against a look at every object",
+        measured=scan / slowest,
+        limit=50,
+        unit="×",
+        at_least=True,
+        note=f"the look takes {scan * 1e3:.0f} ms, the lists before it not counted",
+    )
+
+
+async def _wakes(watching: Watching) -> list[Row]:
+    """Machines that live on, then machines that change from one network to another."""
+    cluster, told = watching.cluster, watching.told
+    beats = [number * 17 % MACHINES for number in range(EVENTS)]
+    told.clear()
+    for number in beats:
+        body = _machine(number)
+        cluster.put({**body, "metadata": body["metadata"] | {"labels": {"beat": "1"}}})
+    await watching.settle()
+    idle = len(told)
+    told.clear()
+    for number in beats:
+        cluster.put(_machine(number, shift=1))
+    await watching.settle()
+    woken = [len(nads) if nads is not None else NETWORKS for nads in told]
+    return [
+        Row(
+            name=f"networks of {NETWORKS} that a machine's heartbeat wakes",
+            measured=idle / EVENTS,
+            limit=0,
+            unit="",
+            note=f"{EVENTS} events",
+        ),
+        Row(
+            name="networks that a machine wakes which changes from one to another",
+            measured=sum(woken) / EVENTS,
+            limit=2,
+            unit="",
+            note=f"{EVENTS} events, at the most {max(woken)} each",
+        ),
+    ]
+
+
+async def _ends(watching: Watching) -> Row:
+    """From the event of the last user's end until it is known that nobody is left."""
+    cluster, nad = watching.cluster, Key("harvester-system", "last")
+    answers: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+
+    def answer(nads: frozenset[Key] | None) -> None:
+        if nads is not None and nad in nads:
+            answers.put_nowait((len(watching.users.users_of(nad)), time.perf_counter()))
+
+    watching.users.on_change(answer)
+    seconds = []
+    for _ in range(EVENTS):
+        cluster.put(pod("last", str(nad)))
+        await answers.get()
+        started = time.perf_counter()
+        cluster.remove("Pod", "last")
+        left, ended = await answers.get()
+        assert left == 0
+        seconds.append(ended - started)
+    seconds.sort()
+    return Row(
+        name="from the event of a last user's end to the answer that nobody is left, p99",
+        measured=seconds[EVENTS * 99 // 100] * 1e3,
+        limit=5,
+        unit="ms",
+        note=f"median {seconds[EVENTS // 2] * 1e3:.2f} ms; from the watch on, in one process",
+    )
+
+
+def _memory(cluster: Cluster) -> Row:
+    """What the index and the versions by uid add to stores that are there for other features anyway."""
+    rng = Random(0)
+    shared = [
+        Informer(cluster, resource, rng=rng)  # type: ignore[arg-type]
+        for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+    ]
+    for informer in shared:
+        for _ in informer.store.replace(cluster.objects[informer.resource.kind].values()):
+            pass
+    machines, instances, pods = shared
+    gc.collect()
+    tracemalloc.start()
+    informers = user_informers(cluster, rng, machines=machines, instances=instances, pods=pods)  # type: ignore[arg-type]
+    kept = Users(informers, time.monotonic)
+    added, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    count = sum(len(informer.store) for informer in shared)
+    return Row(
+        name="memory that knowing users adds to a machine, an instance or a pod",
+        measured=added / count / 1024,
+        limit=1,
+        unit="KiB",
+        note=f"{count:,} objects, two networks each: the index, and the versions by uid",
+    )
+
+
+def _best(act: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Seconds of the fastest round."""
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        act()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
