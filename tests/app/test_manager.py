@@ -19,7 +19,8 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.certificates import Bundle, due, is_whole, issue
-from lanloom.app.manager import SECRET_NAME, Manager, ManagerSettings
+from lanloom.app.credentials import SECRET_NAME
+from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.kube.errors import ServerError
 
 T = TypeVar("T", bound=Object)
@@ -79,8 +80,10 @@ async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> Non
         async with managed(client):
             assert client.failures == 0
             for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-                (webhook,) = (await client.get(kind, "lanloom")).webhooks
-                assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+                webhooks = (await client.get(kind, "lanloom")).webhooks
+                assert webhooks
+                for webhook in webhooks:
+                    assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
 
 
 async def test_a_spoilt_certificate_is_replaced() -> None:
@@ -92,7 +95,7 @@ async def test_a_spoilt_certificate_is_replaced() -> None:
         async with managed(client):
             secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
             assert not due(base64.b64decode(secret.data["tls.crt"]), time.time())
-            (webhook,) = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            webhook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
             assert webhook["clientConfig"]["caBundle"] == secret.data["ca.crt"]
 
 
@@ -123,5 +126,5 @@ async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str
             kept = (await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)).data
             parts = (base64.b64decode(kept[name]) for name in ("ca.crt", "tls.crt", "tls.key"))
             assert is_whole(Bundle(*parts))
-            (webhook,) = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            webhook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
             assert webhook["clientConfig"]["caBundle"] == kept["ca.crt"]

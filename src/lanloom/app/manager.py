@@ -20,21 +20,27 @@ from lanloom.api.core import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.app.bundles import bundle_of, first_certificate, secret_data
-from lanloom.app.certificates import Bundle, due, expires, is_whole, issue
+from lanloom.app.bundles import bundle_of
+from lanloom.app.certificates import expires, is_whole
+from lanloom.app.credentials import SECRET_NAME, Credentials
+from lanloom.app.dummy.parts import DummyParts, Shared
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.registration import Registration
-from lanloom.app.webhooks import TlsServer, webhook_app, webhook_configurations
+from lanloom.app.webhooks import TlsServer, references_webhook, webhook_app, webhook_configurations
+from lanloom.dummy.admission import MUTATED as DUMMY_MUTATED
+from lanloom.dummy.admission import REFERENCES
+from lanloom.dummy.admission import VALIDATED as DUMMY_VALIDATED
 from lanloom.dummy.rules.given import Given
 from lanloom.ipam.admission import MUTATED as IPAM_MUTATED
 from lanloom.ipam.admission import VALIDATED as IPAM_VALIDATED
 from lanloom.ipam.admission import IpamAdmission
+from lanloom.ipam.admission.statuses import Managers
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.ipam.nodes import NodePools
 from lanloom.ipam.owners import OwnerController, owner_informers
 from lanloom.ipam.worlds import StoreWorld as IpamWorld
 from lanloom.kube.election import Elector
-from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
@@ -44,7 +50,6 @@ from lanloom.vlan.worlds import StoreWorld, vm_informer
 
 log = structlog.get_logger(__name__)
 
-SECRET_NAME = "lanloom-webhook"
 SERVICE_NAME = "lanloom-webhook"
 LEASE_NAME = "lanloom-manager"
 
@@ -69,6 +74,14 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     dummy: Given = Given()
 
 
+def _host_names(settings: ManagerSettings) -> tuple[str, ...]:
+    """What the API server calls the webhooks."""
+    if settings.local:
+        return (settings.host,)
+    service = f"{SERVICE_NAME}.{LANLOOM_NAMESPACE}.svc"
+    return (service, f"{service}.cluster.local")
+
+
 class Manager:
     """One replica. Construct, then `run`; `ready` is set when its webhooks answer from a complete view."""
 
@@ -91,7 +104,7 @@ class Manager:
         self._vlan = vlan_informers(client, nodes, rng)
         self._vms = vm_informer(client, rng)
         self._ipam = ipam_informers(client, rng)
-        self._informers = (*self._vlan.all(), self._vms, *self._ipam.all())
+        self._credentials = Credentials(client, _host_names(settings), now=now)
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
@@ -127,7 +140,27 @@ class Manager:
             observe=self.metrics.reconcile,
             leaked=self.metrics.ipam.leaked,
         )
-        self._followed = (*self._informers, self._secrets, self._owners.pods, self._owners.machines)
+        self._dummy = DummyParts(
+            client,
+            Shared(
+                nads=self._vlan.nads,
+                nodes=nodes,
+                pods=self._owners.pods,
+                machines=self._owners.machines,
+                instances=self._vms,
+                networks=self._ipam.networks,
+                cluster_networks=self._vlan.cluster_networks,
+                configs=self._vlan.configs,
+            ),
+            recorder,
+            identity=settings.identity,
+            given=settings.dummy,
+            now=now,
+            rng=rng,
+            observe=self.metrics.reconcile,
+        )
+        own = (*self._vlan.all(), self._vms, *self._ipam.all(), self._secrets)
+        self._followed = (*own, self._owners.pods, self._owners.machines, *self._dummy.own_informers)
         self.metrics.follow(
             self._followed,
             (
@@ -135,10 +168,12 @@ class Manager:
                 *self._ipam_manager.controllers,
                 *self._node_pools.controllers,
                 *self._nic_owners.controllers,
+                *self._dummy.manager.controllers,
             ),
         )
         self.metrics.show(self._vlan.cluster_networks, self._vlan.statuses)
         self.metrics.ipam.show(self._ipam.networks, self._ipam.nics)
+        self.metrics.dummy.show(self._dummy.informers.dcns, self._dummy.users)
         self._synced = asyncio.Event()
 
     async def run(self) -> None:
@@ -158,8 +193,9 @@ class Manager:
         agent_of = partial(agent_node, node_of_pod=self._node_of_pod)
         known, user = IpamWorld(self._ipam), self._settings.user
         ipam = IpamAdmission(self._client, known, agent_of, self._new_uuid, user)
-        app = webhook_app([vlan, ipam], self._synced.is_set, self.metrics.review)
-        bundle = await self._bundle_at_last()
+        dummy = self._dummy.admission(Managers(self._client, user).include)
+        app = webhook_app([vlan, ipam, dummy], self._synced.is_set, self.metrics.review, dummy.refer)
+        bundle = await self._credentials.at_last()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self.metrics.certified(expires(bundle.certificate))
         self._secrets.on_change(lambda _old, new: self._present(server, new))
@@ -197,6 +233,7 @@ class Manager:
                 group.create_task(self._vlan_manager.run())
                 group.create_task(self._ipam_manager.run())
                 group.create_task(self._nic_owners.run())
+                group.create_task(self._dummy.run())
         finally:
             self.metrics.leads(False)
 
@@ -205,7 +242,7 @@ class Manager:
         registration = Registration(self._client)
         while True:
             try:
-                await self._bundle()
+                await self._credentials.current()
                 await self._register(server, registration)
             except KubeError as error:
                 log.warning("webhooks-not-registered", error=str(error))
@@ -213,59 +250,6 @@ class Manager:
                 continue
             self.ready.set()
             await asyncio.sleep(REGISTRATION_CHECK_SECONDS)
-
-    async def _bundle_at_last(self) -> Bundle:
-        """The certificate, asked for until the server gives it."""
-        while True:
-            try:
-                return await self._bundle()
-            except KubeError as error:
-                log.warning("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
-                await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
-
-    async def _bundle(self) -> Bundle:
-        """The certificate that all replicas share; made, or renewed when it is due or somebody spoilt it."""
-        try:
-            secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
-        except NotFound:
-            return await self._first_bundle()
-        bundle = bundle_of(secret)
-        whole = is_whole(bundle)
-        if whole and not due(bundle.certificate, self._now()):
-            return bundle
-        renewed = issue(self._names(), self._now())
-        # The old CA stays in the bundle, so that replicas that still present the old certificate are believed.
-        old = first_certificate(bundle.ca) if whole else b""
-        renewed = Bundle(renewed.ca + old, renewed.certificate, renewed.key)
-        patch = {
-            "metadata": {"resourceVersion": secret.metadata.resource_version},
-            "data": secret_data(renewed),
-        }
-        try:
-            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
-        except Conflict:
-            return await self._bundle()
-        log.info("webhook-certificate-renewed")
-        return renewed
-
-    async def _first_bundle(self) -> Bundle:
-        bundle = issue(self._names(), self._now())
-        body = {
-            "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
-            "type": "kubernetes.io/tls",
-            "data": secret_data(bundle),
-        }
-        try:
-            await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
-        except AlreadyExists:
-            return await self._bundle()
-        return bundle
-
-    def _names(self) -> tuple[str, ...]:
-        if self._settings.local:
-            return (self._settings.host,)
-        service = f"{SERVICE_NAME}.{LANLOOM_NAMESPACE}.svc"
-        return (service, f"{service}.cluster.local")
 
     async def _register(self, server: TlsServer, registration: Registration) -> None:
         secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
@@ -278,7 +262,10 @@ class Manager:
             return {"caBundle": authority, "service": service}
 
         mutating, validating = webhook_configurations(
-            (*MUTATED, *IPAM_MUTATED), (*VALIDATED, *IPAM_VALIDATED), client_config
+            (*MUTATED, *IPAM_MUTATED, *DUMMY_MUTATED),
+            (*VALIDATED, *IPAM_VALIDATED, *DUMMY_VALIDATED),
+            client_config,
+            references_webhook(REFERENCES, client_config),
         )
         await registration.apply(MUTATING_WEBHOOKS, mutating)
         await registration.apply(VALIDATING_WEBHOOKS, validating)

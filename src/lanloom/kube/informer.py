@@ -56,7 +56,9 @@ class Informer(Generic[T]):
         fields: str = "",
         indexes: Indexes[T] | None = None,
         optional: bool = False,
+        title: str = "",
     ) -> None:
+        self.title = title or resource.full_name
         self.store: Store[T] = Store(indexes)
         self.resource = resource
         self._client = client

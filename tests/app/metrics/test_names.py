@@ -9,11 +9,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES, VlanInterface, VlStatus
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.app.metrics.common import ProcessMetrics
 from lanloom.app.metrics.serve import ServeMetrics
+from lanloom.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 
@@ -49,6 +51,7 @@ def server() -> ProcessMetrics:
         Informer(nobody, VLAN_STATUSES, rng=rng),
     )
     metrics.ipam.show(Informer(nobody, NETWORKS, rng=rng), Informer(nobody, NICS, rng=rng))
+    metrics.dummy.show(Informer(nobody, DUMMY_CLUSTER_NETWORKS, rng=rng), cast(UserView, None))
     return metrics
 
 

@@ -117,7 +117,7 @@ class ProcessMetrics:
             yield "it is starting"
         for item in self._informers:
             if not item.is_synced:
-                yield f"{item.resource.full_name} have not been read from the API server yet"
+                yield f"{item.title} have not been read from the API server yet"
 
     def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -158,4 +158,4 @@ def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[An
 
 
 def _label(informer: Informer[Any]) -> tuple[str]:
-    return (informer.resource.full_name,)
+    return (informer.title,)

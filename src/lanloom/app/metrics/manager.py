@@ -16,7 +16,9 @@ from lanloom.api.harvester import ClusterNetwork, VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.api.resource import Resource
 from lanloom.app.metrics.common import OnDemand, ProcessMetrics, gauge
+from lanloom.app.metrics.dummy import DummyMetrics
 from lanloom.app.metrics.ipam import IpamMetrics
+from lanloom.dummy import admission as dummy
 from lanloom.ipam import admission as ipam
 from lanloom.kube.informer import Informer
 from lanloom.vlan import admission as vlan
@@ -30,6 +32,9 @@ _ASKED: tuple[tuple[Resource[Any], tuple[str, ...]], ...] = (
     *vlan.VALIDATED,
     *ipam.MUTATED,
     *ipam.VALIDATED,
+    *dummy.MUTATED,
+    *dummy.VALIDATED,
+    *dummy.REFERENCES,
 )
 REVIEWED = frozenset(resource.plural for resource, _ in _ASKED)
 """The resources that the webhooks are asked about."""
@@ -43,6 +48,7 @@ class ManagerMetrics(ProcessMetrics):
         registry = self.registry
         self.webhooks_serve = False
         self.ipam = IpamMetrics(registry)
+        self.dummy = DummyMetrics(registry)
         self._leader = Gauge("lanloom_leader", "Whether this replica leads.", registry=registry)
         self._expiry = Gauge(
             "lanloom_webhook_certificate_expiry_timestamp_seconds",

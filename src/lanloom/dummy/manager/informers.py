@@ -77,7 +77,9 @@ def dummy_informers(
         nads=nads,
         nodes=nodes,
         pods=pods,
-        daemon_sets=Informer(client, DAEMON_SETS, rng=rng, labels=UID_LABEL),
+        daemon_sets=Informer(
+            client, DAEMON_SETS, rng=rng, labels=UID_LABEL, title=f"{DAEMON_SETS.full_name}/isolated"
+        ),
         networks=networks or Informer(client, NETWORKS, rng=rng),
         cluster_networks=cluster_networks or Informer(client, CLUSTER_NETWORKS, rng=rng),
         configs=configs or Informer(client, VLAN_CONFIGS, rng=rng),
