@@ -71,6 +71,22 @@ def test_an_agent_has_of_netlink_what_it_needs() -> None:
     assert answers == "True False"
 
 
+def test_the_keeper_of_a_bridge_loads_little() -> None:
+    """A process that keeps one bridge, of which a node runs many, loads no API client, D-Bus, TLS or pyroute2."""
+    program = (
+        "import sys; from lanloom.cli.__main__ import cli\n"
+        "words = ['dummy', 'bridge', '--name', 'x-br', '--owner', 'x', '--state', 'absent']\n"
+        "try: cli.main([*words, '--ready-file', '/nowhere/x/ready'], standalone_mode=False)\n"
+        "except Exception as error: print(error)\n"
+        "heavy = ('aiohttp', 'dbus_fast', 'ssl', '_hashlib', 'pyroute2', 'rich', 'cryptography', 'yaml')\n"
+        "print(*(name for name in heavy if name in sys.modules))"
+    )
+    (complaint,) = _python(program).splitlines()
+    assert complaint.startswith(
+        "can't keep the file /nowhere/x/ready: No such file or directory; its directory must"
+    )
+
+
 def test_processes_that_log_json_do_not_load_rich() -> None:
     """An agent that starts, whatever it loads first, doesn't load rich, which would cost 4 MB on every node."""
     program = (

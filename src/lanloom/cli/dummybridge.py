@@ -89,11 +89,22 @@ def command(
     task = Assignment(bridge=name, owner=owner, state="present" if present else "absent")
     try:
         run_process(_keep(task, ready_file))
-    except* (Obstructed, OSError) as errors:
-        message = str(errors.exceptions[0])
+    except ExceptionGroup as errors:
+        expected, others = errors.split((Obstructed, OSError))
+        if others is not None:
+            raise
+        message = _told(expected, ready_file)
         if termination_log.exists():
             termination_log.write_text(message)
         raise click.ClickException(message) from None
+
+
+def _told(errors: "ExceptionGroup[Exception] | None", ready_file: Path) -> str:
+    """Why the process ends, in a sentence."""
+    error = errors.exceptions[0] if errors is not None else None
+    if isinstance(error, OSError):
+        return f"can't keep the file {ready_file}: {error.strerror}; its directory must be there and writable"
+    return str(error)
 
 
 async def _keep(task: "Assignment", ready_file: Path) -> None:

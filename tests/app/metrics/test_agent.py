@@ -22,6 +22,8 @@ from lanloom.app.metrics.agent import AgentMetrics
 from lanloom.app.metrics.probes import pages
 from lanloom.kube.ports import Client
 from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.isolated import alias_of
+from lanloom.node.ports import Link
 from tests.app.metrics.probing import Watched, ask, samples, serving_pages
 from tests.vlan.cluster import Cluster, cluster_network, cluster_of, create, nad, node, vlan_config
 
@@ -144,6 +146,20 @@ async def test_repairs_are_counted_by_kind() -> None:
         (file,) = [name for name in each.host.directory.files if name.startswith("cluster-1")]
         each.host.remove_file(file)
         await each.shown.until_value(1, "lanloom_agent_repairs_total", kind="profile")
+
+
+async def test_bridges_without_a_network_are_counted() -> None:
+    """A bridge whose isolated network is no more is taken away when its node comes back, and counted."""
+    async with scene(start=False) as each:
+        await create(each.client, cluster())
+        each.host.plant_link(
+            Link(name="dummy-br", index=0, kind="bridge", up=True, alias=alias_of("2f1c7f8e"))
+        )
+        each.start()
+        await each.shown.until_value(1, "lanloom_agent_isolated_bridges_removed_total")
+        assert "dummy-br" not in each.host.kernel.links
+        labels = {"controller": "bridge-sweeper", "outcome": "done"}
+        assert await each.shown.value("lanloom_reconcile_duration_seconds_count", **labels) >= 1
 
 
 def test_a_rollback_is_counted() -> None:

@@ -137,7 +137,8 @@ def test_foreign_link(daemons: Daemons, kind: str) -> None:
     message = (
         "can't make the bridge dummy-br: Lanloom did not make the link of this name; rename or delete it"
     )
-    assert message in printed.decode() and (daemons.directory / "why").read_text().startswith(message)
+    assert printed.decode().splitlines()[-1].startswith(f"Error: {message}")
+    assert (daemons.directory / "why").read_text().startswith(message)
     assert "alias" not in ip("link show dev dummy-br") and not there()
     assert not daemons.ready().exists()
 

@@ -9,6 +9,7 @@ from lanloom.api import names
 from lanloom.api.l3 import L3, Mode, Route, Routing
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.fakes import management
+from lanloom.node.isolated import alias_of
 from lanloom.node.ports import Link
 from lanloom.vlan.rules.network import NodeNetwork
 from lanloom.vlan.rules.profile import Profile, profile_of
@@ -85,8 +86,10 @@ FOREIGN = (
     Link(name="docker0", index=0, kind="bridge", up=True, self_vlans=((1, 1), (2012, 2012))),
     Link(name="docker0.2012", index=0, kind="vlan", parent="docker0", vlan_id=2012, up=True),
     Link(name="bond0", index=0, kind="bond", up=True, master="docker0", vlans=((1, 1), (3, 3))),
+    Link(name="dummy-br", index=0, kind="bridge", up=True, alias=alias_of("2f1c7f8e"), self_vlans=((1, 1),)),
+    Link(name="veth1", index=0, kind="veth", up=True, master="dummy-br", vlans=((1, 1),)),
 )
-"""Links that are none of Lanloom's business, the installer's among them; on its bridge Lanloom is a guest."""
+"""Links that are none of VLAN networks' business, the installer's among them; on its bridge Lanloom is a guest."""
 
 
 _HOSTS = st.integers(1, 250)

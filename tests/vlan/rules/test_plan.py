@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lanloom.node.isolated import alias_of
 from lanloom.node.ports import MARK, Link, LinkState
 from lanloom.node.steps import AddVlans, DeleteLink, RemoveVlans
 from lanloom.node.vlanids import contains, subtract
@@ -202,6 +203,11 @@ def test_a_frozen_id_stays_alone() -> None:
             Link(name="cluster-1-bo", index=0, kind="bond"),
             "ForeignLink",
             "the link cluster-1-bo exists and was not made",
+        ),
+        (
+            Link(name="cluster-1-br", index=0, kind="bridge", alias=alias_of("2f1c7f8e")),
+            "ForeignLink",
+            "the link cluster-1-br belongs to the DummyClusterNetwork with the uid 2f1c7f8e; delete that one, or",
         ),
         (
             Link(name="eth1", index=0, master="docker0"),
