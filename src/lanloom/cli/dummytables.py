@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 _LISTED = 30
 _EVENTS = 10
-_COLUMNS = ["Name", "Phase", "Scope", "Bridge", "NAD", "Nodes", "Users", "Age"]
-_PHASE, _NAD = _COLUMNS.index("Phase"), _COLUMNS.index("NAD")
-"""A NAD with its namespace is the longest of all: where it doesn't fit, it takes a second line."""
-
-_WHOLE = ("Phase", "Scope", "Bridge", "Nodes", "Users", "Age", "Node", "State")
+_WHOLE = ("Name", "Phase", "Scope", "Bridge", "Nodes", "Users", "Age", "Node", "State")
 """Columns whose values are short, and copied."""
 
 
@@ -35,15 +31,12 @@ def print_networks(views: tuple["DummyView", ...]) -> None:
         return
     now = time.time()
     rows = [_row(view, now) for view in views]
-    if _width([_COLUMNS, *rows]) > max(console.width, output.NARROWEST):
-        rows = [
-            [cell.replace("/", "/\n") if column == _NAD else cell for column, cell in enumerate(row)]
-            for row in rows
-        ]
-    table = _table(*_COLUMNS)
+    is_narrow = _width(rows) > max(console.width, output.NARROWEST)
+    rows = list(map(_narrow, rows)) if is_narrow else rows
+    table = _table(*rows[0], padding=0 if is_narrow else 1)
     for view, row in zip(views, rows, strict=True):
-        style = _style(well=view.is_ready)
-        table.add_row(*(Text(cell, style if column == _PHASE else "") for column, cell in enumerate(row)))
+        phase = _style(well=view.is_ready)
+        table.add_row(*(Text(text, phase if name == "Phase" else "") for name, text in row.items()))
     output.print_table(console, table)
     bad = next((view for view in views if not view.is_ready), None)
     if bad is not None:
@@ -51,24 +44,29 @@ def print_networks(views: tuple["DummyView", ...]) -> None:
         console.print(paragraph(f"See `lanloom dummy show {bad.name}`."))
 
 
-def _row(view: "DummyView", now: float) -> list[str]:
-    nodes, users = f"{view.acknowledged}/{view.live}", str(len(view.users))
-    texts = (
-        view.name,
-        _phase(view),
-        view.scope,
-        view.bridge,
-        view.nad,
-        nodes,
-        users,
-        _age(view.created, now),
-    )
-    return [visible(text) for text in texts]
+def _row(view: "DummyView", now: float) -> dict[str, str]:
+    row = {
+        "Name": view.name,
+        "Phase": _phase(view),
+        "Scope": view.scope,
+        "Bridge": view.bridge,
+        "NAD": view.nad,
+        "Nodes": f"{view.acknowledged}/{view.live}",
+        "Users": str(len(view.users)),
+        "Age": _age(view.created, now),
+    }
+    return {name: visible(text) for name, text in row.items()}
 
 
-def _width(rows: list[list[str]]) -> int:
+def _narrow(row: dict[str, str]) -> dict[str, str]:
+    """A row for a narrow terminal: names in two lines where they have two parts, and no scope."""
+    broken = {"Phase": row["Phase"].replace("Ensuring", "Ensuring\n"), "NAD": row["NAD"].replace("/", "/\n")}
+    return {name: broken.get(name, text) for name, text in row.items() if name != "Scope"}
+
+
+def _width(rows: list[dict[str, str]]) -> int:
     """The columns of a terminal that a table needs to show them without folding."""
-    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+    return sum(max(len(name), *(len(row[name]) for row in rows)) + 2 for name in rows[0])
 
 
 def print_network(view: "DummyView") -> None:
@@ -182,8 +180,8 @@ def _style(*, well: bool) -> str:
     return "green" if well else "yellow"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+def _table(*columns: str, padding: int = 1) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, padding, 0, 0), pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold", no_wrap=name in _WHOLE)
     return table

@@ -42,10 +42,10 @@ def obstacles(view: DummyView, finalizers: Iterable[str]) -> tuple[Obstacle, ...
     found = tuple(_found(view))
     if found or not view.deleting:
         return found
-    why = "nothing keeps it any more, and the manager has not let go yet"
-    remedy = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
+    why = "nobody uses it any more, and the manager has not let go yet"
     if view.message:
-        remedy = f"It says: {view.message} {remedy}"
+        why += f"; the manager's last word is: {view.message}"
+    remedy = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
     return (Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
 
 
