@@ -1,7 +1,8 @@
 """What a kubelet of the lab can do on a node: run a program, or keep one and talk with it."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,9 @@ from lanloom.lab import protocol
 from lanloom.lab.errors import PartFailed
 from lanloom.lab.inside import Inside, as_error
 from lanloom.lab.protocol import Channel
+
+END_SECONDS = 5.0
+"""That a program has which is not to be talked with any more."""
 
 
 class Ran(Struct, frozen=True):
@@ -79,8 +83,18 @@ class InsideHosts:
         channel = await self._inside.converse(protocol.Exec(node, command))
         try:
             yield InsideTalk(channel, log)
+            await _let_end(channel)
         finally:
             await channel.close()
+
+
+async def _let_end(channel: Channel) -> None:
+    """Waits a moment for the end of a program that finds nothing more to read."""
+    await channel.send(protocol.Input(b""))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            while await channel.receive():
+                pass
 
 
 class InsideTalk:

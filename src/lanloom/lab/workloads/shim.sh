@@ -2,8 +2,8 @@
 #
 # MOUNTS are lines of fstab(5). Prints `started`, and `ended STATUS MESSAGE` with what was left in the termination log, in
 # base64. Asked `look PATH`, it prints `ready` or `unready`, as the path is there or not in the container; asked
-# `probe COMMAND`, as that command of the container succeeds. `term` and `kill` are signals. It is PID 1 of nothing: when
-# its kubelet no longer listens, its process group is killed.
+# `probe COMMAND`, as that command of the container succeeds. `term` and `kill` are signals. When there is nothing more to
+# read, it makes the container end, and ends.
 set -u
 directory=$1 mounts=$2
 shift 2
@@ -35,3 +35,5 @@ while read -r word rest; do
     kill) kill -KILL "$pid" ;;
     esac
 done
+pid=$(cat "$directory/pid" 2>/dev/null) && kill -KILL "$pid" 2>/dev/null
+wait
