@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,17 @@ import pytest
 import yaml
 
 from lanloom.api.core import NODES, PODS
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE, READY_LABEL
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
 from lanloom.app.agent import run_agent
 from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.dummy.rules.given import Given
+from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.ipam.agent.protocol import CniError, Command, Request
 from lanloom.ipam.agent.service import IpamService
 from lanloom.kube.config import ClusterConfig, load
@@ -104,7 +110,8 @@ async def cluster(server: RealServer) -> AsyncIterator[Cluster]:
         for node in ("node1", "node2"):
             with suppress(Exception):
                 await made.admin.create(NODES, {"metadata": {"name": node}})
-        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+        dummy = Given(default=False, image=f"lanloom@sha256:{'0' * 64}", node_timeout=1.0)
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, dummy=dummy)
         client = await made.account("lanloom-manager")
         manager = Manager(client, settings, now=time.time, rng=random.Random(1))
         made.start(manager.run())
@@ -178,6 +185,48 @@ async def test_the_rights_suffice_for_addresses(server: RealServer) -> None:
         await service.answer(cni_call("DEL", pod.metadata.uid))
         (nic,) = (await made.admin.list(NICS)).items
         assert nic.metadata.deletion_timestamp is not None
+
+
+async def test_the_rights_suffice_for_isolated_networks(server: RealServer) -> None:
+    """With the manager's account of deploy/, all that an isolated network is made of comes, is repaired, and goes."""
+    async with cluster(server) as made:
+        spec = {"bridgeName": "iso-br", "nadName": "iso", "nadNamespace": "default"}
+        spec |= {"subnet": "10.115.0.0/24", "gateway": "node"}
+        body = {"metadata": {"name": "iso"}, "spec": spec}
+        dcn = await eventually(lambda: made.admin.create(DUMMY_CLUSTER_NETWORKS, body), lambda _: True)
+        name = daemon_set_name("iso", dcn.metadata.uid)
+        kept = await eventually(
+            lambda: made.admin.get(DAEMON_SETS, name, LANLOOM_NAMESPACE),
+            lambda found: bool(found.spec.template),
+        )
+        harm = {"spec": {"template": {"spec": {"hostPID": True}}}}
+        await made.admin.patch(DAEMON_SETS, name, harm, LANLOOM_NAMESPACE)
+        await eventually(
+            lambda: made.admin.get(DAEMON_SETS, name, LANLOOM_NAMESPACE),
+            lambda found: found.spec.template == kept.spec.template,
+        )
+        assert (await made.admin.get(NADS, "iso", "default")).metadata.labels[UID_LABEL] == dcn.metadata.uid
+        network = resource_name("iso", dcn.metadata.uid)
+        assert (await made.admin.get(NETWORKS, network)).spec.subnets[0].gateway == "10.115.0.1"
+        await made.admin.get(CLUSTER_NETWORKS, "iso")
+        await made.admin.delete(DUMMY_CLUSTER_NETWORKS, "iso")
+        left = (
+            (DUMMY_CLUSTER_NETWORKS, "iso", ""),
+            (NADS, "iso", "default"),
+            (DAEMON_SETS, name, LANLOOM_NAMESPACE),
+            (NETWORKS, network, ""),
+            (CLUSTER_NETWORKS, "iso", ""),
+        )
+        for resource, title, namespace in left:
+            await eventually(partial(gone, made.admin, resource, title, namespace), bool)
+
+
+async def gone(client: HttpClient, resource: Resource[Any], name: str, namespace: str) -> bool:
+    """Whether there is no such object any more."""
+    with suppress(NotFound):
+        await client.get(resource, name, namespace)
+        return False
+    return True
 
 
 CONTAINER = {"name": "main", "image": "main"}
