@@ -47,6 +47,7 @@ from lanloom.kube.conditions import find
 
 _KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})
 _FINE = Finding("True", "AsWanted")
+_PENDING = "Pending"
 
 
 class _Part(Struct, frozen=True, kw_only=True):
@@ -106,7 +107,8 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
     else:
         actions += [*bridges.actions, *_superfluous(seen, net)]
     parts = tuple(_with_failure(seen, part) for part in parts)
-    broken = next((part.finding for part in parts if part.finding.status != "True"), None)
+    unwell = [part.finding for part in parts if part.finding.status != "True"]
+    broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
     acknowledged = bridges.acknowledgement
     phase, reason, message = _phase(parts, broken, bridges)
     found = Findings(
@@ -126,7 +128,7 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
 def _phase(parts: tuple[_Part, ...], broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
     """Phase, and reason and message of the condition Ready."""
     if broken is not None:
-        on_the_way = broken.reason == "Pending"
+        on_the_way = broken.reason == _PENDING
         return "Pending" if on_the_way else "ErrorEnsuringNAD", broken.reason, broken.message
     if bridges.failed:
         return "ErrorEnsuringDaemonSet", bridges.finding.reason, bridges.finding.message
@@ -153,7 +155,7 @@ def _with_failure(seen: Observed, part: _Part) -> _Part:
 
 
 def _pending(what: str) -> Finding:
-    return Finding("False", "Pending", what)
+    return Finding("False", _PENDING, what)
 
 
 def _cluster_network(seen: Observed, net: Isolated) -> _Part:
