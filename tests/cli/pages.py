@@ -24,7 +24,10 @@ from tests.servers.build import binaries
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*?)(?=\$ |\Z)", re.MULTILINE)
 _SHELL = re.compile(r"[|<>;&$`*\n]")
-_READS = re.compile(r"kubectl (get|wait|events)|lanloom (network|instance) (list|info|usage|list-fields)\b")
+_READS = re.compile(
+    r"kubectl (get|wait|events)|lanloom (network|instance) (list|info|usage|list-fields)\b"
+    r"|lanloom (dummy|status|why-not-deleted)\b"
+)
 _CHANCE: Mapping[str, str] = {
     "UUID": r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
     "TIME": r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{8}T\d{6}Z",

@@ -90,17 +90,32 @@ class Cluster:
         self.do(delete)
 
 
+async def nothing(_client: Client) -> None:
+    """What runs beside a server that has nothing beside it."""
+
+
 @contextmanager
-def served(directory: Path, *, manager: bool = False) -> Iterator[Cluster]:
-    """The server, with a manager or without, until the block ends. It shares the commands' output, and so is silent."""
+def served(
+    directory: Path,
+    *,
+    manager: bool = False,
+    beside: Callable[[Client], Awaitable[None]] = nothing,
+    **settings: object,
+) -> Iterator[Cluster]:
+    """The server, with a manager or without, until the block ends. It shares the commands' output, and so is silent.
+
+    `beside` runs with it, and must not end it; `settings` are those of `ServeSettings`.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     ready, loop = threading.Event(), asyncio.new_event_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     async def run() -> None:
-        async with serving(directory, manager=manager):
+        async with serving(directory, manager=manager, **settings) as config, HttpClient(config) as client:
+            others = asyncio.ensure_future(beside(client))
             ready.set()
             await done
+            others.cancel()
 
     def live() -> None:
         with suppress(asyncio.CancelledError):
