@@ -13,10 +13,13 @@ NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.g
 """What makes a command one of an ordinary user."""
 
 
-def host(*words: str, user: tuple[str, ...] = ()) -> Completed:
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def host(*words: str, user: tuple[str, ...] = (), path: str = PATH) -> Completed:
     """Runs `lanloom host …`."""
     command = [*user, sys.executable, "-m", "lanloom.cli", "host", *words]
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
@@ -64,6 +67,12 @@ def test_a_missing_root_is_named() -> None:
         1,
         "Error: /nowhere is not a directory. Name the host's root with --root.\n",
     )
+
+
+def test_watching_without_bash(tmp_path: Path) -> None:
+    """What ends `watch` is told in one line."""
+    done = host("watch", "--profiles", str(tmp_path), "--memory", str(tmp_path / "memory"), path="/nowhere")
+    assert (done.returncode, done.stderr) == (1, "Error: there is no bash on this host. Install it.\n")
 
 
 def test_watching_a_directory_that_is_not_there() -> None:

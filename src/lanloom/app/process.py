@@ -31,3 +31,14 @@ async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not asked:
             raise
+
+
+def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exception:
+    """The first error of a group, to be told to a user in its place. Raises the group if it has others than `kinds`."""
+    expected, others = errors.split(kinds)
+    if expected is None or others is not None:
+        raise errors
+    error: Exception = expected
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -73,7 +73,7 @@ def command(
     """
     from lanloom.api.names import LINK_NAME_MAX
     from lanloom.app.logs import configure_logs
-    from lanloom.app.process import run_process
+    from lanloom.app.process import first_of, run_process
     from lanloom.dummy.agent.keeper import Obstructed
     from lanloom.dummy.rules.bridge import Assignment
     from lanloom.node.isolated import is_owner
@@ -90,18 +90,14 @@ def command(
     try:
         run_process(_keep(task, ready_file))
     except ExceptionGroup as errors:
-        expected, others = errors.split((Obstructed, OSError))
-        if others is not None:
-            raise
-        message = _told(expected, ready_file)
+        message = _told(first_of(errors, Obstructed, OSError), ready_file)
         if termination_log.exists():
             termination_log.write_text(message)
         raise click.ClickException(message) from None
 
 
-def _told(errors: "ExceptionGroup[Exception] | None", ready_file: Path) -> str:
+def _told(error: Exception, ready_file: Path) -> str:
     """Why the process ends, in a sentence."""
-    error = errors.exceptions[0] if errors is not None else None
     if isinstance(error, OSError):
         return f"can't keep the file {ready_file}: {error.strerror}; its directory must be there and writable"
     return str(error)

@@ -117,13 +117,13 @@ def watch(profiles: Path, memory: Path) -> None:
       lanloom host watch
     """
     from lanloom.app.hostunit.errors import HostError
-    from lanloom.app.process import run_process
+    from lanloom.app.process import first_of, run_process
     from lanloom.node.errors import ProfileError
 
     try:
         run_process(_watch(profiles, memory))
-    except* (HostError, ProfileError) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+    except ExceptionGroup as errors:
+        raise click.ClickException(str(first_of(errors, HostError, ProfileError))) from None
 
 
 async def _watch(profiles: Path, memory: Path) -> None:

@@ -15,6 +15,9 @@ from lanloom.node.isolated import alias_of
 from lanloom.node.namespaces import namespace
 
 OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
+CAPABILITIES = ("setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", "--no-new-privs")
+"""Runs a program as root with CAP_NET_ADMIN and no other capability."""
+
 PATIENCE = 30.0
 """Seconds until something is a failure that takes as long as the machine takes."""
 
@@ -54,8 +57,9 @@ class Daemons:
     def start(
         self, state: str = "present", *, owner: str = OWNER, bridge: str = "dummy-br", ready: str = "ready"
     ) -> subprocess.Popen[bytes]:
-        """Starts one on the node."""
-        words = ["ip", "netns", "exec", "host", sys.executable, "-m", "lanloom.cli", "dummy", "bridge"]
+        """Starts one on the node, with the rights of its pod."""
+        words = ["ip", "netns", "exec", "host", *CAPABILITIES]
+        words += [sys.executable, "-m", "lanloom.cli", "dummy", "bridge"]
         words += ["--name", bridge, "--owner", owner, "--state", state]
         words += ["--ready-file", str(self.ready(ready)), "--termination-log", str(self.directory / "why")]
         environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
