@@ -7,6 +7,7 @@ import pytest
 
 from tests.apiserver.cases.kit.embedded import embedded_server
 from tests.dummy.cluster.ground import Ground, ground
+from tests.dummy.cluster.installed import TOKENS
 from tests.servers.real import RealServer
 
 CONTROLLERS = ("daemonset", "garbagecollector", "namespace", "podgc")
@@ -16,7 +17,7 @@ REAL = pytest.param("real", marks=[pytest.mark.realserver, pytest.mark.slow])
 @pytest.fixture(scope="module")
 def embedded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded server, for one module alone."""
-    with embedded_server(tmp_path_factory.mktemp("embedded")) as kubeconfig:
+    with embedded_server(tmp_path_factory.mktemp("embedded"), TOKENS) as kubeconfig:
         yield kubeconfig
 
 

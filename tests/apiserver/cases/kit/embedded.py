@@ -16,11 +16,14 @@ ALICE = "a-user-of-the-tests"
 
 
 @contextmanager
-def embedded_server(directory: Path) -> Iterator[Path]:
-    """A running server with its data in `directory`; yields its kubeconfig."""
+def embedded_server(directory: Path, more_tokens: str = "") -> Iterator[Path]:
+    """A running server with its data in `directory`; yields its kubeconfig.
+
+    `more_tokens` are lines of a token file besides that of alice.
+    """
     kubeconfig = directory / "kubeconfig"
     tokens = directory / "tokens.csv"
-    tokens.write_text(f'{ALICE},alice,alice,"testers"\n')
+    tokens.write_text(f'{ALICE},alice,alice,"testers"\n{more_tokens}')
     command = [sys.executable, "-m", "lanloom.cli", "serve", "--data", str(directory / "data.sqlite")]
     command += ["--kubeconfig", str(kubeconfig), "--token-auth-file", str(tokens), "--no-manager"]
     with (directory / "serve.log").open("wb") as log:
