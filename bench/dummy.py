@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import msgspec
+
 from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.references import references_of
+from lanloom.api.workloads import ReplicaSet
 from lanloom.dummy.users import Users, user_informers
 from lanloom.kube.informer import Informer
 from tests.dummy.users.cluster import Cluster, Watching
@@ -69,7 +72,13 @@ async def _measured(cluster: Cluster) -> list[Row]:
     watching = Watching(cluster)
     async with watching:
         users = watching.users
-        return [*_answers(cluster, users), *await _wakes(watching), await _ends(watching), _memory(cluster)]
+        return [
+            *_answers(cluster, users),
+            *await _wakes(watching),
+            await _ends(watching),
+            _memory(cluster),
+            _makers(),
+        ]
 
 
 def _answers(cluster: Cluster, users: Users) -> Iterator[Row]:
@@ -189,6 +198,43 @@ def _memory(cluster: Cluster) -> Row:
         unit="KiB",
         note=f"{count:,} objects, two networks each: the index, and the versions by uid",
     )
+
+
+def _makers() -> Row:
+    """What is kept of a ReplicaSet as a Deployment leaves many of them: the bulk of all that makes pods."""
+    texts = [msgspec.json.encode(_replica_set(number)) for number in range(MACHINES)]
+    decoder = msgspec.json.Decoder(ReplicaSet)
+    gc.collect()
+    tracemalloc.start()
+    kept = [decoder.decode(text) for text in texts]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return Row(
+        name="memory of a ReplicaSet, which is kept for its template's networks",
+        measured=size / len(kept) / 1024,
+        limit=1.5,
+        unit="KiB",
+        note=f"{len(texts[0]) / 1024:.1f} KiB on the wire",
+    )
+
+
+def _replica_set(number: int) -> Raw:
+    place, name = f"ns{number % NAMESPACES}", f"web{number % 1000}"
+    labels = {f"app.kubernetes.io/{key}": f"{key}{number}" for key in ("name", "instance", "part-of")}
+    counts = {f"deployment.kubernetes.io/{key}": str(number % 10) for key in ("desired-replicas", "revision")}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": name,
+        "uid": f"uid-of-a-deployment-{number:016}",
+    }
+    meta = {"name": f"{name}-{number:09}", "namespace": place, "uid": f"uid-of-a-replica-set-{number:015}"}
+    more = {"resourceVersion": str(100_000 + number), "creationTimestamp": "2026-01-01T00:00:00Z"}
+    pods = {"metadata": {"labels": labels, "annotations": {"checksum": "a" * 64}}, "spec": {"containers": []}}
+    return {
+        "metadata": meta | more | {"labels": labels, "annotations": counts, "ownerReferences": [owner]},
+        "spec": {"replicas": 0, "template": pods},
+    }
 
 
 def _best(act: Callable[[], object], rounds: int = ROUNDS) -> float:

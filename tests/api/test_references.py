@@ -286,3 +286,19 @@ def test_names_are_compared_exactly(place: str, name: str, other_place: str, oth
     nad = Key(other_place, other)
     assert found.may_mean(nad) == ((place, name) == (other_place, other))
     assert found.may_mean(nad) == any(mark in found.marks for mark in marks_of(nad))
+
+
+def test_what_is_kept_of_makers() -> None:
+    """Of what makes pods nothing is kept that does not say which networks they use, or whose it is."""
+    spec = template(networks="net")
+    spec["template"]["metadata"]["annotations"]["checksum"] = "1"
+    meta = {"uid": "1", "resourceVersion": "2", "labels": {"a": "b"}, "finalizers": ["c"]}
+    body = {"metadata": {"name": "x", "namespace": "own", "annotations": {"d": "e"}} | meta, "spec": spec}
+    item = msgspec.convert(body, Workload)
+    assert item.spec.template.metadata.annotations == {MULTUS_NETWORKS: "net"}
+    assert msgspec.to_builtins(item.metadata) == {
+        "name": "x",
+        "namespace": "own",
+        "uid": "1",
+        "resourceVersion": "2",
+    }

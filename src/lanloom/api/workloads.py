@@ -3,8 +3,11 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
+from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.meta import Condition, Object
+from lanloom.api.multus import DEFAULT_NETWORK
 from lanloom.api.resource import Resource
 
 
@@ -50,14 +53,30 @@ DAEMON_SETS = Resource(
 )
 
 
+class Maker(Object, frozen=True, kw_only=True):
+    """Base of what makes pods by a template, of which many are kept to know which networks their pods use.
+
+    So nothing else is: its own labels, annotations and finalizers are dropped when it is read.
+    """
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metadata", replace(self.metadata, labels={}, annotations={}, finalizers=()))
+
+
 class TemplateMeta(Struct, frozen=True):
-    """Of a template's metadata, what says which networks its pods use."""
+    """Of a template's metadata, the annotations that say which networks its pods use; others are dropped."""
 
     annotations: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        kept = {
+            key: text for key, text in self.annotations.items() if key in (MULTUS_NETWORKS, DEFAULT_NETWORK)
+        }
+        force_setattr(self, "annotations", kept)
+
 
 class PodTemplate(Struct, frozen=True):
-    """Of the pods that something makes, as little as tells which networks they use: many of these are kept."""
+    """The pods that something makes."""
 
     metadata: TemplateMeta = TemplateMeta()
 
@@ -68,13 +87,13 @@ class WorkloadSpec(Struct, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class Workload(Object, frozen=True, kw_only=True):
+class Workload(Maker, frozen=True, kw_only=True):
     """A Deployment, StatefulSet or DaemonSet by its template alone."""
 
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class ReplicaSet(Object, frozen=True, kw_only=True):
+class ReplicaSet(Maker, frozen=True, kw_only=True):
     """A number of pods of one template; most belong to a Deployment, which keeps those of its former templates."""
 
     spec: WorkloadSpec = WorkloadSpec()
@@ -91,7 +110,7 @@ class JobStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(Object, frozen=True, kw_only=True):
+class Job(Maker, frozen=True, kw_only=True):
     """Pods that run until they are done."""
 
     spec: WorkloadSpec = WorkloadSpec()
@@ -117,7 +136,7 @@ class CronJobSpec(Struct, frozen=True, rename="camel"):
     job_template: JobTemplate = JobTemplate()
 
 
-class CronJob(Object, frozen=True, kw_only=True):
+class CronJob(Maker, frozen=True, kw_only=True):
     """A job at certain times."""
 
     spec: CronJobSpec = CronJobSpec()
