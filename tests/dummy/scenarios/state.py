@@ -145,7 +145,7 @@ def _round(state: State) -> State:
     for dcn in state.of(DUMMY_CLUSTER_NETWORKS):
         if (DUMMY_CLUSTER_NETWORKS.kind, dcn.metadata.key) in state.objects:
             state = step(state, dcn.metadata.name)
-    return _nodes(state)
+    return nodes_act(state)
 
 
 def step(state: State, name: str) -> State:
@@ -294,7 +294,7 @@ def _belongs(pod: Pod, daemon_set: DaemonSet) -> bool:
     return any(item.uid == daemon_set.metadata.uid for item in pod.metadata.owner_references)
 
 
-def _nodes(state: State) -> State:
+def nodes_act(state: State) -> State:
     """Every node that is there has the pods of every DaemonSet; they are Ready where it answers."""
     objects = {key: item for key, item in state.objects.items() if key[0] != PODS.kind}
     for daemon_set in state.of(DAEMON_SETS):
