@@ -105,3 +105,8 @@ def workload(kind: str, name: str, networks: str = "", *, owner: Owner | None = 
         spec = {"jobTemplate": {"spec": spec}}
     status = {"conditions": [{"type": done, "status": "True"}]} if done else {}
     return {"kind": kind, "metadata": _meta(kind, name, owner, "own"), "spec": spec, "status": status}
+
+
+def renewed(body: Raw) -> Raw:
+    """Another object of the same kind and name."""
+    return {**body, "metadata": body["metadata"] | {"uid": "another"}}

@@ -8,7 +8,7 @@ import pytest
 from lanloom.api.meta import Key
 from lanloom.dummy.users import fresh_users
 from tests.dummy.users.cluster import Cluster, Watching
-from tests.dummy.users.objects import instance, machine, orphan, pod, workload
+from tests.dummy.users.objects import instance, machine, orphan, pod, renewed, workload
 from tests.virtual import run
 
 Raw = dict[str, Any]
@@ -59,6 +59,10 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
     ),
     "an instance whose machine is another one": (
         [machine("db"), instance("db", "a/net", owner=(VM, "other"), node="node1")],
+        ["VirtualMachineInstance own/db (runs on node1)"],
+    ),
+    "an instance whose machine was made anew": (
+        [renewed(machine("db")), instance("db", "a/net", owner=ON_VM, node="node1")],
         ["VirtualMachineInstance own/db (runs on node1)"],
     ),
     "a pod that outlives its instance's end": (

@@ -4,7 +4,7 @@ import asyncio
 
 from lanloom.dummy.users.seen import GONE_SECONDS, Seen
 from tests.dummy.users.cluster import Cluster, Watching
-from tests.dummy.users.objects import instance, machine, pod, uid, workload
+from tests.dummy.users.objects import instance, machine, pod, renewed, uid, workload
 from tests.virtual import run
 
 
@@ -33,13 +33,12 @@ def test_what_is_gone() -> None:
             cluster.remove("Pod", "x")
             await watching.settle()
             assert watching.users.seen(uid("Pod", "x")) == 101
-            other = pod("x")
-            cluster.put({**other, "metadata": other["metadata"] | {"uid": "other"}})
+            cluster.put(renewed(pod("x")))
             await asyncio.sleep(GONE_SECONDS - 2)
             assert watching.users.seen(uid("Pod", "x")) == 101
             await asyncio.sleep(2)
             assert watching.users.seen(uid("Pod", "x")) is None
-            assert watching.users.seen("other") == 103
+            assert watching.users.seen("another") == 103
 
     run(story())
 
@@ -52,10 +51,15 @@ def test_another_object_in_its_place() -> None:
     async def story() -> None:
         async with Watching(cluster) as watching:
             cluster.break_watches()
-            other = pod("x")
-            cluster.put({**other, "metadata": other["metadata"] | {"uid": "other"}})
+            cluster.put(renewed(pod("x")))
             await asyncio.sleep(GONE_SECONDS / 2)
-            assert [watching.users.seen(each) for each in (uid("Pod", "x"), "other", "")] == [101, 102, None]
+            assert [watching.users.seen(each) for each in (uid("Pod", "x"), "another", "")] == [
+                101,
+                102,
+                None,
+            ]
+            await asyncio.sleep(GONE_SECONDS)
+            assert [watching.users.seen(each) for each in (uid("Pod", "x"), "another")] == [None, 102]
 
     run(story())
 

@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.api.meta import Key
 from tests.dummy.users.cluster import Cluster, Watching
-from tests.dummy.users.objects import instance, machine, pod, workload
+from tests.dummy.users.objects import instance, machine, pod, renewed, workload
 from tests.virtual import run
 
 Raw = dict[str, Any]
@@ -93,8 +93,7 @@ def test_what_a_broken_watch_missed() -> None:
             cluster.break_watches()
             cluster.remove("Pod", "goes")
             cluster.put(pod("comes", "b"))
-            again = pod("again", "a")
-            cluster.put({**again, "metadata": again["metadata"] | {"uid": "another"}})
+            cluster.put(renewed(pod("again", "a")))
             await watching.recover()
             assert sorted(watching.told, key=str) == [frozenset({A}), frozenset({A}), frozenset({B})]
             assert watching.titles("own/a") == ["Pod own/again", "Pod own/stays"]
