@@ -51,7 +51,7 @@ def _first_storage() -> MemoryStorage:
         engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
         await engine.start()
         client = LocalClient(engine)
-        for crd in (*manifests(), *map(manifest, (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES))):
+        for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
             await client.create(CRDS, crd)
         for name in (PLACE, "lanloom-system"):
             await client.create(NAMESPACES, {"metadata": {"name": name}})
@@ -72,7 +72,7 @@ class Scene:
         self.fleet: Fleet
         self.settings = SETTINGS
         self.reconciled: list[str] = []
-        self.manager: DummyManager | None = None
+        self.whole = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, *nodes: str) -> None:
@@ -90,7 +90,8 @@ class Scene:
         await self.engine.close()
 
     def lead(self, client: Client | None = None, name: str = "manager") -> "asyncio.Task[None]":
-        """A manager that leads, with its own client if need be."""
+        """A manager that leads, with its own client if need be; `whole` is set when it has read everything."""
+        self.whole.clear()
         self._tasks[name] = asyncio.create_task(self.manage(client or LocalClient(self.engine)))
         return self._tasks[name]
 
@@ -111,7 +112,7 @@ class Scene:
         using = user_informers(client, rng, machines=machines, instances=instances, pods=pods)
         users = Users(using, self.now)
         recorder = Recorder(client, "lanloom-manager", "test", now=self.now, rng=rng)
-        self.manager = DummyManager(
+        manager = DummyManager(
             client,
             informers,
             users,
@@ -126,7 +127,8 @@ class Scene:
             for informer in followed:
                 group.create_task(informer.run())
             await all_synced(followed)
-            group.create_task(self.manager.run())
+            self.whole.set()
+            group.create_task(manager.run())
 
     def _observe(self, _controller: str, key: str, _seconds: float, _outcome: Outcome) -> None:
         self.reconciled.append(key)
@@ -171,7 +173,9 @@ class Scene:
         """What is there of all that networks are made of."""
         kinds: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, NETWORKS, CLUSTER_NETWORKS, VLAN_CONFIGS)
         return [
-            f"{kind.kind} {item.metadata.name}" for kind in kinds for item in (await self.client.list(kind)).items
+            f"{kind.kind} {item.metadata.name}"
+            for kind in kinds
+            for item in (await self.client.list(kind)).items
         ]
 
     async def add_machine(self, name: str = "vm", nad: str = NAD) -> None:
