@@ -42,16 +42,9 @@ def make(sock: socket.socket, name: str) -> None:
 
 def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
     """Gives the half-made bridge with this index its name and mark. Raises OSError unless another one was quicker."""
-    family = attribute(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
     alias = attribute(IFLA_IFALIAS, alias_of(owner).encode())
     try:
-        try:
-            _change(sock, index, attribute(IFLA_AF_SPEC, family))
-        except OSError as error:
-            if (
-                error.errno != errno.EAFNOSUPPORT
-            ):  # a kernel with ipv6.disable=1 gives no such addresses anyway
-                raise
+        _take_no_address(sock, index)
         _change(sock, index, _text(IFLA_IFNAME, name) + alias)
     except OSError as error:
         if error.errno not in LOST_RACE:
@@ -69,6 +62,16 @@ def delete(sock: socket.socket, index: int) -> None:
         request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
     except OSError as error:
         if error.errno != errno.ENODEV:
+            raise
+
+
+def _take_no_address(sock: socket.socket, index: int) -> None:
+    family = attribute(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
+    try:
+        _change(sock, index, attribute(IFLA_AF_SPEC, family))
+    except OSError as error:
+        # A kernel with ipv6.disable=1 gives no such addresses anyway.
+        if error.errno != errno.EAFNOSUPPORT:
             raise
 
 
