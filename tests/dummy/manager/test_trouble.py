@@ -1,0 +1,373 @@
+"""What goes wrong between the manager and the API server, and what others do meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import pytest
+
+from lanloom.api.core import CRDS, PODS
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.model import Settings
+from lanloom.kube.errors import ApiError, from_status
+from lanloom.kube.ports import Listing
+from tests.dummy.manager.judge import Judge
+from tests.dummy.manager.mortal import Mortal
+from tests.dummy.manager.scene import IMAGE, PLACE, SPEC, Scene, in_a_scene, play
+
+T = TypeVar("T", bound=Object)
+
+FORBIDDEN = from_status(403, {"message": "no"})
+UNWELL = from_status(503, {"message": "etcd is unwell"})
+
+
+class Troubled(Mortal):
+    """A client that gets errors where `failing` has them, by verb and plural, once the manager has read everything.
+
+    What `before` holds happens right before a request of that verb and plural, once.
+    """
+
+    failing: dict[tuple[str, str], ApiError]
+    before: dict[tuple[str, str], Callable[[], Awaitable[Any]]]
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        await self._meet("list", resource)
+        return await super().list(resource, namespace, labels=labels, fields=fields)
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """As the port says."""
+        await self._meet("create", resource)
+        return await super().create(resource, body, namespace)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """As the port says."""
+        await self._meet("patch", resource)
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
+        """As the port says."""
+        await self._meet("delete", resource)
+        await super().delete(resource, name, namespace, **options)
+
+    async def _meet(self, verb: str, resource: Resource[T]) -> None:
+        if not self._counts:
+            return
+        if (happens := self.before.pop((verb, resource.plural), None)) is not None:
+            await happens()
+        if (error := self.failing.get((verb, resource.plural))) is not None:
+            raise error
+
+
+def troubled(each: Scene) -> Troubled:
+    """A client of a manager that leads in the scene."""
+    client = Troubled(each.engine)
+    client.failing, client.before = {}, {}
+    each.lead(client)
+    return client
+
+
+async def ready(each: Scene) -> Troubled:
+    """A network that works, and the client of its manager."""
+    client = troubled(each)
+    await each.whole.wait()
+    client.begin()
+    await each.add()
+    await each.rest()
+    assert (await each.get()).status.phase == "Ready"
+    return client
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, UNWELL], ids=["refused", "unwell"])
+def test_users_that_cannot_be_listed_keep_the_network(error: ApiError) -> None:
+    """Whatever keeps the manager from seeing everybody keeps the network; the status says what, until it is mended."""
+
+    async def story(each: Scene) -> None:
+        judge = Judge(each.engine)
+        client = await ready(each)
+        client.failing["list", PODS.plural] = error
+        await each.delete()
+        await each.rest(3600)
+        status = (await each.get()).status
+        assert status.phase == "DeletionBlocked"
+        assert str(error) in status.message
+        assert await each.nad() is not None
+        client.failing.clear()
+        await each.rest(70)
+        assert await each.is_gone()
+        assert judge.wrong == []
+
+    play(story, "n1")
+
+
+def test_a_user_who_comes_at_the_last_moment() -> None:
+    """A machine that is stored right before the last look is found by it, though no watch has brought it."""
+
+    async def story(each: Scene) -> None:
+        judge = Judge(each.engine)
+        client = await ready(each)
+        client.before["list", VIRTUAL_MACHINES.plural] = each.add_machine
+        await each.delete()
+        await each.rest()
+        assert (await each.get()).status.users == ("VirtualMachine vms/vm",)
+        await each.remove_machine()
+        await each.rest()
+        assert await each.is_gone()
+        assert judge.wrong == []
+
+    play(story, "n1")
+
+
+def test_a_user_who_edits_meanwhile() -> None:
+    """A network that is changed between look and write is looked at again; nobody's change is lost."""
+
+    async def story(each: Scene) -> None:
+        client = await ready(each)
+
+        async def edit() -> None:
+            patch = {"metadata": {"labels": {"team": "blue"}}}
+            await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", patch)
+
+        for verb, plural in (("patch", DUMMY_CLUSTER_NETWORKS.plural), ("delete", NADS.plural)):
+            client.before[verb, plural] = edit
+        await each.add_machine()
+        await each.delete()
+        await each.rest()
+        assert (await each.get()).metadata.labels == {"team": "blue"}
+        await each.remove_machine()
+        await each.rest()
+        assert await each.is_gone()
+
+    play(story, "n1")
+
+
+@pytest.mark.parametrize("plural", [NADS.plural, DAEMON_SETS.plural, CLUSTER_NETWORKS.plural])
+def test_what_is_gone_already_need_not_be_deleted(plural: str) -> None:
+    """Somebody deletes each part right before the manager does; it goes on with the rest."""
+
+    async def story(each: Scene) -> None:
+        client = await ready(each)
+        places: dict[str, tuple[Resource[Any], str, str]] = {
+            NADS.plural: (NADS, "isolated", PLACE),
+            DAEMON_SETS.plural: (DAEMON_SETS, (await each.daemon_sets())[0].metadata.name, "lanloom-system"),
+            CLUSTER_NETWORKS.plural: (CLUSTER_NETWORKS, "dummy", ""),
+        }
+        resource, name, namespace = places[plural]
+        client.before["delete", plural] = lambda: each.client.delete(resource, name, namespace)
+        await each.delete()
+        await each.rest()
+        assert await each.is_gone()
+        assert await each.left() == []
+
+    play(story, "n1")
+
+
+def test_another_nad_in_the_place_of_ours_is_not_deleted() -> None:
+    """The NAD is deleted by its uid: one that took its place in the last moment stays."""
+
+    async def story(each: Scene) -> None:
+        client = await ready(each)
+
+        async def replace() -> None:
+            await each.client.delete(NADS, "isolated", PLACE)
+            body = {"metadata": {"name": "isolated"}, "spec": {"config": "{}"}}
+            await each.client.create(NADS, body, PLACE)
+
+        client.before["delete", NADS.plural] = replace
+        await each.delete()
+        await each.rest()
+        assert await each.is_gone()
+        nad = await each.nad()
+        assert nad is not None
+        assert UID_LABEL not in nad.metadata.labels
+
+    play(story, "n1")
+
+
+def test_a_cluster_network_that_others_use_is_left_to_them() -> None:
+    """A ClusterNetwork that may not be deleted any more loses our mark, and the network goes."""
+
+    async def story(each: Scene) -> None:
+        client = await ready(each)
+        client.failing["delete", CLUSTER_NETWORKS.plural] = FORBIDDEN
+        await each.delete()
+        await each.rest()
+        assert await each.is_gone()
+        left = await each.client.get(CLUSTER_NETWORKS, "dummy")
+        assert left.metadata.labels == {}
+
+    play(story, "n1")
+
+
+def test_a_refused_action_is_said_and_tried_again() -> None:
+    """What the API server refuses is in the status in its words; the retries are few, and tell nothing new."""
+
+    async def story(each: Scene) -> None:
+        client = troubled(each)
+        await each.whole.wait()
+        client.begin()
+        client.failing["create", NADS.plural] = FORBIDDEN
+        await each.add()
+        await each.rest(3600)
+        status = (await each.get()).status
+        assert (status.phase, status.message) == (
+            "ErrorEnsuringNAD",
+            "the NetworkAttachmentDefinition vms/isolated can't be made: no",
+        )
+        assert len(each.reconciled) < 150
+        assert (await each.reasons()) == {"ErrorEnsuringNAD"}
+        client.failing.clear()
+        await each.rest(70)
+        assert (await each.get()).status.phase == "Ready"
+
+    play(story, "n1")
+
+
+@in_a_scene("n1")
+async def test_a_namespace_that_is_missing(each: Scene) -> None:
+    """A NAD in a namespace that is not there is named as the reason, and made once it is there."""
+    await each.add(nadNamespace="nowhere")
+    await each.rest()
+    status = (await each.get()).status
+    assert status.phase == "ErrorEnsuringNAD"
+    assert "there is no namespace nowhere" in status.message
+
+
+@in_a_scene("n1")
+async def test_a_daemon_set_of_somebody_elses(each: Scene) -> None:
+    """A DaemonSet without our label in the place of ours is in conflict, and left alone."""
+    await each.add()
+    await each.rest()
+    (own,) = await each.daemon_sets()
+    name, place = own.metadata.name, own.metadata.namespace
+    await each.client.patch(DAEMON_SETS, name, {"metadata": {"labels": {UID_LABEL: None}}}, place)
+    await each.rest()
+    status = (await each.get()).status
+    assert status.phase == "ErrorEnsuringDaemonSet"
+    assert "was not made for this network" in status.message
+    assert "Conflict" in await each.reasons()
+
+
+def test_other_settings_reach_the_daemon_set() -> None:
+    """Another image is rolled out, and another namespace moves the DaemonSet without losing a bridge."""
+
+    async def story(each: Scene) -> None:
+        each.lead()
+        await each.add()
+        await each.rest()
+        await each.end()
+        each.settings = Settings(image=IMAGE.replace("0" * 64, "1" * 64), namespace="default")
+        each.lead()
+        await each.rest()
+        (moved,) = await each.daemon_sets()
+        assert moved.metadata.namespace == "default"
+        assert moved.spec.template["spec"]["containers"][0]["image"].endswith("1" * 64)
+        assert (await each.get()).status.phase == "Ready"
+
+    play(story, "n1")
+
+
+async def _orphan(each: Scene) -> None:
+    """Somebody removes the finalizer of a network that is being deleted and used."""
+    await each.add_machine()
+    await each.delete()
+    await each.rest()
+    await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", {"metadata": {"finalizers": []}})
+    await each.rest()
+    assert await each.is_gone()
+
+
+@in_a_scene("n1")
+async def test_a_finalizer_that_is_removed_by_force(each: Scene) -> None:
+    """What is left keeps its users, says so on the NAD, and goes when they have gone."""
+    judge = Judge(each.engine)
+    await each.add()
+    await each.rest()
+    await _orphan(each)
+    nad = await each.nad()
+    assert nad is not None
+    assert DRAINING in nad.metadata.annotations
+    (told,) = await each.events("isolated")
+    assert "DummyClusterNetwork net" in told
+    assert "VirtualMachine vms/vm" in told
+    await each.rest(3600)
+    assert len(await each.daemon_sets()) == 1
+    await each.remove_machine()
+    await each.rest(30)
+    assert await each.left() == []
+    assert not [text for text in judge.wrong if "under" in text or "open" in text]
+
+
+@in_a_scene("n1")
+async def test_a_new_network_beside_what_an_old_one_left(each: Scene) -> None:
+    """A network of the same name does not take over what is left of another one, and works once that is gone."""
+    await each.add()
+    await each.rest()
+    await _orphan(each)
+    await each.add()
+    await each.rest()
+    status = (await each.get()).status
+    assert status.phase == "ErrorEnsuringNAD"
+    await each.remove_machine()
+    await each.rest(60)
+    assert (await each.get()).status.phase == "Ready"
+
+
+def test_two_managers_at_once() -> None:
+    """A leader that does not know of its fall does nothing that the other one would not do."""
+
+    async def story(each: Scene) -> None:
+        judge = Judge(each.engine)
+        each.lead(name="one")
+        await each.whole.wait()
+        each.lead(name="two")
+        await each.add(**SPEC | {"subnet": "10.52.0.0/16"})
+        await each.rest()
+        assert (await each.get()).status.phase == "Ready"
+        await each.add_machine()
+        await each.delete()
+        await each.rest()
+        await each.remove_machine()
+        await each.rest(30)
+        assert await each.is_gone()
+        assert await each.left() == []
+        assert judge.wrong == []
+
+    play(story, "n1", "n2")
+
+
+def test_no_kubevirt() -> None:
+    """A cluster without KubeVirt has no machines that could use a network; its pods count."""
+
+    async def story(each: Scene) -> None:
+        for kind in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES):
+            await each.client.delete(CRDS, kind.full_name)
+        await asyncio.sleep(5)
+        each.lead()
+        await each.add()
+        await each.rest()
+        await each.add_pod()
+        await each.delete()
+        await each.rest()
+        assert (await each.get()).status.users == ("Pod vms/pod",)
+        await each.client.delete(PODS, "pod", PLACE, grace=0)
+        await each.rest()
+        assert await each.is_gone()
+
+    play(story, "n1")
