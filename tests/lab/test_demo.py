@@ -42,11 +42,15 @@ def test_the_examples_are_found() -> None:
 @pytest.mark.lab
 @pytest.mark.slow
 def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
-    """The demo succeeds, shows tables and addresses from pools, writes a picture, and leaves nothing."""
+    """The demo succeeds, shows tables, addresses and what keeps a network, writes a picture, and leaves nothing."""
     picture = tmp_path / "demo.svg"
     done = own_lab.run("demo", "--svg", str(picture))
     assert "192.168.1.10/24" in done.stdout
     assert "NIC 0 on demo: 192.0.2.4, 192.0.2.10, 2001:db8::2" in done.stdout
+    assert (
+        "default/isolated-subnet is used:\n    Pod default/addressed\n    Pod default/neighbour"
+        in done.stdout
+    )
     assert "everything was as it should be" in done.stdout
     assert "cluster-1-br" in picture.read_text()
     assert not own_lab.processes()

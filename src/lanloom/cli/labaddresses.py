@@ -1,15 +1,10 @@
 """The demo's part about address management: commands as everybody types them, run against the lab's API server."""
 
 import json
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from lanloom.cli.labcommands import run_command, show_command
 from lanloom.lab.errors import DemoFailed
 
 if TYPE_CHECKING:
@@ -46,20 +41,17 @@ def show_addresses(kubeconfig: Path, progress: "Progress") -> None:
     """Runs the story, looks whether it came out as it should, and clears it away. Raises DemoFailed."""
     for title, command in STORY:
         progress(title)
-        output = _run(kubeconfig, command)
-        with progress.aside():
-            typed = command.replace("\n", " \\\n")
-            click.echo(f"\n$ lanloom {typed}\n{output}", nl=False)
+        show_command(kubeconfig, progress, command)
     _check(kubeconfig)
     progress("removing the instance and the network")
     for command in END:
-        _run(kubeconfig, command)
+        run_command(kubeconfig, command)
 
 
 def _check(kubeconfig: Path) -> None:
     """Compares what the API says with what was to be expected."""
-    (instance,) = json.loads(_run(kubeconfig, "instance info vm1 --output json"))
-    (usage,) = json.loads(_run(kubeconfig, "network usage demo --output json"))
+    (instance,) = json.loads(run_command(kubeconfig, "instance info vm1 --output json"))
+    (usage,) = json.loads(run_command(kubeconfig, "network usage demo --output json"))
     owned = instance["nics"][0]["ips"]
     free = [pool["free"] for pool in usage["pools"]]
     if (owned, free) != (OWNED, FREE):
@@ -67,21 +59,3 @@ def _check(kubeconfig: Path) -> None:
             f"the instance has {owned} and the pools have {free} left, not {OWNED} and {FREE}",
             "Run the demo with --keep, then see `lanloom instance info vm1` and `lanloom network info demo`.",
         )
-
-
-def _run(kubeconfig: Path, command: str) -> str:
-    """What a command prints. Raises DemoFailed if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lanloom.cli", *shlex.split(command)],
-        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise DemoFailed(
-            f"`lanloom {command}` ended with exit status {done.returncode}: {done.stderr.strip()}",
-            "Run the demo with --keep, then try the command yourself.",
-        )
-    return done.stdout

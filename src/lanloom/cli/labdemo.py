@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lanloom.app.overview import Row
     from lanloom.cli.waiting import Progress
     from lanloom.lab.kernel import KernelWish
@@ -32,16 +34,18 @@ WIDTH = 100
 )
 @click.pass_obj
 def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish") -> None:
-    """Show VLAN networks and address management at work; exit status 1 if anything is not as it should be.
+    """Show VLANs, address management and isolated networks at work; exit status 1 if anything is not as it should be.
 
     Starts a lab, creates two cluster networks and a VLAN network on each (DHCP and static), shows the addresses, pings
     between nodes, changes DHCP to static, deletes everything and looks whether it is gone. Then a network with two
-    subnets, a pool that is split, and a NIC with three addresses. Under two minutes.
+    subnets, a pool that is split, and a NIC with three addresses; and an isolated network that two pods keep from being
+    deleted. Under two minutes.
     """
     from lanloom.cli.labaddresses import show_addresses
     from lanloom.cli.waiting import waiting
     from lanloom.lab import client
     from lanloom.lab.demo import run_demo
+    from lanloom.lab.demoisolated import run_isolated
     from lanloom.lab.start import Wishes, start
 
     _check_unused(layout)
@@ -51,6 +55,7 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
         try:
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
+            asyncio.run(run_isolated(layout, progress, _asking(layout.kubeconfig, progress)))
         finally:
             if not keep:
                 progress("ending the lab")
@@ -58,6 +63,16 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
     click.echo("The demo is done; everything was as it should be.")
     if keep:
         click.echo(_how_to_go_on(layout))
+
+
+def _asking(kubeconfig: Path, progress: "Progress") -> "Callable[[str], None]":
+    """Shows what a command prints of a network that is being deleted or not; the former ends with 1."""
+    from lanloom.cli.labcommands import show_command
+
+    def ask(command: str) -> None:
+        show_command(kubeconfig, progress, command, status=int(command.startswith("why-not-deleted")))
+
+    return ask
 
 
 _REMOTE_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)

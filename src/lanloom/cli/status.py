@@ -62,7 +62,7 @@ def _show(view: "Overview") -> None:
     from lanloom.cli import console as output
 
     console = output.console()
-    if not view.networks:
+    if not view.networks and not view.isolated:
         console.print(
             "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
         )

@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 
 import lanloom
+from lanloom.api.core import PODS
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
@@ -16,7 +18,8 @@ from lanloom.kube.ports import Client
 from lanloom.lab.errors import DemoFailed
 
 _RESOURCES: dict[str, Resource[Any]] = {
-    resource.kind: resource for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
+    resource.kind: resource
+    for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, DUMMY_CLUSTER_NETWORKS, PODS)
 }
 
 
@@ -32,13 +35,13 @@ def directory() -> Path:
 
 async def apply(client: Client, *names: str) -> None:
     """Creates the objects of these files, or changes them to what the files say. Raises KubeError."""
-    for resource, body in _objects(*names):
+    for resource, body in objects(*names):
         await _apply(client, resource, body)
 
 
 async def delete(client: Client, *names: str) -> None:
     """Deletes the objects of these files, in reverse order; objects that are not there are no error."""
-    for resource, body in reversed(list(_objects(*names))):
+    for resource, body in reversed(list(objects(*names))):
         await _delete(client, resource, body)
 
 
@@ -57,7 +60,8 @@ async def _delete(client: Client, resource: Resource[Any], body: dict[str, Any])
         await client.delete(resource, metadata["name"], metadata.get("namespace", ""))
 
 
-def _objects(*names: str) -> Iterator[tuple[Resource[Any], dict[str, Any]]]:
+def objects(*names: str) -> Iterator[tuple[Resource[Any], dict[str, Any]]]:
+    """The objects of these files, in order."""
     for name in names:
         for body in yaml.load_all((directory() / name).read_bytes(), Loader=yaml.CSafeLoader):
             yield _RESOURCES[body["kind"]], body

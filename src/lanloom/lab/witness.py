@@ -50,6 +50,15 @@ class Witness:
         except TimeoutError:
             raise DemoFailed(f"{node} still has {what}:\n{output.strip()}", _look(node)) from None
 
+    async def pod_reaches(self, node: str, namespace: str, address: str) -> None:
+        """From the network namespace of a pod on a node, an address answers."""
+        words = ("ip", "netns", "exec", namespace, "ping", "-c", "1", "-W", "5", address)
+        status, output = await capture(self._layout, node, *words)
+        if status != 0:
+            raise DemoFailed(
+                f"the pod {namespace} on {node} does not reach {address}:\n{output.strip()}", _look(node)
+            )
+
     async def _has_address(self, row: Row) -> None:
         _, output = await capture(
             self._layout, row.node, "ip", "-4", "-oneline", "address", "show", row.interface

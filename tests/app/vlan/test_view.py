@@ -1,15 +1,21 @@
 """What `lanloom vlan list` and `lanloom vlan show` make of the objects."""
 
+from typing import Any, TypeVar
+
 import pytest
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.api.meta import Condition
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.meta import Condition, Object
 from lanloom.app.vlan.names import UnknownNetwork, completions, find
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, network_views
 from tests.app.vlan.fixture import NODES, STATIC, ground, interface, objects, report, static_network
 from tests.vlan.cluster import cluster_network, nad, node
+
+
+T = TypeVar("T", bound=Object)
 
 
 def one(cluster: VlanObjects) -> NetworkView:
@@ -155,6 +161,27 @@ def test_an_unknown_name_names_what_there_is() -> None:
     """A name that nothing has is answered with what there is."""
     with pytest.raises(UnknownNetwork, match="there is no network nonsense; there are cluster-1, default/a"):
         find(TWINS, "nonsense", "default")
+
+
+def test_isolated_networks_are_no_vlan_networks() -> None:
+    """What was made for an isolated network is not listed, and who asks for it is told where to look."""
+    made = objects(ground(cluster_network("dummy"), nad("iso", "dummy")))
+    marks = {"labels": {UID_LABEL: "u"}, "annotations": {NAME_ANNOTATION: "br-dummy"}}
+    made = replace(
+        made,
+        networks=tuple(
+            _marked(item, marks) if item.metadata.name == "dummy" else item for item in made.networks
+        ),
+        nads=tuple(_marked(item, marks) for item in made.nads),
+    )
+    assert network_views(made) == ()
+    for name in ("dummy", "default/iso"):
+        with pytest.raises(UnknownNetwork, match="`lanloom dummy show br-dummy`"):
+            find(made, name, "default")
+
+
+def _marked(item: T, marks: dict[str, Any]) -> T:
+    return replace(item, metadata=replace(item.metadata, **marks))
 
 
 def test_completion() -> None:

@@ -1,12 +1,14 @@
 """Which network a user means by a name, and which names there are."""
 
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.meta import Object
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, cluster_network_view, network_view
 
 
 class UnknownNetwork(Exception):
-    """There is no network of that name; the message says which there are."""
+    """There is no VLAN network of that name; the message says which there are, or what it is instead."""
 
 
 def find(objects: VlanObjects, name: str, namespace: str) -> NetworkView | ClusterNetworkView:
@@ -16,10 +18,13 @@ def find(objects: VlanObjects, name: str, namespace: str) -> NetworkView | Clust
     """
     network = objects.network(name)
     if network is not None:
+        if not objects.configs_of(name):
+            _check_vlan(network)
         return cluster_network_view(objects, network)
     nads = {str(item.metadata.key): item for item in objects.nads}
     key = name if "/" in name else f"{namespace}/{name}"
     if key in nads:
+        _check_vlan(nads[key])
         return network_view(objects, nads[key])
     alike = sorted(title for title in nads if title.partition("/")[2] == name)
     if len(alike) == 1:
@@ -29,6 +34,14 @@ def find(objects: VlanObjects, name: str, namespace: str) -> NetworkView | Clust
     known = completions(objects, "")
     there = f"there are {', '.join(known)}" if known else "there is none yet (see `lanloom vlan plan --help`)"
     raise UnknownNetwork(f"there is no network {name}; {there}")
+
+
+def _check_vlan(item: Object) -> None:
+    if UID_LABEL in item.metadata.labels:
+        name = item.metadata.annotations.get(NAME_ANNOTATION, "")
+        raise UnknownNetwork(
+            f"{item.metadata.key} is of an isolated network; see `lanloom dummy show {name}`"
+        )
 
 
 def completions(objects: VlanObjects, beginning: str) -> list[str]:

@@ -1,0 +1,137 @@
+"""The demo's part about isolated networks: one that pods use is deleted, stays until they are gone, and goes then.
+
+Between the steps it shows what an operator would ask; `ask` gets commands as everybody types them.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from lanloom.api.core import PODS, Pod
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.meta import Key
+from lanloom.app.connect import connect
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import look_up
+from lanloom.kube.ports import Client
+from lanloom.lab import examples
+from lanloom.lab.errors import DemoFailed
+from lanloom.lab.layout import Layout
+from lanloom.lab.polling import until_done
+from lanloom.lab.witness import Witness
+from lanloom.lab.workloads.multus import NETWORK_STATUS
+
+EXAMPLE = "dummy-subnet.yaml"
+NETWORK, BRIDGE = "isolated-subnet", "isosub-br"
+POD, NEIGHBOUR = Key("default", "addressed"), Key("default", "neighbour")
+
+STEP_TIMEOUT = 60.0
+PAUSE = 0.2
+
+Progress = Callable[[str], None]
+Ask = Callable[[str], None]
+
+
+async def run_isolated(layout: Layout, progress: Progress, ask: Ask) -> None:
+    """Tells the story on a running lab. Raises DemoFailed."""
+    try:
+        async with connect(str(layout.kubeconfig)) as client:
+            await _Story(client, Witness(layout), progress, ask).run()
+    except KubeError as error:
+        raise DemoFailed(
+            f"the API server refused or is silent: {error}", "See `lanloom lab status`."
+        ) from error
+
+
+class _Story:
+    """The network comes, is used, is kept by its users, and goes."""
+
+    def __init__(self, client: Client, witness: Witness, progress: Progress, ask: Ask) -> None:
+        self._client = client
+        self._witness = witness
+        self._progress = progress
+        self._ask = ask
+
+    async def run(self) -> None:
+        """All of it, in order."""
+        nodes = await self._make()
+        self._progress("deleting the network while both pods use it")
+        await self._client.delete(DUMMY_CLUSTER_NETWORKS, NETWORK)
+        await self._until("a deletion that is blocked", lambda: self._has_phase("DeletionBlocked"))
+        self._ask(f"why-not-deleted dcn/{NETWORK}")
+        await self._end(nodes)
+
+    async def _make(self) -> int:
+        """The number of nodes that have the bridge."""
+        self._progress("an isolated network on every node, and two pods of one node on it")
+        await examples.apply(self._client, EXAMPLE)
+        await self._until("an isolated network that is ready", lambda: self._has_phase("Ready"))
+        node = await self._started(POD)
+        await self._client.create(PODS, _beside(node), NEIGHBOUR.namespace)
+        await self._started(NEIGHBOUR)
+        self._ask("dummy list")
+        neighbour = await self._client.get(PODS, NEIGHBOUR.name, NEIGHBOUR.namespace)
+        await self._witness.pod_reaches(node, str(POD).replace("/", "."), address_of(neighbour))
+        found = await self._network()
+        return found.status.nodes.live if found is not None and found.status.nodes is not None else 0
+
+    async def _end(self, nodes: int) -> None:
+        self._progress("deleting the pods: now the network goes by itself")
+        for key in (POD, NEIGHBOUR):
+            await self._client.delete(PODS, key.name, key.namespace)
+        await self._until("the end of the isolated network", self._is_gone)
+        for number in range(1, nodes + 1):
+            await self._witness.lacks(f"node{number}", "the bridge", "ip -brief link", BRIDGE)
+        self._progress("all is gone: the network, its NAD, and its bridge on every node")
+
+    async def _started(self, key: Key) -> str:
+        """The node on which a pod is ready."""
+        await self._until(f"the pod {key}", lambda: self._is_ready(key))
+        return (await self._client.get(PODS, key.name, key.namespace)).spec.node_name
+
+    async def _network(self) -> DummyClusterNetwork | None:
+        return await look_up(self._client, DUMMY_CLUSTER_NETWORKS, Key("", NETWORK))
+
+    async def _has_phase(self, phase: str) -> bool:
+        found = await self._network()
+        return found is not None and found.status.phase == phase
+
+    async def _is_gone(self) -> bool:
+        return await self._network() is None
+
+    async def _is_ready(self, key: Key) -> bool:
+        found = await look_up(self._client, PODS, key)
+        ready = find(found.status.conditions, "Ready") if found is not None else None
+        return ready is not None and ready.status == "True"
+
+    async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            async with asyncio.timeout(STEP_TIMEOUT):
+                await until_done(condition, PAUSE)
+        except TimeoutError:
+            found = await self._network()
+            said = f"\n  {found.status.phase}: {found.status.message}" if found is not None else ""
+            raise DemoFailed(
+                f"after {STEP_TIMEOUT:.0f} s there is not {what}{said}",
+                f"Run the demo with --keep, then see `lanloom dummy show {NETWORK}`.",
+            ) from None
+
+
+def address_of(pod: Pod) -> str:
+    """The address of a pod's first network, as its annotation tells. Raises DemoFailed."""
+    try:
+        networks = json.loads(pod.metadata.annotations.get(NETWORK_STATUS, ""))
+        return str(networks[0]["ips"][0])
+    except (ValueError, LookupError, TypeError):
+        raise DemoFailed(
+            f"the pod {pod.metadata.key} does not tell its address", "See `lanloom lab logs node1`."
+        ) from None
+
+
+def _beside(node: str) -> dict[str, Any]:
+    """The example's pod once more, on a certain node."""
+    (body,) = (body for resource, body in examples.objects(EXAMPLE) if resource is PODS)
+    metadata = body["metadata"] | {"name": NEIGHBOUR.name}
+    return body | {"metadata": metadata, "spec": body["spec"] | {"nodeName": node}}
