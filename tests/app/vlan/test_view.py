@@ -14,7 +14,6 @@ from lanloom.app.vlan.view import ClusterNetworkView, NetworkView, network_views
 from tests.app.vlan.fixture import NODES, STATIC, ground, interface, objects, report, static_network
 from tests.vlan.cluster import cluster_network, nad, node
 
-
 T = TypeVar("T", bound=Object)
 
 
