@@ -55,6 +55,11 @@ class Replica:
         async with asyncio.timeout(40):
             await self.manager.ready.wait()
 
+    async def watches(self) -> None:
+        """Returns when it knows the machines that there are, whether it leads or not."""
+        async with asyncio.timeout(40):
+            await self.client.followed(VIRTUAL_MACHINES)
+
     async def kill(self) -> None:
         """Ends it without a word to anybody."""
         self.client.died.set()

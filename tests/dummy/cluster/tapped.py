@@ -29,10 +29,15 @@ class Tapped(Client):
         self.died = asyncio.Event()
         self._inner = inner
         self._writes = 0
+        self._follows: dict[str, asyncio.Event] = {}
 
     def die_after(self, writes: int) -> None:
         """Dies after so many more writes, before it hears the answer to the last one."""
         self.dies_after = self._writes + writes
+
+    async def followed(self, resource: Resource[Any]) -> None:
+        """Returns when it has begun to watch a kind."""
+        await self._follows.setdefault(resource.plural, asyncio.Event()).wait()
 
     def _begin(self, verb: str, resource: Resource[Any]) -> None:
         if self.died.is_set():
@@ -72,6 +77,7 @@ class Tapped(Client):
     ) -> AsyncGenerator[WatchEvent[T], None]:
         if self.died.is_set():
             raise TransportError("this process is dead")
+        self._follows.setdefault(resource.plural, asyncio.Event()).set()
         events = self._inner.watch(
             resource, namespace, resource_version=resource_version, labels=labels, fields=fields
         )

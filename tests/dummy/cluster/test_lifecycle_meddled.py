@@ -17,6 +17,8 @@ from tests.dummy.cluster.ground import Ground
 from tests.dummy.cluster.managed import IMAGE, Managed, managed
 from tests.servers.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def is_as_made(daemons: DaemonSet) -> bool:
     """Whether a DaemonSet has the manager's image and sees no processes of the host."""

@@ -3,10 +3,14 @@
 import time
 from functools import partial
 
+import pytest
+
 from lanloom.api.core import NODES
 from tests.dummy.cluster.ground import Ground
 from tests.dummy.cluster.managed import managed
 from tests.servers.eventually import eventually
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_new_node_is_waited_for(cluster: Ground) -> None:
