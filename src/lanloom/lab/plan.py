@@ -31,6 +31,9 @@ UPLINK_NICS = ("eth1", "eth2")
 IMAGE = f"lanloom.lab/lanloom@sha256:{hashlib.sha256(b'lanloom lab').hexdigest()}"
 """The name by which pods of the lab ask for Lanloom itself: there is no image, nodes have the program."""
 
+NODE_TIMEOUT = 15
+"""Seconds for which a node that is off keeps an isolated network from going: the lab knows that it is off."""
+
 NODES_MAX = 200
 _FIRST_NODE = 11
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")

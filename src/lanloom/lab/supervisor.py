@@ -29,7 +29,7 @@ from lanloom.lab.installer import install
 from lanloom.lab.layout import Layout
 from lanloom.lab.nodes import Nodes
 from lanloom.lab.part import Part
-from lanloom.lab.plan import API_PORT, IMAGE, INNER_ADDRESS, INNER_PORT, SUPERVISOR_ADDRESS
+from lanloom.lab.plan import API_PORT, IMAGE, INNER_ADDRESS, INNER_PORT, NODE_TIMEOUT, SUPERVISOR_ADDRESS
 from lanloom.lab.polling import until
 from lanloom.lab.protocol import Channel
 from lanloom.lab.registry import Registry
@@ -121,7 +121,7 @@ class Supervisor:
         # The same port in both network namespaces: one kubeconfig serves the host and the supervisor.
         words += ["--kubeconfig", layout.kubeconfig, "--port", self._settings.record.port]
         words += ["--socket-fd", self._settings.api_fd, "--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
-        words += ["--dummy-image", IMAGE]
+        words += ["--dummy-image", IMAGE, "--dummy-node-timeout", NODE_TIMEOUT]
         log = layout.logs / "serve.log"
         return await Part.start("the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd])
 

@@ -5,6 +5,7 @@ mounts: nothing has to be remembered or cleaned up, whatever went wrong before.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -22,6 +23,12 @@ ENVIRONMENT = {
     "HOME": "/root",
     "LANG": "C.UTF-8",
 }
+
+PR_SET_CHILD_SUBREAPER = 36
+"""Of prctl(2)."""
+
+BURY_SECONDS = 0.05
+"""How often orphans are looked for while a capsule ends."""
 
 _KINDS = ("--mount", "--net", "--pid", "--uts", "--ipc")
 
@@ -58,7 +65,10 @@ class Capsule:
         """Ends everything inside."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        await self._process.wait()
+        ended = asyncio.create_task(self._process.wait())
+        while not ended.done():
+            bury_orphans()
+            await asyncio.wait([ended], timeout=BURY_SECONDS)
 
     def inside(self, path: str) -> Path:
         """An absolute path of the capsule's root as seen from here."""
@@ -67,6 +77,29 @@ class Capsule:
     def command(self, *words: str) -> tuple[str, ...]:
         """The command line that runs these words inside."""
         return ("nsenter", f"--target={self.pid}", *_KINDS, "--", *words)
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of what loses its own, so that it can bury it."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def bury_orphans() -> None:
+    """Takes note of the ends of processes in capsules whose parent, an `nsenter` out here, was killed before it could.
+
+    Nobody else does, and a namespace of processes does not end before the last of them is forgotten. Our own children
+    are in no further namespace; those who started them wait for them.
+    """
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            if is_orphan(status.read_text(), os.getpid()):
+                os.waitpid(int(status.parent.name), os.WNOHANG)
+
+
+def is_orphan(status: str, parent: int) -> bool:
+    """Whether /proc/PID/status is that of a child in a further namespace of processes."""
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return int(fields.get("PPid", 0)) == parent and len(fields.get("NSpid", "").split()) > 1
 
 
 async def _answer(process: Process, log: Path) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from lanloom.lab import protocol
 from lanloom.lab.errors import LabError, Refused
 from lanloom.lab.inner import node as nodes
+from lanloom.lab.inner.capsule import adopt_orphans
 from lanloom.lab.inner.execution import execute
 from lanloom.lab.inner.switch import Switch
 from lanloom.lab.plan import SUPERVISOR_ADDRESS, NodeSpec
@@ -27,6 +28,7 @@ class Daemon:
 
     async def serve(self, address: str, port: int) -> None:
         """Answers requests until it is cancelled."""
+        adopt_orphans()
         server = await asyncio.start_server(self._accept, address, port, limit=protocol.LINE_MAX)
         async with server:
             await server.serve_forever()

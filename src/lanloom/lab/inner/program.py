@@ -76,26 +76,6 @@ class Program:
 
 
 def kill_group(process: Process) -> None:
-    """Kills what a process that leads a session has started; it ends then by itself, unless it has started nothing yet.
-
-    `nsenter` does not take its child with it. Killed with it, it would leave a zombie in the node's namespace of
-    processes that nobody waits for, and such a namespace never ends. All are stopped first, so that none starts more.
-    """
+    """Kills a process that leads a session, with its children: `nsenter` does not take its child with it."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGSTOP)
-        members = [pid for pid in _pids() if pid != process.pid and _group(pid) == process.pid]
-        for pid in members:
-            os.kill(pid, signal.SIGKILL)
-        os.kill(process.pid, signal.SIGCONT if members else signal.SIGKILL)
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-
-
-def _group(pid: int) -> int:
-    """A process' group, 0 for one that has just ended."""
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return 0
+        os.killpg(process.pid, signal.SIGKILL)
