@@ -49,7 +49,7 @@ from tests.sim.dummy_clients import (
     LateClient,
     Protections,
 )
-from tests.sim.dummy_judge import Witness
+from tests.sim.dummy_judge import USERS, Witness
 from tests.sim.faults import Faults, FaultyClient, retrieve
 from tests.sim.processes import Life, Process
 
@@ -168,12 +168,14 @@ class DummyCluster:
             for informer in every:
                 group.create_task(informer.run())
             await all_synced(every)
-            self.replicas[name] = DummyAdmission(webhooks, world, _is_manager, now=self.now)
+            admission = DummyAdmission(webhooks, world, _is_manager, now=self.now)
+            self.replicas[name] = admission
             self.served.set()
             try:
                 await elector.run(lambda: self._lead(name, manager, rng))
             finally:
-                self.replicas.pop(name, None)
+                if self.replicas.get(name) is admission:  # the next life may have begun
+                    del self.replicas[name]
 
     async def _lead(self, name: str, manager: DummyManager, rng: Random) -> None:
         """Leads, and now and then goes on for a while after it has lost the lease, as a slow process would."""
@@ -196,7 +198,6 @@ class DummyCluster:
         process = self._process()
         self.note(f"kill {process.name} soon")
         await process.kill_within(self._rng.randrange(1, 60), self._rng.random() * 10)
-        self.replicas.pop(process.name, None)
         await asyncio.sleep(self._rng.expovariate(1 / 4.0))
         self.note(f"start {process.name}")
         process.start()
@@ -216,14 +217,13 @@ class DummyCluster:
             await self.admin.patch(LEASES, "lanloom-manager", {"spec": spec}, LANLOOM_NAMESPACE)
 
     async def _deafen(self) -> None:
-        """A manager hears nothing of some kind for a while."""
+        """A manager hears nothing of NADs, of some users, or of any, for longer than any request, perhaps."""
         name, ears = self._process().name, asyncio.Event()
-        plural = self._rng.choice(
-            (NADS.plural, PODS.plural, VIRTUAL_MACHINES.plural, VIRTUAL_MACHINE_INSTANCES.plural)
-        )
-        self.note(f"{name} hears nothing of {plural} any more")
-        self.deaf.setdefault((name, plural), ears)
-        await asyncio.sleep(self._rng.random() * 120)
+        plurals = self._rng.choice(([NADS.plural], [self._rng.choice(sorted(USERS))], sorted(USERS)))
+        self.note(f"{name} hears nothing of {plurals} any more")
+        for plural in plurals:
+            self.deaf.setdefault((name, plural), ears)
+        await asyncio.sleep(self._rng.random() * 200)
         self.deaf = {key: other for key, other in self.deaf.items() if other is not ears}
         ears.set()
 

@@ -173,6 +173,7 @@ class LateClient(PlainClient):
     async def _perhaps_late(
         self, resource: Resource[Any], request: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
+        await asyncio.sleep(self._rng.random() * 0.002)  # two that disagree must not stop the clock
         if resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
             return await request()
         task = asyncio.create_task(self._late(request))
@@ -190,12 +191,12 @@ class BlindClient(PlainClient):
 
     def __init__(self, inner: Client, watched: UserInformers) -> None:
         super().__init__(inner)
-        self._stores = {item.resource.full_name: item.store for item in watched.all()}
+        self._stores = {id(item.resource): item.store for item in watched.all()}
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        store = self._stores.get(resource.full_name)
+        store = self._stores.get(id(resource))
         if store is None:
             return await super().list(resource, namespace, labels=labels, fields=fields)
         return Listing(store.items(), "1")

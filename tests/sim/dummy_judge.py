@@ -61,13 +61,12 @@ class Witness:
         """A request was allowed; `before` was there when it came."""
         self._promises[request["object"]["metadata"]["uid"]] |= before & self.present(request)
 
-    def users_of(self, uid: str) -> list[str]:
-        """Who refers to the NAD of a network."""
-        keys = [key for key, nad in self._nads.items() if nad.metadata.labels.get(UID_LABEL) == uid]
+    def users_of(self, nad: Key) -> list[str]:
+        """Who refers to a NAD, whether it is there or not."""
         return [
             f"{plural} {place}"
             for (plural, place), references in self._references.items()
-            if any(references.may_mean(key) for key in keys)
+            if references.may_mean(nad)
         ]
 
     def see(self, change: Change) -> None:

@@ -1,14 +1,17 @@
 """Nodes of a simulated cluster: they run the pods of DaemonSets, as kube-controller-manager and kubelets would."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
 
-from lanloom.api.core import NODES, PODS
+from msgspec import to_builtins
+
+from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet, DaemonSetStatus
 from lanloom.apiserver.local import LocalClient
 from lanloom.kube.errors import KubeError
 
@@ -39,24 +42,48 @@ class Nodes:
                 await self._look()
 
     async def _look(self) -> None:
-        wanted = {
-            f"{item.metadata.name}-{node}": (item, node)
-            for item in (await self._admin.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items
-            for node in NODE_NAMES
+        pods = {
+            item.metadata.name: item
+            for item in (await self._admin.list(PODS, LANLOOM_NAMESPACE, labels=UID_LABEL)).items
         }
-        there = (await self._admin.list(PODS, LANLOOM_NAMESPACE, labels=UID_LABEL)).items
-        for pod in there:
-            found = wanted.pop(pod.metadata.name, None)
-            if found is None or pod.metadata.labels != _labels(found[0]):
-                await self._admin.delete(PODS, pod.metadata.name, LANLOOM_NAMESPACE, grace=0)
-        for name, (daemon_set, node) in wanted.items():
-            await self._start(name, daemon_set, node)
+        for daemon_set in (await self._admin.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items:
+            there = [pods.pop(f"{daemon_set.metadata.name}-{node}", None) for node in NODE_NAMES]
+            for node, pod in zip(NODE_NAMES, there, strict=True):
+                await self._care(daemon_set, node, pod)
+            await self._report(daemon_set, there)
+        for name in pods:
+            await self._admin.delete(PODS, name, LANLOOM_NAMESPACE, grace=0)
 
-    async def _start(self, name: str, daemon_set: DaemonSet, node: str) -> None:
-        metadata = {"name": name, "labels": _labels(daemon_set)}
-        spec = {"nodeName": node, "containers": [{"name": "bridge", "image": "i"}]}
-        await self._admin.create(PODS, {"metadata": metadata, "spec": spec}, LANLOOM_NAMESPACE)
-        await self._admin.patch(PODS, name, {"status": _READY}, LANLOOM_NAMESPACE, subresource="status")
+    async def _care(self, daemon_set: DaemonSet, node: str, pod: Pod | None) -> None:
+        name = f"{daemon_set.metadata.name}-{node}"
+        if pod is None:
+            metadata = {"name": name, "labels": _labels(daemon_set)}
+            spec = {"nodeName": node, "containers": [{"name": "bridge", "image": "i"}]}
+            await self._admin.create(PODS, {"metadata": metadata, "spec": spec}, LANLOOM_NAMESPACE)
+        elif pod.metadata.labels != _labels(daemon_set):
+            await self._admin.delete(PODS, name, LANLOOM_NAMESPACE, grace=0)
+        elif pod.status.phase != _READY["phase"]:
+            await self._admin.patch(PODS, name, {"status": _READY}, LANLOOM_NAMESPACE, subresource="status")
+
+    async def _report(self, daemon_set: DaemonSet, pods: Sequence[Pod | None]) -> None:
+        right = [pod for pod in pods if pod is not None and pod.metadata.labels == _labels(daemon_set)]
+        ready = sum(pod.status.phase == _READY["phase"] for pod in right)
+        status = DaemonSetStatus(
+            observed_generation=daemon_set.metadata.generation,
+            desired_number_scheduled=len(NODE_NAMES),
+            current_number_scheduled=len(pods),
+            updated_number_scheduled=len(right),
+            number_ready=ready,
+            number_available=ready,
+        )
+        if status != daemon_set.status:
+            await self._admin.patch(
+                DAEMON_SETS,
+                daemon_set.metadata.name,
+                {"status": to_builtins(status)},
+                LANLOOM_NAMESPACE,
+                subresource="status",
+            )
 
 
 def _labels(daemon_set: DaemonSet) -> dict[str, Any]:

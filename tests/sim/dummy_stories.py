@@ -20,6 +20,7 @@ from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.webhooks import references_webhook, webhook_configurations
 from lanloom.dummy.admission import REFERENCES, VALIDATED
+from lanloom.dummy.rules.admit_nads import nad_of
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
 from tests.sim.dummy_judge import Witness
@@ -73,7 +74,7 @@ async def _play(seed: int, storage: MemoryStorage, protections: Protections) -> 
         await cluster.start()
         await cluster.served.wait()
         users = Users(cluster, Random(f"users {seed}"))
-        await users.begin()
+        users.begin()
         chaos = asyncio.create_task(cluster.misfortunes())
         await users.act(ACTS)
         chaos.cancel()
@@ -116,12 +117,10 @@ async def _complaints(cluster: DummyCluster, nothing_left: bool) -> list[str]:
     found = [f"{item.metadata.name} is still there: {item.status}" for item in networks if nothing_left]
     for item in networks:
         leaves = item.metadata.deletion_timestamp is not None
-        used = bool(cluster.witness.users_of(item.metadata.uid))
-        wanted = "DeletionBlocked" if leaves and used else "Ready"
-        if (leaves and not used) or item.status.phase != wanted:
-            found.append(
-                f"{item.metadata.name} should be {'gone' if leaves and not used else wanted}: {item.status}"
-            )
+        used = bool(cluster.witness.users_of(nad_of(item)))
+        wanted = "DeletionBlocked" if leaves and used else "gone" if leaves else "Ready"
+        if item.status.phase != wanted:
+            found.append(f"{item.metadata.name} should be {wanted}: {item.status}")
     made: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, PODS, CLUSTER_NETWORKS)
     for resource in made:
         for each in (await cluster.admin.list(resource)).items:

@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
+from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ApiError, KubeError
 from tests.sim.dummy import DummyCluster
@@ -31,10 +34,10 @@ class Users:
         self._rng = rng
         self._requests: set[asyncio.Task[None]] = set()
 
-    async def begin(self) -> None:
-        """The networks."""
+    def begin(self) -> None:
+        """The networks, if all goes well."""
         for name in NAMES:
-            await self._client.create(DUMMY_CLUSTER_NETWORKS, network(name))
+            self._do(partial(self._client.create, DUMMY_CLUSTER_NETWORKS, network(name)))
 
     async def act(self, times: int) -> None:
         """Does so many things, without waiting for what comes of them."""
@@ -43,8 +46,9 @@ class Users:
             self._remove: 10,
             self._change: 5,
             self._end: 2,
-            self._delete_network: 4,
-            self._add_network: 5,
+            self._delete_network: 2,
+            self._retire_network: 4,
+            self._add_network: 6,
             self._meddle: 1,
         }
         happenings, weights = list(acts), list(acts.values())
@@ -70,13 +74,13 @@ class Users:
             with suppress(KubeError):
                 await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
 
-    def _do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _do(self, act: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         task = asyncio.create_task(self._answered(act))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         task.add_done_callback(retrieve)
 
-    async def _answered(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _answered(self, act: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         try:
             await act()
         except ApiError as error:
@@ -124,6 +128,17 @@ class Users:
     async def _delete_network(self) -> None:
         name = self._rng.choice(NAMES)
         self._cluster.note(f"users: delete network {name}")
+        await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
+
+    async def _retire_network(self) -> None:
+        """Somebody deletes everybody whom he finds on a network, and the network."""
+        name = self._rng.choice(NAMES)
+        self._cluster.note(f"users: retire network {name}")
+        for resource in KINDS:
+            for item in (await self._client.list(resource)).items:
+                if references_of(item).may_mean(Key(PLACE, name)):
+                    meta = item.metadata
+                    await self._client.delete(resource, meta.name, meta.namespace, grace=0)
         await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
 
     async def _add_network(self) -> None:

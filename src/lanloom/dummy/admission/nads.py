@@ -13,6 +13,7 @@ from lanloom.dummy.rules.admit_nads import (
     check_nad_deletion,
     check_unused,
     concerns,
+    uid_of,
 )
 from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
 from lanloom.dummy.rules.errors import Refused
@@ -36,12 +37,32 @@ async def judge_nad(
         if new is not None and old is None:
             await _check_foreign(client, world, new)
         return
-    try:
-        _check(new, old, world.networks(), by_manager)
-    except Refused:
-        _check(new, old, (await client.list(DUMMY_CLUSTER_NETWORKS)).items, by_manager)
+    await _check_marked(client, world, new, old, by_manager=by_manager)
     if new is None and old is not None and not by_manager:
         await _check_unused(client, old, now)
+
+
+async def _check_marked(
+    client: Client,
+    world: World,
+    new: NetworkAttachmentDefinition | None,
+    old: NetworkAttachmentDefinition | None,
+    *,
+    by_manager: bool,
+) -> None:
+    """The NAD of a network that the store does not know is not an orphan for that."""
+    networks = tuple(world.networks())
+    try:
+        _check(new, old, networks, by_manager)
+        known = _owners(new, old) <= {item.metadata.uid for item in networks}
+    except Refused:
+        known = False
+    if not known:
+        _check(new, old, (await client.list(DUMMY_CLUSTER_NETWORKS)).items, by_manager)
+
+
+def _owners(*nads: NetworkAttachmentDefinition | None) -> set[str]:
+    return {uid for nad in nads if nad is not None and (uid := uid_of(nad))}
 
 
 def _check(

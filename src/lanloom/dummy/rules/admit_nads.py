@@ -114,6 +114,11 @@ def shown(users: Sequence[User]) -> str:
 
 
 def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:
+    if owner.metadata.deletion_timestamp is not None:
+        raise Refused(
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
+            "which is being deleted; wait until that one is gone"
+        )
     if nad_of(owner) != new.metadata.key or not _is_wanted(new, owner):
         raise Refused(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "

@@ -1,0 +1,37 @@
+"""No network is taken from under a user, and none stays that nobody uses, whatever befalls managers and API server."""
+
+import pytest
+
+from tests.sim.dummy_clients import Protections
+from tests.sim.dummy_stories import Harm, play
+from tests.sim.seeds import FEW, batches, replay
+
+HERE = "tests/sim/test_dummy_stories.py"
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_network_is_never_taken_from_under_a_user(seed: int) -> None:
+    """At every write those who were let in find their network, and in the end what nobody uses is gone."""
+    with replay(seed, HERE):
+        play(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", batches(), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_no_schedule_breaks_it(seeds: range) -> None:
+    """The same holds for a thousand schedules of deaths, lost leadership, deaf managers, and objects that come late."""
+    for seed in seeds:
+        with replay(seed, HERE):
+            play(seed)
+
+
+@pytest.mark.parametrize(
+    "protections",
+    [Protections(draining=False), Protections(notes=False), Protections(fresh=False)],
+    ids=["draining", "notes", "fresh"],
+)
+def test_the_schedules_would_find_a_missing_protection(protections: Protections) -> None:
+    """Without the draining mark, the notes or the list read anew, a network is soon taken from under a user."""
+    with pytest.raises(Harm):
+        for seed in range(300):
+            play(seed, protections)
