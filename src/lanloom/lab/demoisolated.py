@@ -66,10 +66,12 @@ class _Story:
     async def _make(self) -> int:
         """The number of nodes that have the bridge."""
         self._progress("an isolated network on every node, and two pods of one node on it")
-        await examples.apply(self._client, EXAMPLE)
+        bodies = dict(examples.objects(EXAMPLE))
+        await self._client.create(DUMMY_CLUSTER_NETWORKS, bodies[DUMMY_CLUSTER_NETWORKS])
         await self._until("an isolated network that is ready", lambda: self._has_phase("Ready"))
+        await self._client.create(PODS, bodies[PODS], POD.namespace)
         node = await self._started(POD)
-        await self._client.create(PODS, _beside(node), NEIGHBOUR.namespace)
+        await self._client.create(PODS, _beside(bodies[PODS], node), NEIGHBOUR.namespace)
         await self._started(NEIGHBOUR)
         self._ask("dummy list")
         neighbour = await self._client.get(PODS, NEIGHBOUR.name, NEIGHBOUR.namespace)
@@ -130,8 +132,7 @@ def address_of(pod: Pod) -> str:
         ) from None
 
 
-def _beside(node: str) -> dict[str, Any]:
-    """The example's pod once more, on a certain node."""
-    (body,) = (body for resource, body in examples.objects(EXAMPLE) if resource is PODS)
+def _beside(body: dict[str, Any], node: str) -> dict[str, Any]:
+    """A pod once more, on a certain node."""
     metadata = body["metadata"] | {"name": NEIGHBOUR.name}
     return body | {"metadata": metadata, "spec": body["spec"] | {"nodeName": node}}
