@@ -13,6 +13,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
+from lanloom.api.services import SERVICES
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.model import Settings
 from lanloom.kube.errors import ApiError, from_status
@@ -237,6 +238,19 @@ def test_a_refused_action_is_said_and_tried_again() -> None:
         assert (await each.get()).status.phase == "Ready"
 
     play(story, "n1")
+
+
+@in_a_scene("n1")
+async def test_a_subnet_of_the_services(each: Scene) -> None:
+    """A subnet in which services have addresses is not made, though no webhook was asked."""
+    body = {"metadata": {"name": "kubernetes"}, "spec": {"clusterIP": "10.43.0.1", "ports": [{"port": 443}]}}
+    await each.client.create(SERVICES, body, "default")
+    await each.add(subnet="10.43.0.0/16")
+    await each.rest()
+    status = (await each.get()).status
+    assert status.phase == "InvalidSpec"
+    assert "service default/kubernetes" in status.message
+    assert await each.left() == []
 
 
 @in_a_scene("n1")

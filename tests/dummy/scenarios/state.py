@@ -39,6 +39,7 @@ from lanloom.dummy.rules.observed import (
     News,
     Observed,
 )
+from lanloom.dummy.rules.subnet import ranges
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -210,6 +211,7 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
         foreign=frozenset(key for key in nads if _is_foreign(state, key, meta.uid)),
         made=made,
         nodes=state.of(NODES),
+        ranges=ranges(state.of(NODES)),
         pods=_own(state, PODS, meta.uid),
         failure=state.failures.get(meta.uid),
     )

@@ -47,6 +47,8 @@ class Networks:
             return None
         seen = self._observing.of(dcn, self._failures.get(dcn.metadata.uid))
         try:
+            if _is_about_to_be_made(dcn, seen):
+                seen = replace(seen, ranges=await self._observing.ranges(seen))
             return await self._look_after(seen)
         except NotFound:  # gone meanwhile, with its status
             return None
@@ -108,3 +110,8 @@ class Networks:
         if written is not None:
             self._failures.pop(written.metadata.uid, None)
             self._retries.forget(written.metadata.uid)
+
+
+def _is_about_to_be_made(dcn: DummyClusterNetwork, seen: Observed) -> bool:
+    """Whether it is to be decided if a subnet is free."""
+    return dcn.metadata.deletion_timestamp is None and bool(dcn.spec.subnet) and not seen.made.nads

@@ -12,11 +12,13 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.manager.informers import BY_UID, DummyInformers, nads_of
+from lanloom.dummy.ranges import read_ranges
 from lanloom.dummy.rules.harvester import implied_cluster_network
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.model import Settings, UserView
 from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.dummy.rules.observed import Failure, Fresh, Look, Made, Observed
+from lanloom.dummy.rules.subnet import Ranges, ranges
 from lanloom.dummy.users import fresh_users
 from lanloom.kube.ports import Client
 
@@ -67,6 +69,11 @@ class Observing:
             foreign=frozenset(key for key in nads_of(dcn) if self._is_foreign(key, meta.uid)),
             made=made,
             nodes=stores.nodes.store.items(),
+            ranges=ranges(
+                stores.nodes.store.items(),
+                pod_cidrs=settings.pod_cidrs,
+                service_cidrs=settings.service_cidrs,
+            ),
             pods=tuple(
                 pod for pod in stores.pods.store.by(BY_UID, meta.uid) if pod.metadata.namespace in places
             ),
@@ -87,6 +94,10 @@ class Observing:
         """What the API server says now. Who uses networks is asked after the NADs were read. Raises KubeError."""
         made = await self._made_anew(uid)
         return Fresh(made=made, users=await fresh_users(self._client) if what == "users" else None)
+
+    async def ranges(self, seen: Observed) -> Ranges:
+        """What addresses the cluster uses, services included, which nobody watches. Raises KubeError."""
+        return await read_ranges(self._client, seen.nodes, seen.settings)
 
     async def exists(self, uid: str) -> bool:
         """Whether the API server has a DummyClusterNetwork of that uid now. Raises KubeError."""

@@ -14,6 +14,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet
 from lanloom.dummy.rules.marks import Raw
 from lanloom.dummy.rules.model import Settings, UserView
+from lanloom.dummy.rules.subnet import Ranges
 
 
 class News(NamedTuple):
@@ -57,8 +58,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     `nad`, `network` and `cluster_network` are what stands where its own would stand, whoever made it; `daemon_set` is
     its own at its proper place. `made` is what is its own, wherever it is; without `fresh` that is what the watches
     have brought. `foreign` are the NADs of its spec and of its status that are somebody else's. `others` are all other
-    DummyClusterNetworks, `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets.
-    `now` is in seconds since the epoch.
+    DummyClusterNetworks, `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets,
+    `ranges` what addresses the cluster uses. `now` is in seconds since the epoch.
     """
 
     dcn: DummyClusterNetwork
@@ -74,6 +75,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     foreign: frozenset[Key] = frozenset()
     made: Made = Made()
     nodes: tuple[Node, ...] = ()
+    ranges: Ranges = Ranges()
     pods: tuple[Pod, ...] = ()
     fresh: Fresh | None = None
     failure: Failure | None = None

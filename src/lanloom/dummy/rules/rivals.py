@@ -12,7 +12,7 @@ from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.observed import Observed
 from lanloom.dummy.rules.spec import parse
 from lanloom.dummy.rules.status import Finding
-from lanloom.dummy.rules.subnet import overlaps, ranges
+from lanloom.dummy.rules.subnet import overlaps
 
 
 def in_the_way(seen: Observed, net: Isolated) -> Finding | None:
@@ -34,9 +34,7 @@ def taken_addresses(seen: Observed, net: Isolated) -> Finding | None:
     """Whose addresses the subnet overlaps. A network that is there already goes on, and says so."""
     if net.subnet is None:
         return None
-    settings = seen.settings
-    known = ranges(seen.nodes, pod_cidrs=settings.pod_cidrs, service_cidrs=settings.service_cidrs)
-    fault = overlaps(net, known, _isolated(seen))
+    fault = overlaps(net, seen.ranges, _isolated(seen))
     return Finding("True", "SubnetTaken", f"DummyClusterNetwork {net.name}: {fault}") if fault else None
 
 
