@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.cases.kit.embedded import embedded_server
-from tests.dummy.cluster.ground import Ground, ground
+from tests.dummy.cluster.ground import EMBEDDED, REAL, Ground, ground
 from tests.dummy.cluster.installed import TOKENS
 from tests.servers.real import RealServer
 
 CONTROLLERS = ("daemonset", "garbagecollector", "namespace", "podgc")
-REAL = pytest.param("real", marks=[pytest.mark.realserver, pytest.mark.slow])
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def real_cluster(real_binaries: Path) -> Iterator[Path]:
         yield server.kubeconfig
 
 
-@pytest.fixture(params=["embedded", REAL])
+@pytest.fixture(params=[EMBEDDED, REAL])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
     """Either cluster with the nodes n1, n2 and n3, kubelets, and somebody who looks after DaemonSets."""
     kubeconfig: Path = request.getfixturevalue(f"{request.param}_cluster")

@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import pytest
+
 from lanloom.api.core import NAMESPACES, NODES, PODS, Pod
 from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS
@@ -20,6 +22,11 @@ from tests.dummy.cluster.kubelets import PLACED_PODS, Kubelets, wanted_node
 from tests.servers.eventually import eventually
 
 T = TypeVar("T")
+
+EMBEDDED = "embedded"
+REAL = pytest.param("real", marks=[pytest.mark.realserver, pytest.mark.slow])
+"""Parameters of the fixture `cluster`."""
+
 _serial = count(1)
 
 

@@ -48,6 +48,7 @@ async def test_a_whole_life(cluster: Ground) -> None:
         await net.gone(uid)
 
 
+@pytest.mark.slow
 async def test_a_bridge_that_can_t_be_removed_keeps_the_network(cluster: Ground) -> None:
     """The finalizer stays until each node has acknowledged, and the node that has not says why."""
     async with managed(cluster) as net:
@@ -81,6 +82,7 @@ async def test_nobody_new_gets_in(cluster: Ground) -> None:
         await net.gone(uid)
 
 
+@pytest.mark.slow
 async def test_nothing_is_asked_while_a_user_stays(cluster: Ground) -> None:
     """A network that is used is not looked at again by the clock: the manager waits for a watch to tell."""
     async with managed(cluster) as net:
@@ -102,6 +104,7 @@ async def test_nothing_is_asked_while_a_user_stays(cluster: Ground) -> None:
         await net.gone(uid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propagation", ["Foreground", "Orphan"])
 async def test_no_way_of_deleting_takes_it_from_under_users(
     cluster: Ground, propagation: Literal["Foreground", "Orphan"]
@@ -124,6 +127,7 @@ async def test_no_way_of_deleting_takes_it_from_under_users(
         await net.gone(uid)
 
 
+@pytest.mark.slow
 async def test_a_pod_keeps_it_too(cluster: Ground) -> None:
     """A pod that names the network by an annotation keeps it until it has ended."""
     async with managed(cluster) as net:
@@ -146,6 +150,7 @@ async def add_pod(net: Managed, name: str, networks: str) -> None:
     await net.client.create(PODS, body, net.place)
 
 
+@pytest.mark.slow
 async def test_an_unused_network_goes_at_once(cluster: Ground) -> None:
     """A network that nobody ever used goes without being blocked."""
     async with managed(cluster) as net:
@@ -156,6 +161,7 @@ async def test_an_unused_network_goes_at_once(cluster: Ground) -> None:
         assert await net.events("DeletionBlocked") == []
 
 
+@pytest.mark.slow
 async def test_a_subnet_comes_and_goes_with_it(cluster: Ground) -> None:
     """With a subnet there is a Network of address management, which goes with the rest."""
     async with managed(cluster) as net:
@@ -166,6 +172,7 @@ async def test_a_subnet_comes_and_goes_with_it(cluster: Ground) -> None:
         await net.gone(dcn.metadata.uid)
 
 
+@pytest.mark.slow
 async def test_a_cluster_network_of_somebody_else_stays(cluster: Ground) -> None:
     """A ClusterNetwork that was there before is used, and is there afterwards."""
     async with managed(cluster) as net:

@@ -10,7 +10,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CON
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.app.dummy.settings import CONFIG_MAP
-from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.ground import REAL, Ground
 from tests.dummy.cluster.managed import Managed, Replica, managed
 from tests.servers.eventually import eventually
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("cluster", [REAL], indirect=True)
 async def test_a_leader_dies_after_each_of_its_writes(cluster: Ground) -> None:
     """After whichever write of a deletion the leader dies, the one that waits ends it, harms nobody, leaves nothing."""
     async with managed(cluster) as net:
@@ -51,6 +52,7 @@ async def is_dead_or(net: Managed, leader: Replica, phase: str) -> bool:
     return leader.client.died.is_set() or await net.is_gone() or (await net.get()).status.phase == phase
 
 
+@pytest.mark.parametrize("cluster", [REAL], indirect=True)
 async def test_the_one_that_waits_takes_over(cluster: Ground) -> None:
     """Of two managers the second goes on with a deletion when the first one dies."""
     async with managed(cluster) as net:
