@@ -311,7 +311,7 @@ async def _orphan(each: Scene) -> None:
 async def test_a_finalizer_that_is_removed_by_force(each: Scene) -> None:
     """What is left keeps its users, says so on the NAD, and goes when they have gone."""
     judge = Judge(each.engine)
-    await each.add()
+    await each.add(subnet="10.52.0.0/16")
     await each.rest()
     await _orphan(each)
     nad = await each.nad()
