@@ -36,6 +36,12 @@ TERMINATION_LOG = Path("/dev/termination-log")
     help="Whether the bridge is to be there, or to be gone.",
 )
 @click.option(
+    "--gateway",
+    metavar="CIDR",
+    default="",
+    help="The address that CNI's plugin gives the bridge, where the network has a gateway.",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
@@ -52,13 +58,19 @@ TERMINATION_LOG = Path("/dev/termination-log")
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def command(
-    name: str, owner: str, state: str, ready_file: Path, termination_log: Path, log_level: str
+    name: str,
+    owner: str,
+    state: str,
+    gateway: str,
+    ready_file: Path,
+    termination_log: Path,
+    log_level: str,
 ) -> None:
     """Keep this node's bridge of an isolated network, or take it away, until SIGTERM.
 
     It runs in the pods of the network's DaemonSet. A bridge that is deleted or set down is there again within a second.
     With `absent` it is removed once it has no port any more; ready then means that it is gone. No bridge is touched
-    that was not made for the owner.
+    that was not made for the owner, by Lanloom or by CNI's bridge plugin for pods that started first.
 
     \b
     Exit code: 0 after SIGTERM, which leaves the bridge as it is; 1 if a link that Lanloom did not make for the owner is
@@ -84,9 +96,10 @@ def command(
         raise click.BadParameter(
             f"{owner!r} is not a uid; that has letters, digits and dashes, at most 63", param_hint="--owner"
         )
+    _check_gateway(gateway)
     configure_logs(log_level)
     present = state == "present"
-    task = Assignment(bridge=name, owner=owner, state="present" if present else "absent")
+    task = Assignment(bridge=name, owner=owner, state="present" if present else "absent", gateway=gateway)
     try:
         run_process(_keep(task, ready_file))
     except ExceptionGroup as errors:
@@ -94,6 +107,19 @@ def command(
         if termination_log.exists():
             termination_log.write_text(message)
         raise click.ClickException(message) from None
+
+
+def _check_gateway(gateway: str) -> None:
+    from ipaddress import IPv4Interface
+
+    try:
+        good = not gateway or str(IPv4Interface(gateway)) == gateway
+    except ValueError:
+        good = False
+    if not good:
+        raise click.BadParameter(
+            f"{gateway!r} is not an address such as 10.115.0.1/24", param_hint="--gateway"
+        )
 
 
 def _told(error: Exception, ready_file: Path) -> str:
@@ -108,7 +134,7 @@ async def _keep(task: "Assignment", ready_file: Path) -> None:
     from lanloom.dummy.agent.readyfile import ReadyFile
     from lanloom.node.netlink import NetlinkLinks
 
-    links = NetlinkLinks(_here, isolated_only=True)
+    links = NetlinkLinks(_here, bridge=task.bridge)
     await Keeper(links, task, ReadyFile(ready_file).show).run()
 
 

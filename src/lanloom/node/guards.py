@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from lanloom.api.names import LINK_NAME_MAX, MGMT_BOND, MGMT_BRIDGE
 from lanloom.api.uplinks import BOND_MODES
+from lanloom.node.adoption import is_made_by_plugin
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
 from lanloom.node.isolated import is_owner, unfinished_name
 from lanloom.node.ports import Link
@@ -167,6 +168,8 @@ def _guard_isolated(
         raise NotOurs(f"{what}: this name belongs to the installer; take another spec.bridgeName")
     link = links.get(step.name)
     if link is None or link.isolated_owner == step.owner:
+        return
+    if isinstance(step, EnsureIsolatedBridge) and is_made_by_plugin(link, links, step.gateway):
         return
     if link.isolated_owner:
         raise NotOurs(

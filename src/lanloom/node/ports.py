@@ -31,7 +31,9 @@ class Link(Struct, frozen=True, kw_only=True):
     IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
     `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route goes out of
-    it.
+    it. `spanning_tree` and `ignores_routers` are of bridges: the latter takes no routes from IPv6's routers (accept_ra
+    is 0, or there is no IPv6). `leads_away` is of a veth whose other end is in another network namespace.
+    `addresses6` are IPv6 CIDRs but those of the link itself, and known only where a step is about an unmarked bridge.
     """
 
     name: str
@@ -53,6 +55,10 @@ class Link(Struct, frozen=True, kw_only=True):
     vlans: VlanIds = ()
     self_vlans: VlanIds = ()
     tables: tuple[int, ...] = ()
+    spanning_tree: bool = False
+    ignores_routers: bool = False
+    leads_away: bool = False
+    addresses6: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:

@@ -87,12 +87,14 @@ class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
 
     The host gets no IPv6 link-local address on it. It filters no VLANs: nothing leaves it, whatever its tags, so there
     is nothing to keep apart; its guests may use VLANs of their own, and it works on kernels that can't filter.
-    The MTU is left to the kernel, which takes the least of the ports'. Raises NotOurs where a link of that name
-    is there that is not that owner's.
+    The MTU is left to the kernel, which takes the least of the ports'. What CNI's `bridge` plugin made under that name
+    (see `node.adoption`), perhaps with the address `gateway` (a CIDR), is marked and kept. Raises NotOurs where another
+    link of that name is there that is not that owner's.
     """
 
     name: str
     owner: str
+    gateway: str = ""
 
 
 class RemoveIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):

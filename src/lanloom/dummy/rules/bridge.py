@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.node.errors import LinkError
-from lanloom.node.guards import guard
+from lanloom.node.guards import guard, standing_on
 from lanloom.node.isolated import unfinished_name
 from lanloom.node.ports import Link
 from lanloom.node.steps import DeleteLink, EnsureIsolatedBridge, LinkStep, RemoveIsolatedBridge
@@ -22,11 +22,20 @@ PORTS_SECONDS = 60.0
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """The bridge `bridge` of `owner`, a uid: it is to be there, or nothing of that owner's is."""
+    """The bridge `bridge` of `owner`, a uid: it is to be there, or nothing of that owner's is.
+
+    `gateway` is the address (a CIDR) that the network's pods have CNI's plugin give the bridge, if any.
+    """
 
     bridge: str
     owner: str
     state: State
+    gateway: str = ""
+
+    @property
+    def making(self) -> EnsureIsolatedBridge:
+        """The step that makes the bridge, or takes it over."""
+        return EnsureIsolatedBridge(name=self.bridge, owner=self.owner, gateway=self.gateway)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -47,17 +56,23 @@ def judge(task: Assignment, links: Mapping[str, Link]) -> Verdict:
 
 
 def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    step = EnsureIsolatedBridge(name=task.bridge, owner=task.owner)
-    if obstacle := _obstacle(step, links):
+    if obstacle := _obstacle(task.making, links):
         return Verdict(obstacle=obstacle)
     link = links.get(task.bridge)
-    return Verdict(ready=True) if link is not None and link.up else Verdict(steps=(step,))
+    done = link is not None and link.isolated_owner == task.owner and link.up
+    return Verdict(ready=True) if done else Verdict(steps=(task.making,))
 
 
 def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    """A link of that name that is not the owner's is none of its business; one that was renamed still is."""
+    """A link of that name that is not the owner's is none of its business; one that was renamed still is.
+
+    What would be taken over if it were to stay is, and goes then: no keeper may have seen it before.
+    """
+    if _is_adoptable(task, links):
+        free = () if standing_on(task.bridge, links) else (_removal(task, task.bridge),)
+        return Verdict(steps=(task.making, *free))
     own = sorted(name for name, link in links.items() if link.isolated_owner == task.owner)
-    removals = [RemoveIsolatedBridge(name=name, owner=task.owner) for name in own]
+    removals = [_removal(task, name) for name in own]
     obstacles = [text for step in removals if (text := _obstacle(step, links))]
     steps: list[LinkStep] = [step for step in removals if not _obstacle(step, links)]
     half = links.get(unfinished_name(task.owner))
@@ -69,6 +84,15 @@ def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
         obstacle="; ".join(obstacles),
         patience=PORTS_SECONDS,
     )
+
+
+def _is_adoptable(task: Assignment, links: Mapping[str, Link]) -> bool:
+    link = links.get(task.bridge)
+    return link is not None and not link.alias and not _obstacle(task.making, links)
+
+
+def _removal(task: Assignment, name: str) -> RemoveIsolatedBridge:
+    return RemoveIsolatedBridge(name=name, owner=task.owner)
 
 
 def _obstacle(step: LinkStep, links: Mapping[str, Link]) -> str:

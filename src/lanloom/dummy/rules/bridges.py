@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.acknowledged import Acknowledgement, acknowledgement, titles
 from lanloom.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
-from lanloom.dummy.rules.errors import UnknownImage
+from lanloom.dummy.rules.errors import InvalidSpec, UnknownImage
+from lanloom.dummy.rules.made import bridge_address
 from lanloom.dummy.rules.marks import Raw, is_ours
 from lanloom.dummy.rules.model import Isolated, Settings
 from lanloom.dummy.rules.observed import Action, Change, Create, News, Observed, deletion
+from lanloom.dummy.rules.spec import parse
 from lanloom.dummy.rules.status import Finding, listed
 
 
@@ -36,7 +38,12 @@ def keeping(seen: Observed, net: Isolated) -> Bridges:
     current = seen.daemon_set
     try:
         wanted = daemon_set_body(
-            net.name, net.uid, net.bridge, _with_image(seen.settings, current, net.uid), "present"
+            net.name,
+            net.uid,
+            net.bridge,
+            _with_image(seen.settings, current, net.uid),
+            "present",
+            bridge_address(net),
         )
     except UnknownImage as error:
         return _failed(known, "NoImage", str(error))
@@ -69,17 +76,30 @@ def remover(seen: Observed, bridge: str) -> Create | None:
     """A DaemonSet that takes bridges away whose own one is gone; None where no image for it is known."""
     meta = seen.dcn.metadata
     try:
-        return Create(DAEMON_SETS, daemon_set_body(meta.name, meta.uid, bridge, seen.settings, "absent"))
+        body = daemon_set_body(meta.name, meta.uid, bridge, seen.settings, "absent", _address(seen))
     except UnknownImage:
         return None
+    return Create(DAEMON_SETS, body)
 
 
 def bridge_of(item: DaemonSet) -> str:
     """The bridge that a DaemonSet keeps; empty if it can't be read, because somebody changed it."""
+    return _argument(item, "--name")
+
+
+def _argument(item: DaemonSet, flag: str) -> str:
     try:
         args = item.spec.template["spec"]["containers"][0]["args"]
-        return str(args[args.index("--name") + 1])
+        return str(args[args.index(flag) + 1])
     except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+        return ""
+
+
+def _address(seen: Observed) -> str:
+    """The address that the network's bridges have; empty where the spec is not valid."""
+    try:
+        return bridge_address(parse(seen.dcn))
+    except InvalidSpec:
         return ""
 
 
@@ -92,7 +112,9 @@ def _removal(seen: Observed, item: DaemonSet) -> Raw:
     bridge = bridge_of(item) or seen.dcn.spec.bridge_name
     settings = replace(_with_image(seen.settings, item, meta.uid), namespace=item.metadata.namespace)
     try:
-        wanted = daemon_set_body(meta.name, meta.uid, bridge, settings, "absent")
+        wanted = daemon_set_body(
+            meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway")
+        )
     except UnknownImage:
         return {}
     return daemon_set_patch(item, wanted)

@@ -5,7 +5,7 @@ API. A pod is Ready when the bridge is as its label says, which is how a node ac
 """
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from lanloom.api.dummy import ABSENT, BRIDGE_LABEL, NAME_ANNOTATION, PRESENT, UID_LABEL
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
@@ -35,8 +35,13 @@ def has_digest(image: str) -> bool:
     return _IMAGE.fullmatch(image) is not None
 
 
-def daemon_set_body(name: str, uid: str, bridge: str, settings: Settings, state: State) -> Raw:
-    """The whole DaemonSet, for the DummyClusterNetwork of that name and uid. Raises UnknownImage."""
+def daemon_set_body(
+    name: str, uid: str, bridge: str, settings: Settings, state: State, gateway: str = ""
+) -> Raw:
+    """The whole DaemonSet, for the DummyClusterNetwork of that name and uid. Raises UnknownImage.
+
+    `gateway` is the bridge's address as a CIDR, by which a bridge is known that pods had made before.
+    """
     _check_image(name, settings.image)
     title = daemon_set_name(name, uid)
     made = marks(name, uid)
@@ -56,7 +61,7 @@ def daemon_set_body(name: str, uid: str, bridge: str, settings: Settings, state:
                     "labels": {APP_LABEL: APP, UID_LABEL: uid, BRIDGE_LABEL: state},
                     "annotations": {NAME_ANNOTATION: name},
                 },
-                "spec": _pod(uid, bridge, settings.image, state),
+                "spec": _pod(settings.image, _arguments(uid, bridge, state, gateway)),
             },
         },
     }
@@ -100,7 +105,13 @@ def _check_image(name: str, image: str) -> None:
     )
 
 
-def _pod(uid: str, bridge: str, image: str, state: State) -> Raw:
+def _arguments(uid: str, bridge: str, state: State, gateway: str) -> list[str]:
+    words = {"--name": bridge, "--owner": uid, "--state": state, "--ready-file": READY_FILE}
+    words |= {"--gateway": gateway} if gateway else {}
+    return ["dummy", "bridge", *(item for pair in words.items() for item in pair)]
+
+
+def _pod(image: str, arguments: list[str]) -> Raw:
     return {
         "hostNetwork": True,
         "dnsPolicy": "Default",
@@ -109,18 +120,17 @@ def _pod(uid: str, bridge: str, image: str, state: State) -> Raw:
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 5,
         "tolerations": [{"operator": "Exists"}],
-        "containers": [_container(uid, bridge, image, state)],
+        "containers": [_container(image, arguments)],
         "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
     }
 
 
-def _container(uid: str, bridge: str, image: str, state: State) -> Raw:
-    words: dict[str, Any] = {"--name": bridge, "--owner": uid, "--state": state, "--ready-file": READY_FILE}
+def _container(image: str, arguments: list[str]) -> Raw:
     return {
         "name": "bridge",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["dummy", "bridge", *(item for pair in words.items() for item in pair)],
+        "args": arguments,
         "readinessProbe": {
             "exec": {"command": ["/usr/bin/test", "-e", READY_FILE]},
             "periodSeconds": 1,

@@ -15,6 +15,12 @@ def gateway_of(net: Isolated) -> str:
     return str(net.subnet.network_address + 1)
 
 
+def bridge_address(net: Isolated) -> str:
+    """The gateway as a CIDR, which every node's bridge has; empty without a gateway."""
+    gateway = gateway_of(net)
+    return f"{gateway}/{net.subnet.prefixlen}" if gateway and net.subnet is not None else ""
+
+
 def ipam_network_body(net: Isolated) -> Raw:
     """The Network (ipam.lanloom.io) of whose one pool everybody on the isolated network gets an address.
 

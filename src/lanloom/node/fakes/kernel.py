@@ -211,6 +211,7 @@ class FakeKernel:
         if step.name not in self.links:
             self.delete(unfinished_name(step.owner))
             self._make(step.name, "bridge", alias_of(step.owner))
+        self.change(step.name, alias=alias_of(step.owner))
         if not self.links[step.name].up:
             self.set_up(step.name)
 

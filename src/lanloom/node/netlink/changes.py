@@ -12,7 +12,7 @@ from lanloom.node.errors import KernelUnsupported, LinkError
 from lanloom.node.guards import describe, guard
 from lanloom.node.isolated import unfinished_name
 from lanloom.node.netlink import isolated
-from lanloom.node.netlink.dump import read_links
+from lanloom.node.netlink.dump import look_closely, read_links
 from lanloom.node.netlink.remedies import refusal
 from lanloom.node.netlink.vlans import add_vlans, remove_vlans
 from lanloom.node.ports import MARK
@@ -61,6 +61,8 @@ class Changes:
 
     def apply(self, step: LinkStep) -> None:
         """Applies one step. Raises LinkError and its kinds; a step that failed may have had a part of its effect."""
+        if isinstance(step, EnsureIsolatedBridge):
+            self._links = look_closely(self._dumps, self._links, step.name)
         guard(step, self._links)
         with _explained(step):
             self._dispatch(step)
@@ -133,6 +135,10 @@ class Changes:
             guard(step, self._links)
             if half in self._links:
                 isolated.finish(self._dumps, self._links[half].index, step.name, step.owner)
+            self._refresh()
+            guard(step, self._links)
+        elif not self._links[step.name].alias:
+            isolated.adopt(self._dumps, self._links[step.name].index, step.owner)
             self._refresh()
             guard(step, self._links)
         if step.name not in self._links:

@@ -12,20 +12,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.uplinks import BOND_MODES
+from lanloom.node.netlink.addresses import ipv4_addresses, ipv6_addresses
 from lanloom.node.netlink.messages import attribute, attributes, dump, number, text, walk
 from lanloom.node.ports import Link, LinkState, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
-RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE = 18, 22, 26, 34
+RTM_GETLINK, RTM_GETROUTE, RTM_GETRULE = 18, 26, 34
 AF_BRIDGE = 7
 
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
 IFLA_TXQLEN, IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_AF_SPEC = 13, 16, 18, 20, 26
 IFLA_EXT_MASK, IFLA_LINK_NETNSID = 29, 37
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
-IFLA_VLAN_ID, IFLA_BR_VLAN_FILTERING, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 7, 1, 3
+IFLA_VLAN_ID, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 1, 3
+IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
+IFLA_INET6_CONF, DEVCONF_ACCEPT_RA = 2, 3
 IFLA_BRIDGE_VLAN_INFO = 2
-IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_OIF, RTA_MULTIPATH, RTA_TABLE = 4, 9, 15
 FRA_SRC, FRA_PRIORITY, FRA_TABLE = 2, 6, 15
 
@@ -41,7 +43,6 @@ MAIN_TABLES = (253, 254)
 OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
 _LINK = struct.Struct("=BxHiII")
-_ADDRESS = struct.Struct("=BBBBI")
 _ROUTE = struct.Struct("=8BI")
 """The heads of routes and of rules are alike: family, lengths of destination and source, tos, table, … flags."""
 _NEXT_HOP = struct.Struct("=HBBi")
@@ -65,7 +66,7 @@ def read_state(sock: socket.socket) -> LinkState:
         if ids and (name := names.get(index)) is not None:
             field = "self_vlans" if links[name].kind == "bridge" else "vlans"
             links[name] = replace(links[name], **{field: ids})
-    for index, found in _addresses(sock).items():
+    for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=tuple(found))
     main: set[str] = set()
@@ -83,17 +84,28 @@ def read_links(sock: socket.socket) -> dict[str, Link]:
     return _by_name(_raw_links(sock))
 
 
-def read_isolated(sock: socket.socket) -> dict[str, Link]:
-    """The bridges by name, and the ports of those that are isolated ones, without VLAN ids and addresses.
+def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
+    """The bridges by name, and the ports of those that are isolated ones and of `bridge`, without VLAN ids; addresses
+    as `look_closely` says.
 
     The kernel picks them out of all links, of which a node may have thousands; one that can't shows more, which does no
     harm.
     """
     kind = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"bridge"))
     raw = _raw_links(sock, kind)
-    for bridge in [item for item in raw if item.link.isolated_owner]:
-        raw += _raw_links(sock, attribute(IFLA_MASTER, _WORD.pack(bridge.link.index)))
-    return _by_name(raw)
+    for link in [item.link for item in raw if item.link.isolated_owner or item.link.name == bridge]:
+        raw += _raw_links(sock, attribute(IFLA_MASTER, _WORD.pack(link.index)))
+    return look_closely(sock, _by_name(raw), bridge)
+
+
+def look_closely(sock: socket.socket, links: dict[str, Link], name: str) -> dict[str, Link]:
+    """The links, the one of this name with its addresses if it is a bridge without any mark."""
+    link = links.get(name)
+    if link is None or link.kind != "bridge" or link.alias:
+        return links
+    others = tuple(str(item) for item in ipv6_addresses(sock, link.index) if not item.is_link_local)
+    known = tuple(ipv4_addresses(sock).get(link.index, ()))
+    return links | {name: replace(link, addresses=known, addresses6=others)}
 
 
 def _raw_links(sock: socket.socket, wanted: bytes = b"") -> list[_Raw]:
@@ -128,6 +140,10 @@ def _raw_link(body: bytes) -> _Raw:
     )
     # A veth's other end is no parent, and one in another namespace has an index that means nothing here.
     related = link.kind == "veth" or IFLA_LINK_NETNSID in found
+    if link.kind == "veth":
+        link = replace(link, leads_away=IFLA_LINK_NETNSID in found)
+    elif link.kind == "bridge":
+        link = replace(link, ignores_routers=_ignores_routers(found.get(IFLA_AF_SPEC, b"")))
     return _Raw(
         _with_data(link, attributes(info.get(IFLA_INFO_DATA, b""))),
         number(found.get(IFLA_MASTER)),
@@ -140,11 +156,20 @@ def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
         case "vlan":
             return replace(link, vlan_id=number(data.get(IFLA_VLAN_ID)))
         case "bridge":
-            return replace(link, vlan_filtering=bool(number(data.get(IFLA_BR_VLAN_FILTERING))))
+            return replace(
+                link,
+                vlan_filtering=bool(number(data.get(IFLA_BR_VLAN_FILTERING))),
+                spanning_tree=bool(number(data.get(IFLA_BR_STP_STATE))),
+            )
         case "bond":
             mode, miimon = number(data.get(IFLA_BOND_MODE)), number(data.get(IFLA_BOND_MIIMON))
             return replace(link, bond_mode=BOND_MODES[mode], bond_miimon=miimon)
     return link
+
+
+def _ignores_routers(families: bytes) -> bool:
+    settings = attributes(attributes(families).get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
+    return not number(settings[4 * DEVCONF_ACCEPT_RA : 4 * DEVCONF_ACCEPT_RA + 4])
 
 
 def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
@@ -167,18 +192,6 @@ def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:
             first = vid
         else:
             yield (first if flags & RANGE_END else vid, vid)
-
-
-def _addresses(sock: socket.socket) -> dict[int, list[str]]:
-    found: dict[int, list[tuple[IPv4Address, int]]] = {}
-    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_INET, 0, 0, 0, 0)):
-        _, length, _, _, index = _ADDRESS.unpack_from(body)
-        values = attributes(body, _ADDRESS.size)
-        address = IPv4Address(values.get(IFA_LOCAL) or values[IFA_ADDRESS])
-        found.setdefault(index, []).append((address, length))
-    return {
-        index: [f"{address}/{length}" for address, length in sorted(each)] for index, each in found.items()
-    }
 
 
 def _default_routes(sock: socket.socket) -> dict[int, set[int]]:

@@ -3,11 +3,14 @@
 import errno
 import socket
 import struct
+from ipaddress import IPv6Interface
 
 from lanloom.node.isolated import alias_of
+from lanloom.node.netlink.addresses import ipv6_addresses, remove_ipv6_address
 from lanloom.node.netlink.dump import (
     IFF_UP,
     IFLA_AF_SPEC,
+    IFLA_BR_STP_STATE,
     IFLA_IFALIAS,
     IFLA_IFNAME,
     IFLA_INFO_DATA,
@@ -17,7 +20,6 @@ from lanloom.node.netlink.dump import (
 from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request
 
 RTM_NEWLINK, RTM_DELLINK = 16, 17
-IFLA_BR_STP_STATE = 5
 IFLA_INET6_ADDR_GEN_MODE = 8
 NO_ADDRESS = 1
 
@@ -42,13 +44,24 @@ def make(sock: socket.socket, name: str) -> None:
 
 def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
     """Gives the half-made bridge with this index its name and mark. Raises OSError unless another one was quicker."""
-    alias = attribute(IFLA_IFALIAS, alias_of(owner).encode())
     try:
         _take_no_address(sock, index)
-        _change(sock, index, _text(IFLA_IFNAME, name) + alias)
+        _change(sock, index, _text(IFLA_IFNAME, name) + _mark(owner))
     except OSError as error:
         if error.errno not in LOST_RACE:
             raise
+
+
+def adopt(sock: socket.socket, index: int, owner: str) -> None:
+    """Marks a bridge that CNI's plugin made, and takes its link-local addresses away. Raises OSError.
+
+    The mark comes last: whoever comes after a process that died begins anew.
+    """
+    _take_no_address(sock, index)
+    for address in ipv6_addresses(sock, index):
+        if address.is_link_local:
+            _remove(sock, index, address)
+    _change(sock, index, _mark(owner))
 
 
 def set_up(sock: socket.socket, index: int) -> None:
@@ -62,6 +75,18 @@ def delete(sock: socket.socket, index: int) -> None:
         request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
     except OSError as error:
         if error.errno != errno.ENODEV:
+            raise
+
+
+def _mark(owner: str) -> bytes:
+    return attribute(IFLA_IFALIAS, alias_of(owner).encode())
+
+
+def _remove(sock: socket.socket, index: int, address: IPv6Interface) -> None:
+    try:
+        remove_ipv6_address(sock, index, address)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:  # another keeper was quicker
             raise
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from socket import socket
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -30,14 +31,15 @@ class InThread(Protocol):
 class NetlinkLinks:
     """The links of the network namespace that `in_thread` runs its functions in; by default the process's own.
 
-    With `isolated_only` it shows bridges and the ports of isolated ones alone, and watches links but no VLAN ids,
-    addresses and routes: on a node where many links come and go, each of many processes looks at its few.
+    With the name of an isolated `bridge` it shows bridges alone, with the ports of that one and of all that are marked,
+    and watches links but no VLAN ids, addresses and routes: on a node where many links come and go, each of many
+    processes looks at its few.
     """
 
-    def __init__(self, in_thread: InThread = asyncio.to_thread, *, isolated_only: bool = False) -> None:
+    def __init__(self, in_thread: InThread = asyncio.to_thread, *, bridge: str = "") -> None:
         self._in_thread = in_thread
-        self._look = _dump_isolated if isolated_only else _dump
-        self._groups = LINK_GROUP if isolated_only else GROUPS
+        self._look = partial(_dump_isolated, bridge) if bridge else _dump
+        self._groups = LINK_GROUP if bridge else GROUPS
 
     async def dump(self) -> LinkState:
         """As the port says. Five dumps: links, VLAN ids, addresses, routes, rules."""
@@ -75,9 +77,9 @@ def _dump() -> LinkState:
         return read_state(dumps)
 
 
-def _dump_isolated() -> LinkState:
+def _dump_isolated(bridge: str) -> LinkState:
     with dump_socket() as dumps:
-        return LinkState(read_isolated(dumps))
+        return LinkState(read_isolated(dumps, bridge))
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
