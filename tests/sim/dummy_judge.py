@@ -1,7 +1,11 @@
 """What must hold of isolated networks: at every write, that none is taken from under a user.
 
 A user is what is stored, alive, and refers to a NAD. Who was allowed to refer to a NAD while it was there must find it
-when he comes.
+when he comes, and keeps it then. Who asked for a NAD before there was one was promised nothing: if he comes when it is
+about to go, he is as if he had come a moment later.
+
+A NAD that the API server stores only after the one before it was deleted, because the request took so long, is a twin:
+its network is found unused already, and its bridges go meanwhile. Whoever is on it keeps it nevertheless.
 """
 
 from collections import defaultdict
@@ -14,6 +18,7 @@ from lanloom.api.core import PODS
 from lanloom.api.dummy import (
     ABSENT,
     BRIDGE_LABEL,
+    DRAINING,
     DUMMY_CLUSTER_NETWORKS,
     UID_LABEL,
     DummyClusterNetwork,
@@ -42,6 +47,9 @@ class Witness:
         self._nads: dict[Key, NetworkAttachmentDefinition] = {}
         self._networks: dict[str, DummyClusterNetwork] = {}
         self._references: dict[tuple[str, Key], References] = {}
+        self._closed: dict[Key, set[tuple[str, Key]]] = {}
+        self._kept: set[tuple[str, Key, Promise]] = set()
+        self._cleared: set[str] = set()
         self._promises: defaultdict[str, set[Promise]] = defaultdict(set)
         self.harm: list[str] = []
         self.deleted = 0
@@ -63,11 +71,7 @@ class Witness:
 
     def users_of(self, nad: Key) -> list[str]:
         """Who refers to a NAD, whether it is there or not."""
-        return [
-            f"{plural} {place}"
-            for (plural, place), references in self._references.items()
-            if references.may_mean(nad)
-        ]
+        return [f"{plural} {place}" for (plural, place), _ in self._users(nad)]
 
     def see(self, change: Change) -> None:
         """One change."""
@@ -88,6 +92,7 @@ class Witness:
         item = _item(change.resource.plural, change.after.raw())
         references = self._references[place] = references_of(item)
         promises = self._promises.pop(item.metadata.uid, set())
+        self._kept |= {(*place, promise) for promise in promises}
         for key in {key for key, _ in promises if references.may_mean(key)}:
             nad = self._nads.get(key)
             if nad is None or (key, nad.metadata.uid) not in promises:
@@ -96,25 +101,32 @@ class Witness:
                 )
 
     def _take_nad(self, change: Change) -> None:
-        old = self._nads.pop(change.key, None)
+        key, old = change.key, self._nads.pop(change.key, None)
         if change.after is not None:
-            self._nads[change.key] = msgspec.convert(change.after.raw(), NetworkAttachmentDefinition)
+            self._nads[key] = msgspec.convert(change.after.raw(), NetworkAttachmentDefinition)
+            if old is None or DRAINING not in old.metadata.annotations:
+                self._closed[key] = {place for place, _ in self._users(key)}
             return
         if old is None or UID_LABEL not in old.metadata.labels:
             return
         self.deleted += 1
-        self._note(f"  NAD {change.key} is gone")
-        for (plural, key), references in self._references.items():
-            if references.may_mean(change.key):
-                self._complain(f"NAD {change.key} was deleted while {plural} {key} refers to it")
+        self._cleared.add(old.metadata.labels[UID_LABEL])
+        self._note(f"  NAD {key} is gone")
+        for place, _ in self._users(key):
+            if place in self._closed[key] or (*place, (key, old.metadata.uid)) in self._kept:
+                self._complain(f"NAD {key} was deleted while {place[0]} {place[1]} refers to it")
+
+    def _users(self, nad: Key) -> list[tuple[tuple[str, Key], References]]:
+        return [item for item in self._references.items() if item[1].may_mean(nad)]
 
     def _take_daemon_set(self, change: Change) -> None:
         if change.before is None or (change.after is not None and not _goes(change.after.raw())):
             return
         uid = change.before.labels.get(UID_LABEL, "")
-        there = [key for key, nad in self._nads.items() if nad.metadata.labels.get(UID_LABEL) == uid]
-        if there:
-            self._complain(f"the bridge of {there[0]} goes while the NAD is there")
+        for key, nad in self._nads.items():
+            of_it = nad.metadata.labels.get(UID_LABEL) == uid and uid not in self._cleared
+            if of_it and DRAINING not in nad.metadata.annotations:
+                self._complain(f"the bridge of {key} goes while anybody may refer to it")
 
     def _take_network(self, change: Change) -> None:
         old = self._networks.pop(change.key.name, None)

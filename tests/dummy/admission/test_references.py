@@ -1,0 +1,250 @@
+"""References to isolated networks: who is let in is written down before, and nobody is let in when a network goes."""
+
+import asyncio
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lanloom.api.core import PODS
+from lanloom.api.dummy import ADMITTED, DRAINING
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.apiserver.local import LocalClient
+from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, noted
+from lanloom.kube.errors import TransportError
+from tests.dummy.admission.cases import Case, Cases, answer, each
+from tests.dummy.admission.requests import (
+    Present,
+    admission_of,
+    first_storage,
+    leaving,
+    machine,
+    nad,
+    network,
+    pod,
+    request,
+    server,
+    told,
+    with_uids,
+)
+from tests.virtual import START, run
+
+OURS: tuple[Present, ...] = ((DCNS, network()), (NADS, nad(of="red")))
+GOING: tuple[Present, ...] = (
+    (DCNS, leaving(network())),
+    (NADS, nad(of="red", marks={DRAINING: "2026-01-01T00:00:00Z"})),
+)
+
+REFERENCE_CASES: Cases = {
+    "a pod on a network that goes": Case(
+        request(PODS, pod()),
+        GOING,
+        "Pod default/web: metadata.annotations[k8s.v1.cni.cncf.io/networks]: NetworkAttachmentDefinition nets/red "
+        "can't be used any more because its DummyClusterNetwork red is being deleted; name another network, or leave "
+        "it out",
+        refer=True,
+    ),
+    "a machine on a network that goes": Case(
+        request(VIRTUAL_MACHINES, machine("db", "nets/red"), machine("db")),
+        GOING,
+        "VirtualMachine default/db: spec.template.spec.networks[0].multus.networkName: NetworkAttachmentDefinition "
+        "nets/red can't be used any more because its DummyClusterNetwork red is being deleted; name another network, "
+        "or leave it out",
+        refer=True,
+    ),
+}
+
+
+@each(REFERENCE_CASES)
+def test_references_that_are_refused(case: Case) -> None:
+    """Nobody new is let onto a network that is being deleted."""
+    assert answer(case) == case.message
+
+
+class Watched(LocalClient):
+    """A client that counts what is asked, and can be broken."""
+
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
+        self.asked: list[str] = []
+        self.broken = False
+
+    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        """As the port says."""
+        self._note("get", resource)
+        return await super().get(resource, name, namespace)
+
+    async def patch(
+        self,
+        resource: Resource[Any],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Any:
+        """As the port says."""
+        self._note("patch", resource)
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    def _note(self, verb: str, resource: Resource[Any]) -> None:
+        self.asked.append(f"{verb} {resource.kind}")
+        if self.broken:
+            raise TransportError("connection refused")
+
+
+class Reviewed:
+    """What came of some reviews."""
+
+    def __init__(self, messages: list[str], asked: list[str], notes: list[tuple[str, int, str]]) -> None:
+        self.messages = messages
+        self.asked = asked
+        self.notes = notes
+
+
+def reviewed(
+    *reviews: Any, present: tuple[Present, ...] = OURS, seen: Any = None, broken: bool = False
+) -> Reviewed:
+    """Reviews that come at once."""
+    storage = first_storage()
+
+    async def ask() -> Reviewed:
+        real, uids = await server(present, copy.deepcopy(storage))
+        watched = real if seen is None else (await server(seen, copy.deepcopy(storage)))[0]
+        client, tasks = Watched(real), list["asyncio.Task[None]"]()
+        admission = await admission_of(client, LocalClient(watched), tasks)
+        client.broken = broken
+        verdicts = await asyncio.gather(
+            *(admission.refer(with_uids(uids, item, type(item))) for item in reviews)
+        )
+        asked, client.broken = list(client.asked), False
+        found = (await LocalClient(real).list(NADS)).items
+        for task in tasks:
+            task.cancel()
+        notes = [(note.uid, note.version, note.title) for item in found for note in admitted(item)]
+        return Reviewed([verdict.message for verdict in verdicts], asked, notes)
+
+    return run(ask())
+
+
+def test_who_is_let_in_is_noted() -> None:
+    """A pod that refers to an isolated network is noted on its NAD with its uid, before it is allowed."""
+    found = reviewed(request(PODS, pod()))
+    assert found.messages == [""]
+    assert found.notes == [("new web", 0, "Pod default/web")]
+
+
+def test_a_machine_that_gets_a_network_is_noted_with_its_version() -> None:
+    """A machine that refers to the network anew is noted with the version that the change is based on."""
+    old = machine("db", uid="known", resourceVersion="41")
+    found = reviewed(request(VIRTUAL_MACHINES, machine("db", "nets/red", uid="known"), old))
+    assert found.notes == [("known", 41, "VirtualMachine default/db")]
+
+
+def test_many_at_once_are_noted_together() -> None:
+    """Reviews that come at once share their writes."""
+    found = reviewed(*(request(PODS, pod(f"p{number:02}")) for number in range(50)))
+    assert found.messages == [""] * 50
+    assert len(found.notes) == 50
+    assert len(found.asked) <= 3
+
+
+def test_what_is_nobodys_business_costs_nothing() -> None:
+    """Who names no network, one of others, or one that it had already, is allowed without asking the API server."""
+    old = machine("db", "nets/red", resourceVersion="3")
+    found = reviewed(
+        request(PODS, pod(networks="")),
+        request(PODS, pod(networks="nets/other")),
+        request(VIRTUAL_MACHINES, machine("db", "nets/red"), old),
+        present=(*OURS, (NADS, nad("other"))),
+        broken=True,
+    )
+    assert found.messages == ["", "", ""]
+    assert found.asked == [] and found.notes == []
+
+
+def test_a_nad_that_is_not_known_is_read_once() -> None:
+    """A NAD that the watches do not show is looked at; one that is not there is nobody's business."""
+    missing = reviewed(request(PODS, pod(networks="nets/gone")))
+    assert (missing.messages, missing.asked) == ([""], ["get NetworkAttachmentDefinition"])
+    assert reviewed(request(PODS, pod()), seen=[]).notes == [("new web", 0, "Pod default/web")]
+
+
+def test_watches_that_lag_behind_let_nobody_in() -> None:
+    """A NAD that was marked as draining a moment ago is closed, although the watches show it open."""
+    found = reviewed(request(PODS, pod()), present=GOING, seen=OURS)
+    assert "is being deleted" in found.messages[0]
+    assert found.notes == []
+
+
+def test_watches_that_lag_behind_keep_nobody_out() -> None:
+    """A NAD that was made anew a moment ago is open, although the watches show the one that was draining."""
+    assert reviewed(request(PODS, pod()), seen=GOING).messages == [""]
+
+
+def test_what_can_not_be_noted_is_refused() -> None:
+    """Where the API server takes no note the pod is to come again."""
+    found = reviewed(request(PODS, pod()), broken=True)
+    assert "try again" in found.messages[0] and "connection refused" in found.messages[0]
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    """A dry run is judged, and nothing is noted."""
+    assert reviewed(request(PODS, pod(), dry_run=True)).notes == []
+    assert not told(request(PODS, pod(), dry_run=True), *GOING, refer=True).allowed
+
+
+def test_a_default_network_without_a_namespace_may_be_ours() -> None:
+    """Where an annotation leaves the namespace open, the isolated networks of that name are noted."""
+    default = pod(networks="")
+    default["metadata"]["annotations"] = {"v1.multus-cni.io/default-network": "red"}
+    assert reviewed(request(PODS, default)).notes == [("new web", 0, "Pod default/web")]
+
+
+def test_what_can_not_be_read_is_allowed() -> None:
+    """Networks that nobody can read are for Multus to refuse."""
+    assert reviewed(request(PODS, pod(networks="[{")), broken=True).messages == [""]
+
+
+def annotated(text: str) -> NetworkAttachmentDefinition:
+    """A NAD with these notes."""
+    body = nad(of="red", marks={ADMITTED: text})
+    return msgspec.convert(body, NetworkAttachmentDefinition)
+
+
+def test_notes_that_are_settled_go() -> None:
+    """What was seen, or must have been given up, is left out when the next note is written."""
+    old = [
+        Admitted("seen", 0, START + 50, "Pod default/a"),
+        Admitted("over", 0, START, "Pod default/b"),
+        Admitted("waits", 7, START + 50, "Pod default/c"),
+    ]
+    seen = {"seen": 12, "waits": 7}
+    text = noted(annotated(msgspec.json.encode(old).decode()), (), seen.get, START + 1)
+    assert [item.uid for item in admitted(annotated(text))] == ["waits"]
+
+
+def test_of_two_requests_about_one_object_the_newer_counts() -> None:
+    """A request that is based on a newer version takes the place of one that can't be stored any more."""
+    known = annotated(msgspec.json.encode([Admitted("u", 9, START + 5, "a")]).decode())
+    newer = noted(known, [Admitted("u", 12, START + 50, "a")], lambda _: 9, START)
+    assert [item.version for item in admitted(annotated(newer))] == [12]
+    older = noted(known, [Admitted("u", 4, START + 50, "a")], lambda _: 9, START)
+    assert [item.version for item in admitted(annotated(older))] == [9]
+
+
+def test_notes_that_can_not_be_read_stand_for_somebody() -> None:
+    """Instead of what can't be read there is somebody who may come until a request must have ended."""
+    (item,) = admitted(annotated(noted(annotated("{"), (), lambda _: None, START)))
+    assert item.until == START + REQUEST_SECONDS
+
+
+def test_the_nad_of_a_key() -> None:
+    """A NAD is found in the namespace of whoever refers to it, unless another one is named."""
+    inside = pod(networks="red", namespace="nets")
+    assert reviewed(request(PODS, inside)).notes == [("new web", 0, f"Pod {Key('nets', 'web')}")]
