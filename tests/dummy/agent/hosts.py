@@ -18,9 +18,9 @@ OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-
 class Kept:
     """A keeper that runs: what it shows, and what it has shown, in order."""
 
-    def __init__(self, links: Links, state: State, owner: str, bridge: str) -> None:
+    def __init__(self, links: Links, task: Assignment) -> None:
         self.shown: list[bool] = []
-        keeper = Keeper(links, Assignment(bridge=bridge, owner=owner, state=state), self.shown.append)
+        keeper = Keeper(links, task, self.shown.append)
         self.task = asyncio.create_task(keeper.run())
 
     @property
@@ -59,17 +59,23 @@ class Scene:
         return self.fake.kernel.links
 
     def keep(
-        self, state: State = "present", owner: str = OWNER, bridge: str = BRIDGE, links: Links | None = None
+        self,
+        state: State = "present",
+        owner: str = OWNER,
+        bridge: str = BRIDGE,
+        links: Links | None = None,
+        gateway: str = "",
     ) -> Kept:
         """Starts a keeper; the scene's end ends it."""
-        kept = Kept(links or self.fake.host.links, state, owner, bridge)
+        task = Assignment(bridge=bridge, owner=owner, state=state, gateway=gateway)
+        kept = Kept(links or self.fake.host.links, task)
         self._running.append(kept)
         return kept
 
     def attach(self, link: str, bridge: str = BRIDGE) -> None:
         """A pod's or machine's link joins a bridge."""
         if link not in self.found:
-            self.fake.kernel.add(Link(name=link, index=0, kind="veth", up=True))
+            self.fake.kernel.add(Link(name=link, index=0, kind="veth", up=True, leads_away=True))
         self.fake.kernel.change(link, master=bridge)
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from msgspec import structs
 
 from lanloom.dummy.rules.bridge import State
 from lanloom.node.errors import LinkError
@@ -19,6 +20,10 @@ HOUR = 3600.0
 def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
     """A bridge as somebody has left it."""
     return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
+
+
+PLUGINS = Link(name=BRIDGE, index=0, kind="bridge", up=True, ignores_routers=True)
+"""The bridge as CNI's plugin makes it."""
 
 
 class Counting:
@@ -139,6 +144,41 @@ async def test_foreign_bridge_that_goes(scene: Scene) -> None:
 
 
 @on_a_host
+async def test_pods_that_came_first(scene: Scene) -> None:
+    """The bridge that CNI's plugin made before the keeper came is taken over with its pods, and goes in the end."""
+    scene.fake.kernel.add(PLUGINS)
+    scene.attach("veth1")
+    kept = scene.keep()
+    await kept.until_ready()
+    assert (scene.found[BRIDGE].isolated_owner, scene.found["veth1"].master) == (OWNER, BRIDGE)
+    await kept.kill()
+    scene.fake.delete_link("veth1")
+    await scene.keep("absent").until_ready()
+    assert BRIDGE not in scene.found
+
+
+@on_a_host
+async def test_pods_that_come_while_it_starts(scene: Scene) -> None:
+    """A bridge that the plugin has made and not finished, or that another pod's call makes meanwhile, is no failure."""
+    scene.fake.kernel.add(bridge(alias=""))
+    kept = scene.keep()
+    await asyncio.sleep(2)
+    assert not kept.ready
+    scene.fake.kernel.change(BRIDGE, ignores_routers=True)
+    await kept.until_ready()
+
+
+@on_a_host
+async def test_the_gateway_of_pods_that_came_first(scene: Scene) -> None:
+    """With a gateway the plugin's bridge has its address, which stays; without one such a bridge is somebody else's."""
+    scene.fake.kernel.add(structs.replace(PLUGINS, addresses=("10.7.0.1/24",)))
+    assert FOREIGN[""] in await scene.keep().failure()
+    await scene.keep(gateway="10.7.0.1/24").until_ready()
+    found = scene.found[BRIDGE]
+    assert (found.isolated_owner, found.addresses) == (OWNER, ("10.7.0.1/24",))
+
+
+@on_a_host
 async def test_mark_taken_away(scene: Scene) -> None:
     """A bridge whose mark somebody took away is nobody's: the keeper is not ready, touches it no more, and says so."""
     kept = scene.keep()
@@ -211,6 +251,23 @@ def test_absent_leaves_others(alias: str) -> None:
         assert scene.found == before
 
     scenario()
+
+
+@on_a_host
+async def test_absent_before_it_was_ever_marked(scene: Scene) -> None:
+    """A bridge that the plugin made and no keeper saw goes, too; with ports it is marked, and goes after the last."""
+    scene.fake.kernel.add(PLUGINS)
+    kept = scene.keep("absent")
+    await kept.until_ready()
+    assert BRIDGE not in scene.found
+    scene.fake.kernel.add(PLUGINS)
+    scene.attach("veth1")
+    await until(lambda: scene.found[BRIDGE].isolated_owner == OWNER)
+    await asyncio.sleep(30)
+    assert scene.found["veth1"].master == BRIDGE and not kept.ready
+    scene.fake.delete_link("veth1")
+    await until(lambda: BRIDGE not in scene.found)
+    await kept.until_ready()
 
 
 @on_a_host

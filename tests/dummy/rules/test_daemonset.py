@@ -86,6 +86,13 @@ def test_a_pod_says_what_it_does(state: State, share: str) -> None:
     assert given == {"--name": "dummy-br", "--owner": UID, "--state": state, "--ready-file": READY_FILE}
 
 
+def test_a_gateway_is_told() -> None:
+    """The keeper of a network with a gateway knows the address that pods may have given the bridge before it."""
+    made = daemon_set_body("net1", UID, "dummy-br", SETTINGS, "present", "10.115.0.1/24")
+    words = pod(made)["containers"][0]["args"]
+    assert words[words.index("--gateway") + 1] == "10.115.0.1/24"
+
+
 def test_readiness_is_asked_for_where_it_is_told() -> None:
     """The probe looks for the file that the program writes, in a directory that the pod may write to."""
     (only,) = pod(body())["containers"]

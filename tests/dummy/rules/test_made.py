@@ -11,7 +11,13 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanConfig
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.apiserver.patches import merge_patch
 from lanloom.dummy.rules.harvester import implied_cluster_network, uplink_fault
-from lanloom.dummy.rules.made import cluster_network_body, gateway_of, ipam_network_body, ipam_network_patch
+from lanloom.dummy.rules.made import (
+    bridge_address,
+    cluster_network_body,
+    gateway_of,
+    ipam_network_body,
+    ipam_network_patch,
+)
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.names import resource_name
@@ -40,6 +46,7 @@ def test_addresses_are_those_of_the_subnet() -> None:
 def test_the_gateway_is_the_first_address() -> None:
     """Every node's bridge has the subnet's first address, where a gateway is asked for."""
     assert (gateway_of(ROUTED), gateway_of(PLAIN), gateway_of(isolated())) == ("10.115.0.1", "", "")
+    assert (bridge_address(ROUTED), bridge_address(PLAIN)) == ("10.115.0.1/24", "")
     assert ipam_network_body(ROUTED)["spec"]["subnets"][0]["gateway"] == "10.115.0.1"
 
 

@@ -37,6 +37,14 @@ class Node(Protocol):
     def plant_bare_bridge(self, name: str) -> None:
         """Makes a bridge without any mark and without ports, down."""
 
+    def plant_plugins_bridge(
+        self, name: str, *, spanning_tree: bool = False, vlan_filtering: bool = False
+    ) -> None:
+        """Makes a bridge as CNI's plugin does, up; the options are not the plugin's."""
+
+    def plant_pods_cable(self, name: str) -> None:
+        """Makes a cable, one end of which has this name, and the other one is in another network namespace."""
+
     def set_master(self, link: str, master: str) -> None:
         """Puts a link under a bridge by hand, or with an empty master takes it off."""
 
@@ -102,6 +110,16 @@ class FakeNode:
     def plant_bare_bridge(self, name: str) -> None:
         self._fake.kernel.add(Link(name=name, index=0, kind="bridge", self_vlans=((1, 1),)))
 
+    def plant_plugins_bridge(
+        self, name: str, *, spanning_tree: bool = False, vlan_filtering: bool = False
+    ) -> None:
+        bridge = Link(name=name, index=0, kind="bridge", up=True, ignores_routers=True, self_vlans=((1, 1),))
+        self._fake.kernel.add(bridge)
+        self._fake.kernel.change(name, spanning_tree=spanning_tree, vlan_filtering=vlan_filtering)
+
+    def plant_pods_cable(self, name: str) -> None:
+        self._fake.kernel.add(Link(name=name, index=0, kind="veth", leads_away=True))
+
     def set_master(self, link: str, master: str) -> None:
         self._fake.kernel.change(link, master=master, vlans=((1, 1),) if master else ())
 
@@ -121,7 +139,10 @@ class FakeNode:
         self._fake.set_mtu(name, mtu)
 
     def add_address(self, device: str, address: str) -> None:
-        self._fake.add_address(device, address)
+        if ":" in address:
+            self._fake.kernel.change(device, addresses6=(address,))
+        else:
+            self._fake.add_address(device, address)
 
     def add_default_route(self, device: str) -> None:
         self._fake.add_default_route(device)

@@ -241,6 +241,17 @@ class RealNode:
     def plant_bare_bridge(self, name: str) -> None:
         ip(f"link add {name} type bridge")
 
+    def plant_plugins_bridge(
+        self, name: str, *, spanning_tree: bool = False, vlan_filtering: bool = False
+    ) -> None:
+        ip(f"link add {name} type bridge stp_state {spanning_tree:d} vlan_filtering {vlan_filtering:d}")
+        setting = f"net.ipv6.conf.{name}.accept_ra=0"
+        subprocess.run(["ip", "netns", "exec", "node", "sysctl", "-q", "-w", setting], check=True)
+        ip(f"link set {name} up")
+
+    def plant_pods_cable(self, name: str) -> None:
+        ip(f"link add {name} up type veth peer name {name} netns switch")
+
     def set_master(self, link: str, master: str) -> None:
         ip(f"link set {link} {f'master {master}' if master else 'nomaster'}")
 

@@ -1,8 +1,10 @@
 """The contract of the port Links for isolated bridges: made for one owner, changed and removed for nobody else."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from lanloom.node.errors import LinkError, LinkInUse, NotOurs
 from lanloom.node.isolated import alias_of, unfinished_name
@@ -156,6 +158,116 @@ async def test_what_can_not_be(node: Node, name: str, owner: str, message: str) 
     """An owner that is no uid, and a name that no link can have, are refused."""
     await refused(node, EnsureIsolatedBridge(name=name, owner=owner), LinkError, message)
     await refused(node, RemoveIsolatedBridge(name=name, owner=owner), LinkError, message)
+
+
+@on_node
+async def test_bridge_of_pods_that_came_first(node: Node) -> None:
+    """What CNI's plugin makes where the bridge is missing is marked, and stays the same one with its pods."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.plant_pods_cable("pod1")
+    node.set_master("pod1", BRIDGE)
+    await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+    index = (await links(node))[BRIDGE].index
+    await node.host.links.apply((ENSURE,))
+    found = await links(node)
+    assert (found[BRIDGE].isolated_owner, found[BRIDGE].index) == (OWNER, index)
+    assert (found["pod1"].master, found[BRIDGE].up) == (BRIDGE, True)
+    await refused(node, REMOVE, LinkInUse, "it has the ports pod1")
+
+
+@on_node
+async def test_bridge_of_pods_that_ended(node: Node) -> None:
+    """The plugin's bridge is taken over without any port, too; once it has the mark it can be removed."""
+    node.plant_plugins_bridge(BRIDGE)
+    await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+    await node.host.links.apply((ENSURE, REMOVE))
+    assert BRIDGE not in await links(node)
+
+
+@on_node
+async def test_gateway_of_pods_that_came_first(node: Node) -> None:
+    """The plugin's bridge may have the network's gateway, and no other address."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.add_address(BRIDGE, "10.7.0.1/24")
+    routed = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER, gateway="10.7.0.1/24")
+    for other in (ENSURE, structs.replace(routed, gateway="10.7.0.1/16")):
+        await refused(node, other, NotOurs, "Lanloom did not make the link")
+    node.add_address(BRIDGE, "10.8.0.1/24")
+    await refused(node, routed, NotOurs, "Lanloom did not make the link")
+    node.flush(BRIDGE)
+    node.add_address(BRIDGE, "10.7.0.1/24")
+    await node.host.links.apply((routed,))
+    found = (await links(node))[BRIDGE]
+    assert (found.isolated_owner, found.addresses) == (OWNER, ("10.7.0.1/24",))
+
+
+def by_hand(node: Node) -> None:
+    """A bridge with the kernel's defaults."""
+    node.plant_bare_bridge(BRIDGE)
+
+
+def with_spanning_tree(node: Node) -> None:
+    """A bridge as libvirt and NetworkManager make them."""
+    node.plant_plugins_bridge(BRIDGE, spanning_tree=True)
+
+
+def with_vlans(node: Node) -> None:
+    """A bridge that keeps VLANs apart."""
+    node.plant_plugins_bridge(BRIDGE, vlan_filtering=True)
+
+
+def with_an_address(node: Node) -> None:
+    """A bridge as docker makes them."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.add_address(BRIDGE, "172.17.0.1/16")
+
+
+def with_an_ipv6_address(node: Node) -> None:
+    """A bridge on which the host is reachable by IPv6."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.add_address(BRIDGE, "fd00::1/64")
+
+
+def with_an_uplink(node: Node) -> None:
+    """A bridge with a port that is no pod's."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.set_master("eth2", BRIDGE)
+
+
+def with_a_vlan_link(node: Node) -> None:
+    """A bridge that something stands on."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.plant_vlan(BRIDGE, 7)
+
+
+def with_an_alias(node: Node) -> None:
+    """A bridge that somebody has named."""
+    node.plant_plugins_bridge(BRIDGE)
+    node.set_alias(BRIDGE, "mine")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        by_hand,
+        with_spanning_tree,
+        with_vlans,
+        with_an_address,
+        with_an_ipv6_address,
+        with_an_uplink,
+        with_a_vlan_link,
+        with_an_alias,
+    ],
+)
+@on_node
+async def test_not_the_plugins(node: Node, plant: Callable[[Node], None]) -> None:
+    """A bridge that shows any sign of having been made by others than the plugin is not taken over, also with a pod."""
+    plant(node)
+    await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
+    node.plant_pods_cable("pod1")
+    node.set_master("pod1", BRIDGE)
+    await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
+    assert not (await links(node))[BRIDGE].isolated_owner
 
 
 @on_node

@@ -71,14 +71,18 @@ async def test_dead_agent(links: NetlinkLinks) -> None:
 
 
 async def test_isolated_only(links: NetlinkLinks) -> None:
-    """Who keeps isolated bridges is shown bridges and the ports of the isolated ones, and none of the other links."""
+    """Who keeps an isolated bridge is shown bridges, the ports of isolated ones and of its own, and no other links."""
     steps = (EnsureIsolatedBridge(name="d-br", owner="u"), EnsureIsolatedBridge(name="e-br", owner="v"))
     await links.apply((*uplink(), *steps))
     ip("link set eth2 master d-br", where="bare")
-    few = NetlinkLinks(Entering(Path("/run/netns/bare")), isolated_only=True)
+    ip("link add f-br type bridge", where="bare")
+    ip("link set cable2 master f-br", where="bare")
+    ip("address add 10.0.0.1/24 dev f-br", where="bare")
+    few = NetlinkLinks(Entering(Path("/run/netns/bare")), bridge="f-br")
     shown, every = (await few.dump()).links, (await links.dump()).links
-    assert set(shown) == {"c-br", "d-br", "e-br", "eth2"}
+    assert set(shown) == {"c-br", "d-br", "e-br", "f-br", "eth2", "cable2"}
     assert (shown["eth2"].master, shown["d-br"].isolated_owner) == ("d-br", "u")
+    assert (shown["cable2"].master, shown["f-br"].addresses) == ("f-br", ("10.0.0.1/24",))
     assert {"eth1", "cable1", "c-bo"} <= set(every)
 
 
