@@ -23,6 +23,9 @@ NETWORK = "vlan2015"
 NODES = ("node1", "node2", "node3")
 AT_ONCE = 30
 MAC = "02:00:00:00:15:01"
+NETWORK_AND_NAD = (EXAMPLES / "ipam-nad.yaml").read_text().rpartition("---\n")[0]
+"""The example without its pod, which would be attached at once: pods here are attached when a test says so."""
+
 Raw = dict[str, Any]
 
 
@@ -73,7 +76,8 @@ def cluster(clean: Lab) -> Iterator[Cluster]:
     clean.kubectl(
         "wait", "--for=condition=Established", *(f"crd/{kind['metadata']['name']}" for kind in kinds)
     )
-    clean.kubectl("apply", "-f", example("cluster-1.yaml"), "-f", example("ipam-nad.yaml"))
+    clean.kubectl("apply", "-f", example("cluster-1.yaml"))
+    clean.kubectl("apply", "-f", "-", given=NETWORK_AND_NAD)
     try:
         for node in NODES:
             eventually(partial(clean.on, node, "test -S /run/lanloom/cni.sock && echo there", status=None))
@@ -279,12 +283,15 @@ def test_hostile_calls(cluster: Cluster) -> None:
 
 
 def test_the_example(cluster: Cluster) -> None:
-    """The example's pod gets the address that its annotation names, and one of the pool for IPv6."""
-    cluster.end("server")
-    text = (EXAMPLES / "ipam-nad.yaml").read_text()
-    cluster.lab.kubectl(
-        "apply", "-f", "-", given=text.replace("  containers:", "  nodeName: node1\n  containers:")
-    )
-    sandbox, given = cluster.begin("node1", "server")
-    assert given == ["192.168.15.20", "fd00:15::1000"]
-    assert "192.168.15.20/24" in cluster.runtime.inside(sandbox, "ip -o address show dev net1")
+    """The example's pod, which the lab runs, gets the address that its annotation names, and one of the pool for IPv6;
+    both are given back when it is deleted."""
+    cluster.lab.kubectl("apply", "-f", example("ipam-nad.yaml"))
+    cluster.lab.kubectl("wait", "--for=condition=Ready", "pod/server", "--timeout=60s")
+    server = cluster.get("pod", "server")
+    (status,) = json.loads(server["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"])
+    assert (status["name"], status["interface"]) == (f"default/{NETWORK}", "net1")
+    assert status["ips"] == ["192.168.15.20", "fd00:15::1000"]
+    shown = cluster.lab.on(server["spec"]["nodeName"], "ip -netns default.server -o address show dev net1")
+    assert "192.168.15.20/24" in shown and "fd00:15::1000/64" in shown
+    cluster.lab.kubectl("delete", "pod", "server", "--timeout=60s")
+    eventually(lambda: "server" not in cluster.nics())
