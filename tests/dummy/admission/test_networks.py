@@ -134,6 +134,11 @@ def test_a_network_that_leaves_can_be_changed_whatever_stands_in_it() -> None:
     assert told(request(DCNS, leaving(network(bridge="lo")), old), (DCNS, network("lo-2", nad="red"))).allowed
 
 
+def test_a_network_that_is_there_is_for_the_api_server_to_refuse() -> None:
+    """Who creates a network that is there is told just that, and not that its NAD is in the way."""
+    assert told(request(DCNS, network()), (DCNS, network()), (NADS, nad(of="red"))).allowed
+
+
 def test_labels_of_an_invalid_network_can_be_changed() -> None:
     """A change that leaves the spec alone is nobody's business."""
     new = network(bridge="lo")

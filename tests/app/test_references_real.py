@@ -1,0 +1,156 @@
+"""Who refers to an isolated network, on the embedded server and on a real kube-apiserver, through their webhooks.
+
+Both drop `matchConditions`, as API servers before 1.28 do.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lanloom.api.core import CRDS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Pod
+from lanloom.api.crds import manifest, manifests
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.memory import MemoryStorage
+from lanloom.apiserver.local import LocalClient
+from lanloom.apiserver.webhooks import HttpsWebhooks
+from lanloom.app.manager import Manager, ManagerSettings
+from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.dummy.rules.admitted import admitted
+from lanloom.kube.config import load
+from lanloom.kube.errors import AlreadyExists, Forbidden
+from lanloom.kube.http import HttpClient
+from lanloom.kube.ports import Client
+from lanloom.kube.webhookcall import HttpsPoster
+from tests.servers.eventually import eventually
+from tests.servers.real import RealServer
+
+SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.realserver))
+
+
+@pytest.fixture(scope="module")
+def real(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver for this module alone."""
+    with RealServer(real_binaries) as running:
+        yield running
+
+
+@pytest.fixture(params=SERVERS)
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """Each of the servers, with a manager that leads and the network red, whose NAD is nets/red."""
+    where = embedded() if request.param == "embedded" else connected(request.getfixturevalue("real"))
+    async with where as found, managed(found):
+        await ensure(found, NAMESPACES, {"metadata": {"name": "nets"}})
+        spec = {"bridgeName": "red-br", "nadName": "red", "nadNamespace": "nets"}
+        await ensure(found, DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": "red"}, "spec": spec})
+        await eventually(lambda: found.get(NADS, "red", "nets"), lambda _: True)
+        yield found
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[Client]:
+    """An engine that calls webhooks over HTTPS."""
+    poster = HttpsPoster()
+    engine = Engine(MemoryStorage(), webhooks=HttpsWebhooks(poster), now=time.time, rng=random.Random(1))
+    await engine.start()
+    try:
+        yield LocalClient(engine)
+    finally:
+        await engine.close()
+        await poster.close()
+
+
+@asynccontextmanager
+async def connected(server: RealServer) -> AsyncIterator[Client]:
+    """A client of a kube-apiserver."""
+    async with HttpClient(load(str(server.kubeconfig))) as client:
+        yield client
+
+
+@asynccontextmanager
+async def managed(client: Client) -> AsyncIterator[None]:
+    """A manager that leads and whose webhooks are registered."""
+    for crd in (*manifests(), manifest(VIRTUAL_MACHINES)):
+        await ensure(client, CRDS, crd)
+    kinds: tuple[Resource[Any], ...] = (NADS, DUMMY_CLUSTER_NETWORKS, VIRTUAL_MACHINES)
+    for resource in kinds:
+        await eventually(partial(client.list, resource), lambda _: True)
+    await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, user="kubernetes-admin")
+    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+    running = asyncio.create_task(manager.run())
+    try:
+        await asyncio.wait_for(manager.ready.wait(), 30)
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def ensure(client: Client, resource: Resource[Any], body: dict[str, Any]) -> None:
+    """Creates what is not there yet."""
+    with suppress(AlreadyExists):
+        await client.create(resource, body)
+
+
+async def add_pod(client: Client, **metadata: str) -> Pod:
+    """A pod on the network."""
+    annotations = {"k8s.v1.cni.cncf.io/networks": "nets/red"}
+    spec = {"containers": [{"name": "c", "image": "example.org/c"}], "automountServiceAccountToken": False}
+    return await client.create(
+        PODS, {"metadata": {**metadata, "annotations": annotations}, "spec": spec}, "default"
+    )
+
+
+async def nad(client: Client) -> NetworkAttachmentDefinition:
+    """The network's NAD."""
+    return await client.get(NADS, "red", "nets")
+
+
+@pytest.mark.parametrize("metadata", [{"name": "a"}, {"generateName": "b-"}], ids=["name", "generateName"])
+async def test_who_is_created_is_noted_by_the_uid_that_he_gets(
+    client: Client, metadata: dict[str, str]
+) -> None:
+    """A review of a creation tells the uid and the name that the object has when it is stored."""
+    pod = await add_pod(client, **metadata)
+    notes = {item.uid: item for item in admitted(await nad(client))}
+    assert notes[pod.metadata.uid].title == f"Pod default/{pod.metadata.name}"
+    assert notes[pod.metadata.uid].version == 0
+
+
+async def test_who_is_changed_is_noted_by_the_version_that_he_had(client: Client) -> None:
+    """A review of a change tells the version that it is based on."""
+    body = {"metadata": {"name": "db"}, "spec": {"template": {"spec": {}}}}
+    made = await client.create(VIRTUAL_MACHINES, body, "default")
+    networks = [{"name": "n", "multus": {"networkName": "nets/red"}}]
+    patch = {"spec": {"template": {"spec": {"networks": networks}}}}
+    await client.patch(VIRTUAL_MACHINES, "db", patch, "default")
+    notes = {item.uid: item for item in admitted(await nad(client))}
+    assert notes[made.metadata.uid].version == int(made.metadata.resource_version)
+
+
+async def test_a_server_without_conditions_is_told_to_let_pass(client: Client) -> None:
+    """Where matchConditions are dropped, nobody's pods depend on whether a manager answers."""
+    found = (await client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
+    policies = {item["name"]: (item["failurePolicy"], "matchConditions" in item) for item in found}
+    assert policies == {"validate.lanloom.io": ("Fail", False), "references.lanloom.io": ("Ignore", False)}
+
+
+async def test_nobody_comes_onto_a_network_that_goes(client: Client) -> None:
+    """While a network is being deleted and still used, those who refer to it are refused."""
+    await add_pod(client, name="old")
+    await client.delete(DUMMY_CLUSTER_NETWORKS, "red")
+    await eventually(lambda: nad(client), lambda item: DRAINING in item.metadata.annotations)
+    with pytest.raises(Forbidden, match="is being deleted"):
+        await add_pod(client, name="new")
