@@ -55,12 +55,19 @@ class Daemons:
         return self.directory / name
 
     def start(
-        self, state: str = "present", *, owner: str = OWNER, bridge: str = "dummy-br", ready: str = "ready"
+        self,
+        state: str = "present",
+        *,
+        owner: str = OWNER,
+        bridge: str = "dummy-br",
+        ready: str = "ready",
+        gateway: str = "",
     ) -> subprocess.Popen[bytes]:
         """Starts one on the node, with the rights of its pod."""
         words = ["ip", "netns", "exec", "host", *CAPABILITIES]
         words += [sys.executable, "-m", "lanloom.cli", "dummy", "bridge"]
         words += ["--name", bridge, "--owner", owner, "--state", state]
+        words += ["--gateway", gateway] if gateway else []
         words += ["--ready-file", str(self.ready(ready)), "--termination-log", str(self.directory / "why")]
         environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
         process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE)
@@ -173,6 +180,10 @@ def test_many_that_die(daemons: Daemons) -> None:
     [
         (("--name", "sixteen-chars-br", "--owner", OWNER), "a link's name has 1 to 15 characters"),
         (("--name", "d-br", "--owner", "a b"), "'a b' is not a uid"),
+        (
+            ("--name", "d-br", "--owner", OWNER, "--gateway", "10.7.0.1"),
+            "'10.7.0.1' is not an address such as",
+        ),
     ],
 )
 def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], complaint: str) -> None:
