@@ -114,5 +114,5 @@ def test_a_storm_ends_well(seed: int) -> None:
             status = (await each.get()).status
             assert status.phase == "Ready", status.message
 
-    with replay(seed, __file__):
+    with replay(seed, "tests/dummy/manager/test_storms.py"):
         play(story, "n1", "n2", rng=Random(seed))

@@ -1,7 +1,8 @@
 """What goes wrong between the manager and the API server, and what others do meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import pytest
@@ -15,9 +16,11 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.services import SERVICES
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.apiserver.engine.stored import Change
+from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.rules.model import Settings
 from lanloom.kube.errors import ApiError, from_status
-from lanloom.kube.ports import Listing
+from lanloom.kube.ports import Listing, WatchEvent
 from tests.dummy.manager.judge import Judge
 from tests.dummy.manager.mortal import Mortal
 from tests.dummy.manager.scene import IMAGE, PLACE, SPEC, Scene, in_a_scene, play
@@ -154,6 +157,68 @@ def test_a_user_who_edits_meanwhile() -> None:
         await each.remove_machine()
         await each.rest()
         assert await each.is_gone()
+
+    play(story, "n1")
+
+
+def test_a_status_speaks_of_what_was_judged() -> None:
+    """A spec that changes between look and write is judged before anything is said of it."""
+
+    async def story(each: Scene) -> None:
+        client = await ready(each)
+        stale: list[int] = []
+
+        def notice(change: Change) -> None:
+            network = change.resource.plural == DUMMY_CLUSTER_NETWORKS.plural
+            if change.before is None or change.after is None or not network:
+                return
+            before, after = change.before.raw(), change.after.raw()
+            written = before.get("status") != after.get("status")
+            if written and after["status"]["observedGeneration"] < after["metadata"]["generation"]:
+                stale.append(after["metadata"]["generation"])
+
+        each.engine.ledger.listen(notice)
+        change = {"spec": {"subnet": "10.52.0.0/16"}}
+        client.before["patch", DUMMY_CLUSTER_NETWORKS.plural] = lambda: each.client.patch(
+            DUMMY_CLUSTER_NETWORKS, "net", change
+        )
+        await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", {"spec": {"subnet": "10.51.0.0/16"}})
+        await each.rest()
+        network = await each.get()
+        assert network.status.observed_generation == network.metadata.generation
+        assert stale == []
+
+    play(story, "n1")
+
+
+class Deaf(LocalClient):
+    """A client on which no news of networks arrives."""
+
+    async def watch(
+        self, resource: Resource[T], namespace: str = "", **options: Any
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """As the port says, but late."""
+        if resource.kind == DUMMY_CLUSTER_NETWORKS.kind:
+            await asyncio.sleep(3600)
+        async with aclosing(super().watch(resource, namespace, **options)) as events:
+            async for event in events:
+                yield event
+
+
+def test_what_belongs_to_a_network_that_the_watch_has_not_brought() -> None:
+    """A manager that sees a NAD before its network asks whether there is one, and leaves it alone."""
+
+    async def story(each: Scene) -> None:
+        each.lead(Deaf(each.engine), "deaf")
+        await each.whole.wait()
+        each.lead()
+        await each.add()
+        await each.rest(60)
+        nad = await each.nad()
+        assert nad is not None
+        assert DRAINING not in nad.metadata.annotations
+        assert (await each.get()).status.phase == "Ready"
+        assert any("-" in key and key != "net" for key in each.reconciled)  # it did look
 
     play(story, "n1")
 

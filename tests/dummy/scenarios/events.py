@@ -94,6 +94,11 @@ def used_unseen(*users: User) -> Event:
     return lambda state: replace(state, fresh=Known({NAD: users}))
 
 
+def unseen(*kinds: str) -> Event:
+    """The watches are late: they have brought nothing of these kinds."""
+    return lambda state: replace(state, unseen=frozenset(kinds))
+
+
 def unreadable(state: State) -> State:
     """The API server does not say who uses what."""
     return replace(state, fresh=None)

@@ -80,13 +80,15 @@ class State(Struct, frozen=True, kw_only=True):
     """Objects by kind and key, who uses what, and what was told.
 
     `watched` are users as the watches have brought them, `fresh` as the API server says, None where it does not.
-    `answering` are the nodes whose pods are Ready. `refusals` are actions that the API server refuses, by the plural
-    of their resource. `waits` are the moments at which somebody is to look again.
+    `unseen` are kinds of whose objects the watches have not brought any. `answering` are the nodes whose pods are
+    Ready. `refusals` are actions that the API server refuses, by the plural of their resource. `waits` are the moments
+    at which somebody is to look again.
     """
 
     objects: dict[tuple[str, Key], Any] = {}
     watched: Known = Known()
     fresh: Known | None = Known()
+    unseen: frozenset[str] = frozenset()
     answering: frozenset[str] = frozenset()
     settings: Settings = Settings(image=IMAGE)
     refusals: dict[str, str] = {}
@@ -178,7 +180,7 @@ def _decided(state: State, seen: Observed) -> Decision:
         if decision.look == "users" and state.fresh is None:
             return unanswered(seen, "VirtualMachines can't be listed")
         users = state.fresh if decision.look == "users" else None
-        seen = replace(seen, fresh=Fresh(made=seen.made, users=users))
+        seen = replace(seen, fresh=Fresh(made=_made(state, seen.dcn.metadata.uid), users=users))
         decision = decide(seen)
     return decision
 
@@ -190,12 +192,9 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
     nads = {Key(spec.nad_namespace, spec.nad_name)} | {
         Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind
     }
-    made = Made(
-        nads=_own(state, NADS, meta.uid),
-        daemon_sets=_own(state, DAEMON_SETS, meta.uid),
-        networks=_own(state, NETWORKS, meta.uid),
-        cluster_networks=_own(state, CLUSTER_NETWORKS, meta.uid),
-    )
+    watched = {key: item for key, item in state.objects.items() if key[0] not in state.unseen}
+    state = replace(state, objects=watched)
+    made = _made(state, meta.uid)
     title = daemon_set_name(meta.name, meta.uid)
     return Observed(
         dcn=dcn,
@@ -214,6 +213,15 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
         ranges=ranges(state.of(NODES)),
         pods=_own(state, PODS, meta.uid),
         failure=state.failures.get(meta.uid),
+    )
+
+
+def _made(state: State, uid: str) -> Made:
+    return Made(
+        nads=_own(state, NADS, uid),
+        daemon_sets=_own(state, DAEMON_SETS, uid),
+        networks=_own(state, NETWORKS, uid),
+        cluster_networks=_own(state, CLUSTER_NETWORKS, uid),
     )
 
 

@@ -46,6 +46,29 @@ def test_terminating_is_written_before_anything_is_taken_away_and_the_finalizer_
     assert steps[-1].endswith("Change DummyClusterNetwork")
 
 
+def test_terminating_is_written_also_where_nothing_was_made() -> None:
+    """A network that somebody gave our finalizer before it was valid goes by the same steps."""
+    held = on.configured({"metadata": {"finalizers": [FINALIZER]}})
+    state = run(on.removed(), run(on.both(on.made(bridgeName="!"), held), State()))
+    assert is_gone(state)
+    assert [text.partition(":")[0] for text in state.trace] == [
+        "status InvalidSpec → Terminating",
+        "0 Change DummyClusterNetwork",
+    ]
+
+
+def test_what_no_watch_has_brought_is_not_left_behind() -> None:
+    """The finalizer stays while the API server knows of anything, though neither watches nor status tell of it."""
+    state = run(on.both(on.unseen(NADS.kind), on.removed(), on.answers()), ready())
+    assert state.of(NADS) == ()
+    assert state.dcn.status.phase == "Terminating"
+    forgotten = on.configured({"status": {"resources": []}})
+    state = run(on.both(on.unseen(DAEMON_SETS.kind), forgotten), state)
+    assert state.of(DAEMON_SETS) != ()
+    assert state.dcn.metadata.finalizers == (FINALIZER,)
+    assert is_gone(run(on.both(on.unseen(), on.answers("n1", "n2")), state))
+
+
 def test_an_invalid_object_can_be_deleted() -> None:
     """A network whose spec was made invalid by force goes, and takes what was made for it along."""
     state = run(on.configured({"spec": {"bridgeName": "", "nadName": "", "nadNamespace": ""}}), ready())

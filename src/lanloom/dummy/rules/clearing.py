@@ -166,6 +166,8 @@ def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) ->
     """The removal of the bridges; None where nothing can be there to be removed."""
     nodes = acknowledgement_of(seen, "absent")
     sets = made.daemon_sets
+    if not sets and seen.fresh is None:
+        return Clearing(stage="asking", look="made")
     if not sets:
         lost = any(item.kind == DAEMON_SETS.kind for item in recorded)
         again = remover(seen, seen.dcn.spec.bridge_name) if lost and nodes.live else None
