@@ -25,6 +25,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
             play(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protections",
     [Protections(draining=False), Protections(notes=False), Protections(fresh=False)],

@@ -198,18 +198,24 @@ CONFIGURATION_NAME = "lanloom"
 _NETWORKS_ANNOTATIONS = "['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/default-network']"
 
 
+def _is_there(path: str) -> str:
+    """CEL: whether a field is there; KubeVirt lets some be null, of which nothing can be asked then."""
+    return f"has({path}) && {path} != null"
+
+
 def _names_networks(metadata: str, spec: str) -> str:
     """CEL: whether something with this metadata and spec names networks of Multus; never an error."""
+    annotations, networks = f"{metadata}.annotations", f"{spec}.networks"
     return (
-        f"(has({metadata}) && has({metadata}.annotations)"
-        f" && {_NETWORKS_ANNOTATIONS}.exists(key, key in {metadata}.annotations))"
-        f" || (has({spec}) && has({spec}.networks) && {spec}.networks.exists(item, has(item.multus)))"
+        f"({_is_there(metadata)} && {_is_there(annotations)}"
+        f" && {_NETWORKS_ANNOTATIONS}.exists(key, key in {annotations}))"
+        f" || ({_is_there(spec)} && {_is_there(networks)} && {networks}.exists(item, has(item.multus)))"
     )
 
 
 REFERENCES_CONDITION = (
     f"{_names_networks('object.metadata', 'object.spec')}"
-    " || (has(object.spec) && has(object.spec.template)"
+    f" || ({_is_there('object.spec')} && {_is_there('object.spec.template')}"
     f" && ({_names_networks('object.spec.template.metadata', 'object.spec.template.spec')}))"
 )
 """CEL: whether a pod, a virtual machine or an instance of one names networks of Multus."""
