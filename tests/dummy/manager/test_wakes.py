@@ -117,6 +117,22 @@ async def test_a_drifted_network_is_woken_by_its_last_user(each: Scene) -> None:
     assert (await each.get()).status.phase == "Ready"
 
 
+@in_a_scene("n1")
+async def test_a_network_that_gave_way_goes_on_when_the_older_is_gone(each: Scene) -> None:
+    """Whoever shares a NAD or a bridge with a network is woken by its end, and works then."""
+    await each.add()
+    await each.rest(2)
+    await each.add("same-nad", bridgeName="other-br")
+    await each.add("same-bridge", nadName="other")
+    await each.rest()
+    for name in ("same-nad", "same-bridge"):
+        assert (await each.get(name)).status.phase == "InvalidSpec"
+    await each.delete()
+    await each.rest()
+    for name in ("same-nad", "same-bridge"):
+        assert (await each.get(name)).status.phase == "Ready"
+
+
 async def _machine_goes(each: Scene) -> None:
     await each.remove_machine()
 

@@ -69,6 +69,12 @@ def test_what_no_watch_has_brought_is_not_left_behind() -> None:
     assert is_gone(run(on.both(on.unseen(), on.answers("n1", "n2")), state))
 
 
+def test_the_last_look_is_at_the_api_server() -> None:
+    """What only stood behind the NAD is deleted, too, where the watches tell of none of it."""
+    late = on.unseen("Network", "ClusterNetwork")
+    assert is_gone(run(on.both(late, on.removed()), ready(subnet="10.52.0.0/16")))
+
+
 def test_an_invalid_object_can_be_deleted() -> None:
     """A network whose spec was made invalid by force goes, and takes what was made for it along."""
     state = run(on.configured({"spec": {"bridgeName": "", "nadName": "", "nadNamespace": ""}}), ready())
