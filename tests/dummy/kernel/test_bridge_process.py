@@ -119,6 +119,18 @@ def test_no_address_of_its_own(daemons: Daemons) -> None:
     assert "stp_state 0" in details and "vlan_filtering 0" in details and "addrgenmode none" in details
 
 
+def test_a_hardware_address_of_its_own(daemons: Daemons) -> None:
+    """The bridge's hardware address stays, whatever ports come and go: it may be a gateway."""
+    daemons.start()
+    until(daemons.ready().exists)
+    (before,) = [line for line in ip("link show dev dummy-br").splitlines() if "link/ether" in line]
+    ip("link add veth1 type veth peer name veth2")
+    ip("link set veth1 address 02:00:00:00:00:01 master dummy-br up")
+    assert before in ip("link show dev dummy-br")
+    ip("link delete veth1")
+    assert before in ip("link show dev dummy-br")
+
+
 def test_absent(daemons: Daemons) -> None:
     """A pod's port keeps the bridge; within a second of the pod's end the bridge is gone, and the process ready."""
     daemons.start().send_signal(signal.SIGSTOP)  # one that hangs holds nobody up

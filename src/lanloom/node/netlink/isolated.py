@@ -1,6 +1,7 @@
 """Isolated bridges: made, marked, set up and deleted by messages packed by hand, without pyroute2 (see `route`)."""
 
 import errno
+import hashlib
 import socket
 import struct
 from ipaddress import IPv6Interface
@@ -9,6 +10,7 @@ from lanloom.node.isolated import alias_of
 from lanloom.node.netlink.addresses import ipv6_addresses, remove_ipv6_address
 from lanloom.node.netlink.dump import (
     IFF_UP,
+    IFLA_ADDRESS,
     IFLA_AF_SPEC,
     IFLA_BR_STP_STATE,
     IFLA_IFALIAS,
@@ -31,15 +33,25 @@ LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)
 
 
 def make(sock: socket.socket, name: str) -> None:
-    """Makes a bridge, down, without a mark, unless a link of that name is there. Raises OSError."""
+    """Makes a bridge, down, without a mark, unless a link of that name is there. Raises OSError.
+
+    Its hardware address is its own: otherwise it takes the least of its ports', and none when the last has gone, which
+    breaks a gateway; CNI's plugin fails at a bridge without one.
+    """
     data = attribute(IFLA_BR_STP_STATE, _WORD.pack(0))
     info = attribute(IFLA_INFO_KIND, b"bridge") + attribute(IFLA_INFO_DATA, data)
     body = _LINK.pack(0, 0, 0, 0, 0) + _text(IFLA_IFNAME, name) + attribute(IFLA_LINKINFO, info)
+    body += attribute(IFLA_ADDRESS, hardware_address(name))
     try:
         request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
     except OSError as error:
         if error.errno != errno.EEXIST:
             raise
+
+
+def hardware_address(name: str) -> bytes:
+    """A locally administered address for the bridge that is made under this name."""
+    return b"\x02" + hashlib.sha256(name.encode()).digest()[:5]
 
 
 def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
