@@ -24,8 +24,8 @@ async def test_a_leader_dies_after_each_of_its_writes(cluster: Ground) -> None:
     async with managed(cluster) as net:
         leader = await net.manager("replica-0")
         for writes in count(1):
-            standby = await net.manager(f"replica-{writes}")
             await leader.leads()
+            standby = await net.manager(f"replica-{writes}")
             await standby.watches()
             net.name, net.nad_name = f"{cluster.place}-{writes}", f"isolated-{writes}"
             uid = (await net.create_ready()).metadata.uid
@@ -40,9 +40,9 @@ async def test_a_leader_dies_after_each_of_its_writes(cluster: Ground) -> None:
             if not leader.client.died.is_set():
                 break
             await net.unattended(leader)
-            await standby.leads()
-            await net.gone(uid)
             leader = standby
+            await leader.leads()
+            await net.gone(uid)
         await net.gone(uid)
         assert writes > 5  # the mark, the status, the NAD, the DaemonSet, what else was made, the finalizer
 
