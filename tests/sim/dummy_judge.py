@@ -2,7 +2,7 @@
 
 A user is what is stored, alive, and refers to a NAD. Who was allowed to refer to a NAD while it was there must find it
 when he comes, and keeps it then. Who asked for a NAD before there was one was promised nothing: if he comes when it is
-about to go, he is as if he had come a moment later.
+about to go, he is as if he had come a moment later. Nor was a pod whose instance has gone: it goes as well.
 
 A NAD that the API server stores only after the one before it was deleted, because the request took so long, is a twin:
 its network is found unused already, and its bridges go meanwhile. Whoever is on it keeps it nevertheless.
@@ -47,6 +47,7 @@ class Witness:
         self._nads: dict[Key, NetworkAttachmentDefinition] = {}
         self._networks: dict[str, DummyClusterNetwork] = {}
         self._references: dict[tuple[str, Key], References] = {}
+        self._instances: dict[Key, str] = {}
         self._closed: dict[Key, set[tuple[str, Key]]] = {}
         self._kept: set[tuple[str, Key, Promise]] = set()
         self._cleared: set[str] = set()
@@ -87,9 +88,15 @@ class Witness:
     def _take_user(self, change: Change) -> None:
         place = (change.resource.plural, change.key)
         self._references.pop(place, None)
+        if place[0] == VIRTUAL_MACHINE_INSTANCES.plural:
+            self._instances.pop(change.key, None)
         if change.after is None:
             return
         item = _item(change.resource.plural, change.after.raw())
+        if place[0] == VIRTUAL_MACHINE_INSTANCES.plural:
+            self._instances[change.key] = item.metadata.uid
+        if any(owner.uid not in self._instances.values() for owner in item.metadata.owner_references):
+            self._promises.pop(item.metadata.uid, None)
         references = self._references[place] = references_of(item)
         promises = self._promises.pop(item.metadata.uid, set())
         self._kept |= {(*place, promise) for promise in promises}

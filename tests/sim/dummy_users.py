@@ -45,6 +45,7 @@ class Users:
             self._add: 12,
             self._remove: 10,
             self._change: 5,
+            self._move: 4,
             self._end: 2,
             self._delete_network: 2,
             self._retire_network: 4,
@@ -107,6 +108,18 @@ class Users:
             await self._client.patch(
                 VIRTUAL_MACHINES, meta.name, {"spec": {"template": {"spec": spec}}}, meta.namespace
             )
+
+    async def _move(self) -> None:
+        """An instance gets one more pod, to which it moves."""
+        item = await self._one(VIRTUAL_MACHINE_INSTANCES)
+        if item is not None:
+            meta, name = item.metadata, f"m{self._rng.randrange(3)}"
+            networks = [each.multus.network_name for each in item.spec.networks]
+            owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "controller": True}
+            body = _body(PODS, name, networks)
+            body["metadata"]["ownerReferences"] = [{**owner, "name": meta.name, "uid": meta.uid}]
+            self._cluster.note(f"users: move {meta.key} to Pod {name}: {networks}")
+            await self._client.create(PODS, body, meta.namespace)
 
     async def _remove(self) -> None:
         resource = self._rng.choice(KINDS)

@@ -47,7 +47,7 @@ def network(name: str = "red", *, bridge: str = "", nad: str = "", **more: Any) 
 
 
 def uid_of(name: str) -> str:
-    """Stands for the uid that the server gives to a network."""
+    """Stands for the uid that the server gives to a network or an instance."""
     return f"uid of {name}"
 
 
@@ -153,13 +153,13 @@ def told(
 
 
 async def server(present: Iterable[Present], storage: MemoryStorage) -> tuple[Engine, dict[str, str]]:
-    """A server with these objects, and the networks' uids by what stands for them."""
+    """A server with these objects, and uids by what stands for them."""
     engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(1))
     await engine.start()
     client, uids = LocalClient(engine), dict[str, str]()
     for resource, body in present:
         uid = await _keep(client, resource, with_uids(uids, body, dict))
-        if resource is DUMMY_CLUSTER_NETWORKS:
+        if resource in (DUMMY_CLUSTER_NETWORKS, VIRTUAL_MACHINE_INSTANCES):
             uids[uid_of(body["metadata"]["name"])] = uid
     return engine, uids
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
 from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
-from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
@@ -30,6 +31,7 @@ from tests.dummy.admission.requests import (
     request,
     server,
     told,
+    uid_of,
     with_uids,
 )
 from tests.virtual import START, run
@@ -209,6 +211,24 @@ def test_a_default_network_without_a_namespace_may_be_ours() -> None:
 def test_what_can_not_be_read_is_allowed() -> None:
     """Networks that nobody can read are for Multus to refuse."""
     assert reviewed(request(PODS, pod(networks="[{")), broken=True).messages == [""]
+
+
+def launcher(uid: str) -> AdmissionRequest:
+    """A pod for the instance db, as KubeVirt makes it."""
+    owner = {"kind": "VirtualMachineInstance", "name": "db", "uid": uid, "controller": True}
+    return request(PODS, pod(ownerReferences=[{"apiVersion": "kubevirt.io/v1", **owner}]))
+
+
+def test_a_machine_may_move_to_another_node_while_its_network_waits_for_it() -> None:
+    """A new pod for an instance that is on the network is let in although the network goes; others are not."""
+    networks = [{"name": "n", "multus": {"networkName": "nets/red"}}]
+    metadata = {"name": "db", "namespace": "default"}
+    on = (VIRTUAL_MACHINE_INSTANCES, {"metadata": metadata, "spec": {"networks": networks}})
+    elsewhere = (VIRTUAL_MACHINE_INSTANCES, {"metadata": metadata, "spec": {"networks": []}})
+    assert told(launcher(uid_of("db")), *GOING, on, refer=True).allowed
+    assert not told(launcher(uid_of("db")), *GOING, elsewhere, refer=True).allowed
+    assert not told(launcher("another"), *GOING, on, refer=True).allowed
+    assert not told(launcher(uid_of("db")), *GOING, refer=True).allowed
 
 
 def annotated(text: str) -> NetworkAttachmentDefinition:

@@ -11,10 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.api.core import PODS
+from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
 from lanloom.dummy.admission.notes import Notes, TooMany
 from lanloom.dummy.admission.reading import is_leaving, new_of, old_of
@@ -30,6 +31,7 @@ from lanloom.dummy.rules.admit_references import (
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted
 from lanloom.dummy.rules.errors import Malformed, Refused
 from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 NOTE_SECONDS = 3.0
@@ -47,6 +49,7 @@ class References:
     """Judges references, and notes those that it allows. `now` is in seconds since the epoch."""
 
     def __init__(self, client: Client, world: World, *, now: Callable[[], float]) -> None:
+        self._client = client
         self._world = world
         self._now = now
         self._notes = Notes(client, world, now=now)
@@ -87,6 +90,9 @@ class References:
         try:
             async with asyncio.timeout(NOTE_SECONDS):
                 nad = await self._noted(request, new, old, key)
+                closed = nad is not None and is_isolated(nad) and is_closed(nad)
+                if nad is None or not closed or await self._moves(new, key):
+                    return
         except (KubeError, TimeoutError) as error:
             why = str(error) or "the API server does not answer in time"
             raise Refused(
@@ -98,8 +104,25 @@ class References:
                 f"{title_of(new)}: too many requests refer to NetworkAttachmentDefinition {key} at once; "
                 "try again in a minute"
             ) from None
-        if nad is not None and is_isolated(nad) and is_closed(nad):
-            raise Refused(going(new, reference, nad))
+        raise Refused(going(new, reference, nad))
+
+    async def _moves(self, item: Object, nad: Key) -> bool:
+        """Whether it is a pod for an instance that is on the network: a machine that moves to another node is not new.
+
+        It needs no note. The instance keeps the network as long as it lives, its networks are not changed by people,
+        and without it the pod goes as well.
+        """
+        owner = next((each for each in item.metadata.owner_references if each.controller), None)
+        if not isinstance(item, Pod) or owner is None or owner.kind != VIRTUAL_MACHINE_INSTANCES.kind:
+            return False
+        key = Key(item.metadata.namespace, owner.name)
+        found = await look_up(self._client, VIRTUAL_MACHINE_INSTANCES, key)
+        return (
+            found is not None
+            and found.metadata.uid == owner.uid
+            and not is_leaving(found)
+            and references_of(found).may_mean(nad)
+        )
 
     async def _noted(
         self, request: AdmissionRequest, new: Object, old: Object | None, key: Key
