@@ -44,6 +44,11 @@ def ports() -> int:
     return len(ip("-o link show master dummy-br").splitlines())
 
 
+def hardware_address() -> str:
+    """The bridge's."""
+    return ip("link show dev dummy-br").split("link/ether ")[1].split()[0]
+
+
 @pytest.fixture
 def pods() -> Iterator[tuple[str, ...]]:
     """Network namespaces of pods, with nothing but lo."""
@@ -87,14 +92,26 @@ def test_pods_have_ended(daemons: Daemons, pods: tuple[str, ...], state: str) ->
     assert there() if state == "present" else not ip("link show dev dummy-br")
 
 
+def test_a_gateway_comes_late(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """A bridge that was taken over without a port and an address can still become a gateway."""
+    call("ADD", pods[0])
+    call("DEL", pods[0])
+    daemons.start(gateway=GATEWAY)
+    until(daemons.ready().exists)
+    call("ADD", pods[1], **ROUTED)
+    assert f"inet {GATEWAY}" in ip("address show dev dummy-br") and there()
+
+
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_gateway(daemons: Daemons, pods: tuple[str, ...], state: str) -> None:
     """The gateway that the plugin gave the bridge is no obstacle, and stays as long as the bridge does."""
     call("ADD", pods[0], **ROUTED)
     assert f"inet {GATEWAY}" in ip("address show dev dummy-br")
+    known = hardware_address()
     daemons.start(state, gateway=GATEWAY)
     until(there)
     assert f"inet {GATEWAY}" in ip("address show dev dummy-br") and ports() == 1
+    assert hardware_address() == known
     call("DEL", pods[0], **ROUTED)
     until(daemons.ready().exists)
     assert there() if state == "present" else not ip("link show dev dummy-br")

@@ -138,7 +138,7 @@ class Changes:
             self._refresh()
             guard(step, self._links)
         elif not self._links[step.name].alias:
-            isolated.adopt(self._dumps, self._links[step.name].index, step.owner)
+            isolated.adopt(self._dumps, self._links[step.name], step.owner)
             self._refresh()
             guard(step, self._links)
         if step.name not in self._links:

@@ -1,12 +1,12 @@
 """Isolated bridges: made, marked, set up and deleted by messages packed by hand, without pyroute2 (see `route`)."""
 
 import errno
-import hashlib
 import socket
 import struct
+from binascii import crc32
 from ipaddress import IPv6Interface
 
-from lanloom.node.isolated import alias_of
+from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.netlink.addresses import ipv6_addresses, remove_ipv6_address
 from lanloom.node.netlink.dump import (
     IFF_UP,
@@ -20,6 +20,7 @@ from lanloom.node.netlink.dump import (
     IFLA_LINKINFO,
 )
 from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request
+from lanloom.node.ports import Link
 
 RTM_NEWLINK, RTM_DELLINK = 16, 17
 IFLA_INET6_ADDR_GEN_MODE = 8
@@ -50,8 +51,11 @@ def make(sock: socket.socket, name: str) -> None:
 
 
 def hardware_address(name: str) -> bytes:
-    """A locally administered address for the bridge that is made under this name."""
-    return b"\x02" + hashlib.sha256(name.encode()).digest()[:5]
+    """A locally administered address for the bridge that is made under this name.
+
+    A checksum does: what two bridges of a host are on never meets, and `hashlib` would take 4 MB of each process.
+    """
+    return b"\x02\x00" + crc32(name.encode()).to_bytes(4, "big")
 
 
 def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
@@ -64,15 +68,19 @@ def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
             raise
 
 
-def adopt(sock: socket.socket, index: int, owner: str) -> None:
+def adopt(sock: socket.socket, link: Link, owner: str) -> None:
     """Marks a bridge that CNI's plugin made, and takes its link-local addresses away. Raises OSError.
 
-    The mark comes last: whoever comes after a process that died begins anew.
+    The plugin fixes the hardware address of a gateway, which pods know by then; any other bridge gets one as if it were
+    made here. The mark comes last: whoever comes after a process that died begins anew.
     """
+    index = link.index
     _take_no_address(sock, index)
     for address in ipv6_addresses(sock, index):
         if address.is_link_local:
             _remove(sock, index, address)
+    if not link.addresses:
+        _change(sock, index, attribute(IFLA_ADDRESS, hardware_address(unfinished_name(owner))))
     _change(sock, index, _mark(owner))
 
 
