@@ -1,101 +1,27 @@
 """What goes wrong between the manager and the API server, and what others do meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from lanloom.api.core import CRDS, PODS
-from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.services import SERVICES
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.apiserver.engine.stored import Change
-from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.rules.model import Settings
 from lanloom.kube.errors import ApiError, from_status
-from lanloom.kube.ports import Listing, WatchEvent
 from tests.dummy.manager.judge import Judge
-from tests.dummy.manager.mortal import Mortal
 from tests.dummy.manager.scene import IMAGE, PLACE, SPEC, Scene, in_a_scene, play
-
-T = TypeVar("T", bound=Object)
+from tests.dummy.manager.troubled import ready, troubled
 
 FORBIDDEN = from_status(403, {"message": "no"})
 UNWELL = from_status(503, {"message": "etcd is unwell"})
-
-
-class Troubled(Mortal):
-    """A client that gets errors where `failing` has them, by verb and plural, once the manager has read everything.
-
-    What `before` holds happens right before a request of that verb and plural, once.
-    """
-
-    failing: dict[tuple[str, str], ApiError]
-    before: dict[tuple[str, str], Callable[[], Awaitable[Any]]]
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        await self._meet("list", resource)
-        return await super().list(resource, namespace, labels=labels, fields=fields)
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """As the port says."""
-        await self._meet("create", resource)
-        return await super().create(resource, body, namespace)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says."""
-        await self._meet("patch", resource)
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
-        """As the port says."""
-        await self._meet("delete", resource)
-        await super().delete(resource, name, namespace, **options)
-
-    async def _meet(self, verb: str, resource: Resource[T]) -> None:
-        if not self._counts:
-            return
-        if (happens := self.before.pop((verb, resource.plural), None)) is not None:
-            await happens()
-        if (error := self.failing.get((verb, resource.plural))) is not None:
-            raise error
-
-
-def troubled(each: Scene) -> Troubled:
-    """A client of a manager that leads in the scene."""
-    client = Troubled(each.engine)
-    client.failing, client.before = {}, {}
-    each.lead(client)
-    return client
-
-
-async def ready(each: Scene) -> Troubled:
-    """A network that works, and the client of its manager."""
-    client = troubled(each)
-    await each.whole.wait()
-    client.begin()
-    await each.add()
-    await each.rest()
-    assert (await each.get()).status.phase == "Ready"
-    return client
 
 
 @pytest.mark.parametrize("error", [FORBIDDEN, UNWELL], ids=["refused", "unwell"])
@@ -187,44 +113,6 @@ def test_a_status_speaks_of_what_was_judged() -> None:
         network = await each.get()
         assert network.status.observed_generation == network.metadata.generation
         assert stale == []
-
-    play(story, "n1")
-
-
-class Deaf(LocalClient):
-    """A client on which no news of networks arrives."""
-
-    async def watch(
-        self, resource: Resource[T], namespace: str = "", **options: Any
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says, but late."""
-        if resource.kind == DUMMY_CLUSTER_NETWORKS.kind:
-            await asyncio.sleep(3600)
-        async with aclosing(super().watch(resource, namespace, **options)) as events:
-            async for event in events:
-                yield event
-
-
-def test_what_belongs_to_a_network_that_the_watch_has_not_brought() -> None:
-    """A manager that sees a NAD before its network asks whether there is one, and leaves it alone."""
-
-    async def story(each: Scene) -> None:
-        drained: list[str] = []
-
-        def notice(change: Change) -> None:
-            body = change.after.raw() if change.after is not None else {"metadata": {}}
-            if DRAINING in body["metadata"].get("annotations", {}):
-                drained.append(body["metadata"]["name"])
-
-        each.engine.ledger.listen(notice)
-        each.lead(Deaf(each.engine), "deaf")
-        await each.whole.wait()
-        each.lead()
-        await each.add()
-        await each.rest(60)
-        assert drained == []
-        assert (await each.get()).status.phase == "Ready"
-        assert any("-" in key and key != "net" for key in each.reconciled)  # it did look
 
     play(story, "n1")
 
@@ -366,52 +254,6 @@ def test_other_settings_reach_the_daemon_set() -> None:
         assert (await each.get()).status.phase == "Ready"
 
     play(story, "n1")
-
-
-async def _orphan(each: Scene) -> None:
-    """Somebody removes the finalizer of a network that is being deleted and used."""
-    await each.add_machine()
-    await each.delete()
-    await each.rest()
-    await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", {"metadata": {"finalizers": []}})
-    await each.rest()
-    assert await each.is_gone()
-
-
-@in_a_scene("n1")
-async def test_a_finalizer_that_is_removed_by_force(each: Scene) -> None:
-    """What is left keeps its users, says so on the NAD, and goes when they have gone."""
-    judge = Judge(each.engine)
-    await each.add(subnet="10.52.0.0/16")
-    await each.rest()
-    await _orphan(each)
-    nad = await each.nad()
-    assert nad is not None
-    assert DRAINING in nad.metadata.annotations
-    (told,) = await each.events("isolated")
-    assert "DummyClusterNetwork net" in told
-    assert "VirtualMachine vms/vm" in told
-    await each.rest(3600)
-    assert len(await each.daemon_sets()) == 1
-    await each.remove_machine()
-    await each.rest(30)
-    assert await each.left() == []
-    assert not [text for text in judge.wrong if "under" in text or "open" in text]
-
-
-@in_a_scene("n1")
-async def test_a_new_network_beside_what_an_old_one_left(each: Scene) -> None:
-    """A network of the same name does not take over what is left of another one, and works once that is gone."""
-    await each.add()
-    await each.rest()
-    await _orphan(each)
-    await each.add()
-    await each.rest()
-    status = (await each.get()).status
-    assert status.phase == "ErrorEnsuringNAD"
-    await each.remove_machine()
-    await each.rest(60)
-    assert (await each.get()).status.phase == "Ready"
 
 
 def test_two_managers_at_once() -> None:
