@@ -17,7 +17,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, noted
-from lanloom.kube.errors import TransportError
+from lanloom.kube.errors import Conflict, TransportError
 from tests.dummy.admission.cases import Case, Cases, answer, each
 from tests.dummy.admission.requests import (
     Present,
@@ -98,6 +98,20 @@ class Watched(LocalClient):
         self.asked.append(f"{verb} {resource.kind}")
         if self.broken:
             raise TransportError("connection refused")
+
+
+class Contested(LocalClient):
+    """A client whose patches always come too late."""
+
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
+        self.tries = 0
+
+    async def patch(self, *_arguments: Any, **_options: Any) -> Any:
+        """As the port says."""
+        await asyncio.sleep(0.01)
+        self.tries += 1
+        raise Conflict(409, "Conflict", "the object has been modified")
 
 
 class Reviewed:
@@ -193,6 +207,26 @@ def test_what_can_not_be_noted_is_refused() -> None:
     """Where the API server takes no note the pod is to come again."""
     found = reviewed(request(PODS, pod()), broken=True)
     assert "try again" in found.messages[0] and "connection refused" in found.messages[0]
+
+
+def test_a_nad_that_always_changes_is_given_up() -> None:
+    """Where others are always faster the pod is to come again, and nobody goes on trying for it."""
+    storage = first_storage()
+
+    async def ask() -> tuple[str, int]:
+        real, uids = await server(OURS, copy.deepcopy(storage))
+        client, tasks = Contested(real), list["asyncio.Task[None]"]()
+        admission = await admission_of(client, LocalClient(real), tasks)
+        verdict = await admission.refer(with_uids(uids, request(PODS, pod()), AdmissionRequest))
+        await asyncio.sleep(1)
+        tries = client.tries
+        await asyncio.sleep(60)
+        for task in tasks:
+            task.cancel()
+        return verdict.message, client.tries - tries
+
+    message, more = run(ask())
+    assert "try again" in message and more == 0
 
 
 def test_a_dry_run_writes_nothing() -> None:

@@ -65,7 +65,7 @@ class Notes:
     async def _work(self, key: Key) -> None:
         while batch := self._waiting.pop(key, None):
             try:
-                found = await self._write(key, [item.request for item in batch])
+                found = await self._write(key, batch)
             except Exception as error:
                 for item in batch:
                     if not item.answer.done():
@@ -76,10 +76,11 @@ class Notes:
                         item.answer.set_result(found)
         del self._writers[key]
 
-    async def _write(self, key: Key, requests: Sequence[Admitted]) -> NetworkAttachmentDefinition | None:
-        """Goes on until the NAD was not changed by others in between: those who ask have their own deadline."""
+    async def _write(self, key: Key, batch: Sequence[_Waiting]) -> NetworkAttachmentDefinition | None:
+        """Goes on until the NAD was not changed by others in between, or nobody waits any more."""
         nad = self._known(key)
-        while True:
+        requests = [item.request for item in batch]
+        while not all(item.answer.done() for item in batch):
             if nad is None or is_closed(nad) or not is_isolated(nad):
                 nad = await self.look(key)
                 if nad is None or is_closed(nad) or not is_isolated(nad):
@@ -102,6 +103,7 @@ class Notes:
             else:
                 self._written[key] = written
                 return written
+        return None
 
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
         """The newest state that is known without asking."""
