@@ -163,6 +163,22 @@ def test_a_stopped_node_is_off(lab: Lab) -> None:
     lab.on("node1", "ping -c 1 -W 5 172.31.255.13")
 
 
+def test_a_node_is_powered_off_under_a_program(lab: Lab) -> None:
+    """A node can be powered off where a program of it was given up, and while another one runs."""
+    waits = ("exec", "node3", "--", "sh", "-c", "sleep 999 & sleep 999")
+    given_up = lab.start(*waits)
+    eventually(lambda: "sleep" in lab.on("node3", "pgrep -l sleep", status=None))
+    given_up.kill()
+    given_up.wait()
+    eventually(lambda: "999" not in lab.on("node3", "pgrep -fa '^sleep 999'", status=None))
+    running = lab.start(*waits)
+    eventually(lambda: "999" in lab.on("node3", "pgrep -fa '^sleep 999'", status=None))
+    lab.run("node", "stop", "node3")
+    assert running.wait(timeout=30)
+    lab.run("node", "start", "node3")
+    lab.on("node3", "true")
+
+
 def test_a_node_comes_and_goes(lab: Lab) -> None:
     """An added node joins the cluster; a removed one leaves no object, no files and no links."""
     lab.run("node", "add", "guest")

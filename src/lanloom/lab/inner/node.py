@@ -47,7 +47,7 @@ hostname-mode=none
 no-auto-default=*
 
 [keyfile]
-unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:mgmt-br.{MANAGEMENT_VLAN}
+unmanaged-devices=interface-name:eth*;interface-name:veth*;interface-name:*-br;interface-name:*-bo;interface-name:mgmt-br.{MANAGEMENT_VLAN}
 
 [connectivity]
 enabled=false
