@@ -18,7 +18,8 @@ from lanloom.api.times import rfc3339
 from lanloom.apiserver.patches import merge_patch
 from lanloom.dummy.rules.admitted import Admitted
 from lanloom.dummy.rules.model import User
-from tests.dummy.scenarios.state import Event, Known, State, deleted, put, run
+from tests.dummy.scenarios.course import run
+from tests.dummy.scenarios.state import Event, Known, State, deleted, put
 
 NAD = Key("vms", "isolated")
 SPEC = {"bridgeName": "dummy-br", "nadName": NAD.name, "nadNamespace": NAD.namespace}

@@ -7,8 +7,9 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
 from tests.dummy.scenarios import events as on
+from tests.dummy.scenarios.course import nodes_act, run, step
 from tests.dummy.scenarios.events import NAD, OTHER_VM, VM
-from tests.dummy.scenarios.state import Event, State, check, nodes_act, run, step
+from tests.dummy.scenarios.state import Event, State, check
 
 NODE_NAMES = ("n1", "n2")
 

@@ -12,8 +12,9 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.model import Settings, User
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
+from tests.dummy.scenarios.course import run
 from tests.dummy.scenarios.events import NAD, OTHER_VM, VM, ready
-from tests.dummy.scenarios.state import Event, Impossible, State, put, run
+from tests.dummy.scenarios.state import Event, Impossible, State, put
 from tests.dummy.scenarios.test_table import condition, is_gone
 
 
@@ -168,6 +169,27 @@ def test_addresses_are_waited_for() -> None:
     assert "waits until all addresses" in state.dcn.status.message
     state = run(on.changed(NETWORKS, key, {"status": {"pools": []}}), state)
     assert is_gone(state)
+
+
+def test_the_gateway_of_the_bridges() -> None:
+    """What keeps the bridges is told their address, and so is what removes them."""
+    state = ready(subnet="10.52.0.0/16", gateway="node")
+    for event in (on.nothing, on.both(on.answers(), on.removed())):
+        state = run(event, state)
+        (found,) = state.of(DAEMON_SETS)
+        (container,) = found.spec.template["spec"]["containers"]
+        words = container["args"]
+        assert words[words.index("--gateway") + 1] == "10.52.0.1/16"
+    assert words[words.index("--state") + 1] == "absent"
+
+
+def test_the_gateway_where_the_daemon_set_is_lost() -> None:
+    """The DaemonSet that is made anew only to remove the bridges is told their address, too."""
+    state = run(on.both(on.answers(), on.removed()), ready(subnet="10.52.0.0/16", gateway="node"))
+    (lost,) = state.of(DAEMON_SETS)
+    state = run(on.taken(DAEMON_SETS, lost.metadata.key), state)
+    (found,) = state.of(DAEMON_SETS)
+    assert "10.52.0.1/16" in found.spec.template["spec"]["containers"][0]["args"]
 
 
 def test_a_cluster_network_that_was_there_is_used_and_stays() -> None:

@@ -17,8 +17,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
+from tests.dummy.scenarios.course import run
 from tests.dummy.scenarios.events import NAD, VM, config_of, ready
-from tests.dummy.scenarios.state import State, run
+from tests.dummy.scenarios.state import State
 
 DCN = DUMMY_CLUSTER_NETWORKS
 
