@@ -102,8 +102,8 @@ def _started(ready: Path) -> tuple[subprocess.Popen[bytes], float]:
 
 
 def _healed() -> float:
-    _ip(f"link delete {_BRIDGE}")
     began = time.monotonic()
+    _ip(f"link delete {_BRIDGE}")
     _until(Path(f"/proc/self/net/dev_snmp6/{_BRIDGE}").exists)
     return time.monotonic() - began
 
