@@ -15,6 +15,10 @@ BRIDGE = "dummy-br"
 OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
 
 
+PLUGINS = Link(name=BRIDGE, index=0, kind="bridge", up=True, ignores_routers=True)
+"""The bridge as CNI's plugin makes it."""
+
+
 class Kept:
     """A keeper that runs: what it shows, and what it has shown, in order."""
 

@@ -12,7 +12,7 @@ from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.ports import Link, Links, LinkState
 from lanloom.node.steps import EnsureBridge, EnsureIsolatedBridge, LinkStep, RemoveIsolatedBridge
 from tests import virtual
-from tests.dummy.agent.hosts import BRIDGE, OTHER, OWNER, Kept, Scene, on_a_host, until
+from tests.dummy.agent.hosts import BRIDGE, OTHER, OWNER, PLUGINS, Kept, Scene, on_a_host, until
 
 HOUR = 3600.0
 
@@ -20,10 +20,6 @@ HOUR = 3600.0
 def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
     """A bridge as somebody has left it."""
     return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
-
-
-PLUGINS = Link(name=BRIDGE, index=0, kind="bridge", up=True, ignores_routers=True)
-"""The bridge as CNI's plugin makes it."""
 
 
 class Counting:
