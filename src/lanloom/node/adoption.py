@@ -19,8 +19,8 @@ def is_made_by_plugin(link: Link, links: Mapping[str, Link], gateway: str) -> bo
     A plugin that is asked for no VLAN leaves the kernel's defaults, but sets `accept_ra` to 0 (plugins/main/bridge of
     containernetworking/plugins). The ports are cables whose other ends are in pods' network namespaces.
     """
-    plain = link.kind == "bridge" and link.ignores_routers and not (link.vlan_filtering or link.spanning_tree)
-    alone = not (link.alias or link.master or link.tables or link.addresses6)
+    plain = link.ignores_routers and not (link.vlan_filtering or link.spanning_tree)
+    alone = not (link.alias or link.master or link.addresses6)
     return (
         plain
         and alone
