@@ -34,5 +34,5 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 def test_the_schedules_would_find_a_missing_protection(protections: Protections) -> None:
     """Without the draining mark, the notes or the list read anew, a network is soon taken from under a user."""
     with pytest.raises(Harm):
-        for seed in range(300):
+        for seed in range(1000):
             play(seed, protections)
