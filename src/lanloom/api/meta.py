@@ -51,6 +51,11 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
         """The object's key in a store."""
         return Key(self.namespace, self.name)
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the object's deletion was asked for: its finalizers must be able to go whatever stands in it."""
+        return self.deletion_timestamp is not None
+
 
 class Object(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Base of every kind. `api_version` and `kind` may be empty: items of a list carry neither."""

@@ -25,7 +25,7 @@ def answer(nic: Nic) -> str:
     """Whether a NIC gets what it asks for now: True or False, or empty if there is no answer yet."""
     found = find(nic.status.conditions, ALLOCATED)
     # That a deletion was asked for is a generation of its own, which changes nothing of what is asked for.
-    wanted = nic.metadata.generation - (nic.metadata.deletion_timestamp is not None)
+    wanted = nic.metadata.generation - nic.metadata.is_leaving
     current = nic.status.observed_generation >= wanted
     return found.status if found is not None and current and found.status in ("True", "False") else ""
 

@@ -146,7 +146,7 @@ class NodePools:
             nic = present.get(node)
             if nic is None:
                 await self._client.create(NICS, _body(nad, node, claim, network), nad.namespace)
-            elif nic.metadata.deletion_timestamp is None:
+            elif not nic.metadata.is_leaving:
                 await self._correct(nic, _spec(nad, node, claim, network))
 
     async def _correct(self, nic: Nic, wanted: NicSpec) -> None:
@@ -161,7 +161,7 @@ class NodePools:
 
     async def _delete(self, nic: Nic) -> None:
         meta = nic.metadata
-        if meta.deletion_timestamp is not None:
+        if meta.is_leaving:
             return
         with suppress(NotFound):
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)

@@ -67,7 +67,7 @@ class Present:
     def kept(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, str]:
         """The NICs that are there and differ, and how."""
         found = ((nic, spec, self.find(spec)) for nic, spec in specs.items())
-        alive = [one for one in found if one[2] is not None and one[2].metadata.deletion_timestamp is None]
+        alive = [one for one in found if one[2] is not None and not one[2].metadata.is_leaving]
         changes = ((nic, nic_changes(item.spec, spec)) for nic, spec, item in alive if item is not None)
         return {nic: text for nic, text in changes if text}
 
@@ -76,7 +76,7 @@ class Present:
         ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
         for nic, spec in specs.items():
             item = self.find(spec)
-            if item is not None and item.metadata.deletion_timestamp is not None:
+            if item is not None and item.metadata.is_leaving:
                 yield f"NIC {item.metadata.key} is being deleted; try again when it is gone"
             elif item is not None and (changes := nic_changes(item.spec, spec)):
                 yield (

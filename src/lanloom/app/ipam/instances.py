@@ -59,7 +59,7 @@ def instances(state: State, namespace: str = "") -> list[Instance]:
         nic
         for nic in state.nics
         if nic.spec.owner.kind in KINDS
-        and nic.metadata.deletion_timestamp is None
+        and not nic.metadata.is_leaving
         and namespace in ("", nic.metadata.namespace)
     )
     return [

@@ -127,7 +127,7 @@ class IpamMetrics:
 def _state(nic: Nic) -> str:
     """Why a NIC has not got what it asks for; empty if it has."""
     found = find(nic.status.conditions, ALLOCATED)
-    if nic.metadata.deletion_timestamp is not None:
+    if nic.metadata.is_leaving:
         return ""
     if found is None or nic.status.observed_generation != nic.metadata.generation:
         return WAITING

@@ -46,7 +46,7 @@ def nic_line(nic: Nic) -> str:
 
 def nic_obstacle(nic: Nic, seen: Evidence) -> Obstacle | None:
     """What keeps a NIC, or would: an owner that has not ended. `seen` is what there is of the owner."""
-    leaving = nic.metadata.deletion_timestamp is not None
+    leaving = nic.metadata.is_leaving
     if FINALIZER not in nic.metadata.finalizers and leaving:
         return None
     owner = nic.spec.owner

@@ -46,7 +46,7 @@ def status_notes(item: VlanStatus) -> tuple[str, ...]:
 
 def pod_obstacle(pod: Pod, node: Node | None) -> Obstacle | None:
     """What keeps a pod whose deletion was asked for: its containers, which only its node can end."""
-    if pod.metadata.deletion_timestamp is None or not pod.spec.node_name:
+    if not pod.metadata.is_leaving or not pod.spec.node_name:
         return None
     name = pod.spec.node_name
     if node is None:

@@ -38,7 +38,7 @@ Question = Callable[[Client, Any], Awaitable[Answer]]
 async def _isolated(client: Client, item: DummyClusterNetwork) -> Answer:
     objects, users = await read_dummies(client)
     finalizers = item.metadata.finalizers
-    if item.metadata.deletion_timestamp is None:
+    if not item.metadata.is_leaving:
         finalizers = (*finalizers, FINALIZER)  # the manager puts it there before it makes anything
     view = dummy_view(item, objects, users, time.time())
     return Answer(isolated.obstacles(view, finalizers))
@@ -50,7 +50,7 @@ async def _nad(client: Client, item: NetworkAttachmentDefinition) -> Answer:
 
 
 async def _network(client: Client, item: Network) -> Answer:
-    if item.metadata.deletion_timestamp is None:
+    if not item.metadata.is_leaving:
         return Answer()  # the webhook says who uses it
     return Answer(_some(network_obstacle(item, (await client.list(NICS)).items)))
 
@@ -69,7 +69,7 @@ async def _pod(client: Client, item: Pod) -> Answer:
 
 
 async def _namespace(client: Client, item: Namespace) -> Answer:
-    if item.metadata.deletion_timestamp is None:
+    if not item.metadata.is_leaving:
         return Answer()
     return Answer(namespace_obstacles(item, await _objects_in(client, item.metadata.name)))
 

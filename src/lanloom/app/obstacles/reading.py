@@ -38,7 +38,7 @@ async def explain(client: Client, target: Target, trial: Trial) -> Explanation:
         )
     question = QUESTIONS.get(resource.full_name)
     answer = await question(client, item) if question is not None else Answer()
-    leaving = item.metadata.deletion_timestamp is not None
+    leaving = item.metadata.is_leaving
     obstacles = await (_keepers(client, item, resource) if leaving else _refusals(target, trial))
     notes = (*answer.notes, *await _notes(client, item, resource))
     return Explanation(
@@ -93,12 +93,12 @@ async def _notes(client: Client, item: Object, resource: Resource[Any]) -> tuple
         found = await _all_networks(client)
         networks = {each.metadata.uid: each.metadata.name for each in found}
     notes = maker_notes(item, networks)
-    if meta.deletion_timestamp is not None:
+    if meta.is_leaving:
         return notes
     others = [foreign(name) for name in meta.finalizers if name != OWN.get(resource.full_name)]
     notes += tuple(f"A deletion would wait for {each.what} ({each.whose})." for each in others)
     space = await look_up(client, NAMESPACES, Key("", meta.namespace)) if meta.namespace else None
-    if space is not None and space.metadata.deletion_timestamp is not None:
+    if space is not None and space.metadata.is_leaving:
         notes += (
             f"Its namespace is being deleted since {space.metadata.deletion_timestamp}, and it with it.",
         )

@@ -41,7 +41,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         return tuple(
             item
             for item in self.configs
-            if item.spec.cluster_network == cluster_network and item.metadata.deletion_timestamp is None
+            if item.spec.cluster_network == cluster_network and not item.metadata.is_leaving
         )
 
     def nads_of(self, cluster_network: str) -> tuple[NetworkAttachmentDefinition, ...]:

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.dummy.admission.reading import is_leaving
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_nads import (
     check_foreign_nad,
@@ -31,7 +30,7 @@ async def judge_nad(
     by_manager: bool,
 ) -> None:
     """Raises Refused, KubeError."""
-    if new is not None and is_leaving(new):
+    if new is not None and new.metadata.is_leaving:
         return
     if not concerns(new, old):
         if new is not None and old is None:

@@ -12,7 +12,6 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.dummy.admission.reading import is_leaving
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.ranges import read_ranges
 from lanloom.dummy.rules.admit_nads import nad_of, shown
@@ -38,7 +37,7 @@ async def judge_network(
     """The warnings. Raises Refused, InvalidSpec, KubeError."""
     if new is None:
         return tuple(_who_keeps(world, old)) if old is not None else ()
-    if is_leaving(new) or (old is not None and old.spec == new.spec):
+    if new.metadata.is_leaving or (old is not None and old.spec == new.spec):
         return ()
     if old is not None:
         changes(old, new)
@@ -58,7 +57,7 @@ async def judge_network(
 
 async def judge_config(client: Client, world: World, new: VlanConfig | None, old: VlanConfig | None) -> None:
     """Raises Refused, KubeError."""
-    if new is None or is_leaving(new):
+    if new is None or new.metadata.is_leaving:
         return
     try:
         check_config(new, old, world.networks())

@@ -163,7 +163,7 @@ class DummyManager:
         for item in _present(old, new):
             claimed = self._informers.dcns.store.by(BY_NAD, str(item.metadata.key))
             for dcn in (*self._owners(item), *claimed):
-                if not noted or dcn.metadata.deletion_timestamp is not None:
+                if not noted or dcn.metadata.is_leaving:
                     self._networks.enqueue(dcn.metadata.name)
 
     def _daemon_set_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
@@ -190,7 +190,7 @@ class DummyManager:
         """Each address that is given changes a Network; only who waits for its end is woken by that."""
         given = old is not None and new is not None and _substance(old) == _substance(new)
         for dcn in self._owners(old, new):
-            if not given or dcn.metadata.deletion_timestamp is not None:
+            if not given or dcn.metadata.is_leaving:
                 self._look_soon(dcn.metadata.name)
 
     def _cluster_network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
@@ -228,7 +228,7 @@ def _present(*items: T | None) -> tuple[T, ...]:
 
 
 def _waits_for_users(dcn: DummyClusterNetwork) -> bool:
-    return dcn.metadata.deletion_timestamp is not None or find(dcn.status.conditions, DRIFTED) is not None
+    return dcn.metadata.is_leaving or find(dcn.status.conditions, DRIFTED) is not None
 
 
 def _claim(dcn: DummyClusterNetwork) -> tuple[Any, ...]:

@@ -114,4 +114,4 @@ class Networks:
 
 def _is_about_to_be_made(dcn: DummyClusterNetwork, seen: Observed) -> bool:
     """Whether it is to be decided if a subnet is free."""
-    return dcn.metadata.deletion_timestamp is None and bool(dcn.spec.subnet) and not seen.made.nads
+    return not dcn.metadata.is_leaving and bool(dcn.spec.subnet) and not seen.made.nads

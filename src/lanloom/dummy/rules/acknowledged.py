@@ -64,7 +64,7 @@ def is_up(node: Node) -> bool:
 def is_ready(pod: Pod) -> bool:
     """Whether a pod does what it is there for."""
     found = find(pod.status.conditions, READY)
-    return pod.metadata.deletion_timestamp is None and found is not None and found.status == "True"
+    return not pod.metadata.is_leaving and found is not None and found.status == "True"
 
 
 def complaint(pod: Pod) -> str:
@@ -95,7 +95,7 @@ def _why(pods: Iterable[Pod]) -> str:
 
 def _given_up(node: Node, patience: float) -> float | None:
     """When a node is not waited for any more; None while it is up."""
-    if node.metadata.deletion_timestamp is not None:
+    if node.metadata.is_leaving:
         return 0.0
     if is_up(node):
         return None

@@ -27,7 +27,7 @@ def uid_of(nad: NetworkAttachmentDefinition) -> str:
 def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
     """A new NAD that is nobody's takes no place of an isolated network's. Raises Refused."""
     for item in networks:
-        if nad_of(item) == new.metadata.key and item.metadata.deletion_timestamp is None:
+        if nad_of(item) == new.metadata.key and not item.metadata.is_leaving:
             raise Refused(
                 f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} makes a NAD of that name "
                 "here; choose another name, or delete the DummyClusterNetwork first"
@@ -76,7 +76,7 @@ def check_nad_deletion(
     if owner is None:
         return
     name = owner.metadata.name
-    if owner.metadata.deletion_timestamp is None:
+    if not owner.metadata.is_leaving:
         raise Refused(
             f"{_title(nad)}: it belongs to DummyClusterNetwork {name}; delete that one (kubectl delete dcn {name})"
         )
@@ -114,7 +114,7 @@ def shown(users: Sequence[User]) -> str:
 
 
 def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:
-    if owner.metadata.deletion_timestamp is not None:
+    if owner.metadata.is_leaving:
         raise Refused(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
             "which is being deleted; wait until that one is gone"
@@ -135,7 +135,7 @@ def _check_marks(
 ) -> None:
     before = old.metadata.annotations if old is not None else {}
     after = new.metadata.annotations
-    name, leaves = owner.metadata.name, owner.metadata.deletion_timestamp is not None
+    name, leaves = owner.metadata.name, owner.metadata.is_leaving
     if before.get(DRAINING) != after.get(DRAINING):
         if DRAINING in after and not leaves:
             raise Refused(

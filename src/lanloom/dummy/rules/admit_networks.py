@@ -23,7 +23,7 @@ def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None
     for item in networks:
         if item.metadata.uid == net.uid or item.metadata.name == net.name:
             continue
-        name, leaves = item.metadata.name, item.metadata.deletion_timestamp is not None
+        name, leaves = item.metadata.name, item.metadata.is_leaving
         remedy = "wait until that one is gone" if leaves else "choose another name"
         if item.spec.bridge_name == net.bridge:
             raise Refused(

@@ -38,7 +38,7 @@ def is_isolated(nad: NetworkAttachmentDefinition) -> bool:
 
 def is_closed(nad: NetworkAttachmentDefinition) -> bool:
     """Whether nobody new may refer to it, because it is about to go."""
-    return DRAINING in nad.metadata.annotations or nad.metadata.deletion_timestamp is not None
+    return DRAINING in nad.metadata.annotations or nad.metadata.is_leaving
 
 
 def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:

@@ -50,7 +50,7 @@ def keeping(seen: Observed, net: Isolated) -> Bridges:
     if current is None:
         news = News("Normal", "DaemonSetCreated", f"made the DaemonSet {_title(wanted)}")
         return _changing(seen, known, Create(DAEMON_SETS, wanted, news), "is being made")
-    if current.metadata.deletion_timestamp is not None:
+    if current.metadata.is_leaving:
         message = f"somebody deletes the DaemonSet {_title(wanted)}; it is made anew when it is gone"
         return _failed(known, "BeingDeleted", message)
     if patch := daemon_set_patch(current, wanted):
@@ -60,14 +60,14 @@ def keeping(seen: Observed, net: Isolated) -> Bridges:
     strays = tuple(
         deletion(DAEMON_SETS, item)
         for item in seen.made.daemon_sets
-        if item.metadata.key != current.metadata.key and item.metadata.deletion_timestamp is None
+        if item.metadata.key != current.metadata.key and not item.metadata.is_leaving
     )
     return Bridges(finding=_progress(current, known), acknowledgement=known, actions=strays)
 
 
 def removing(seen: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...]:
     """What makes these DaemonSets take the bridges away; nothing once all of them are told to."""
-    staying = [item for item in sets if item.metadata.deletion_timestamp is None]
+    staying = [item for item in sets if not item.metadata.is_leaving]
     patches = [(item.metadata.key, _removal(seen, item)) for item in staying]
     return tuple(Change(DAEMON_SETS, key, patch) for key, patch in patches if patch)
 

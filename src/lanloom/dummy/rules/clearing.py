@@ -77,7 +77,7 @@ def _obstacle(
     marks = tuple(
         Change(NADS, nad.metadata.key, on_version(nad, annotations={DRAINING: rfc3339(seen.now)}))
         for nad in nads
-        if nad.metadata.deletion_timestamp is None and _drained_since(nad) is None
+        if not nad.metadata.is_leaving and _drained_since(nad) is None
     )
     keys = _keys(seen, nads, recorded)
     if users := _users(seen.users, keys):
@@ -158,7 +158,7 @@ def _drained_since(nad: NetworkAttachmentDefinition) -> float | None:
 
 
 def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Clearing:
-    leaving = tuple(deletion(NADS, item) for item in nads if item.metadata.deletion_timestamp is None)
+    leaving = tuple(deletion(NADS, item) for item in nads if not item.metadata.is_leaving)
     return Clearing(stage="nads", message=_waiting("NAD", nads), actions=leaving)
 
 
@@ -182,7 +182,7 @@ def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) ->
     if nodes.missing:
         message = f"{count}; waits for {listed(titles(nodes.missing))}"
         return Clearing(stage="bridges", message=message, nodes=nodes, wait=wait)
-    leaving = tuple(deletion(DAEMON_SETS, item) for item in sets if item.metadata.deletion_timestamp is None)
+    leaving = tuple(deletion(DAEMON_SETS, item) for item in sets if not item.metadata.is_leaving)
     message = f"{count}{_without(nodes)}"
     return Clearing(stage="others", message=message, actions=leaving, nodes=nodes, removed=True)
 
@@ -221,7 +221,7 @@ def _others(seen: Observed, made: Made) -> Clearing:
 
 
 def _staying(items: Iterable[Object]) -> Iterator[Object]:
-    return (item for item in items if item.metadata.deletion_timestamp is None)
+    return (item for item in items if not item.metadata.is_leaving)
 
 
 def _has_addresses(network: Network) -> bool:

@@ -28,7 +28,7 @@ _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "
 
 def decide(seen: Observed) -> Decision:
     """What to do for a DummyClusterNetwork, and what it is to say of itself."""
-    return presence(seen) if seen.dcn.metadata.deletion_timestamp is None else _departure(seen)
+    return _departure(seen) if seen.dcn.metadata.is_leaving else presence(seen)
 
 
 def _departure(seen: Observed) -> Decision:

@@ -177,7 +177,7 @@ def _network(seen: Observed, net: Isolated) -> _Part:
         return _Part(finding=_pending(f"the Network of {net.subnet} is being made"), actions=(create,))
     if not is_ours(seen.network.metadata, net.uid):
         return _foreign(NETWORKS, seen.network)
-    if seen.network.metadata.deletion_timestamp is not None:
+    if seen.network.metadata.is_leaving:
         return _leaving(NETWORKS, seen.network)
     patch = ipam_network_patch(seen.network, net)
     if not patch:
@@ -194,7 +194,7 @@ def _nad(seen: Observed, net: Isolated) -> _Part:
         return _Part(finding=_pending(f"the NAD {net.nad} is being made"), actions=(create,))
     if not is_ours(nad.metadata, net.uid):
         return _foreign(NADS, nad)
-    if nad.metadata.deletion_timestamp is not None:
+    if nad.metadata.is_leaving:
         return _leaving(NADS, nad)
     if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
         change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
@@ -236,6 +236,4 @@ def _superfluous(seen: Observed, net: Isolated) -> list[Action]:
     """A Network whose subnet was taken out of the spec, once the NAD knows it no more."""
     if net.subnet is not None or seen.nad is None or not is_as_wanted(seen.nad, net):
         return []
-    return [
-        deletion(NETWORKS, item) for item in seen.made.networks if item.metadata.deletion_timestamp is None
-    ]
+    return [deletion(NETWORKS, item) for item in seen.made.networks if not item.metadata.is_leaving]

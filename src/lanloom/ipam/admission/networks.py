@@ -8,7 +8,6 @@ version is another one, and the API server asks again; if it did before, the add
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
-from lanloom.ipam.admission.reading import is_leaving
 from lanloom.ipam.rules.addresses import Address
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.rules.ledger import Ledger
@@ -27,10 +26,10 @@ _NAMED = 10
 async def judge_network(client: Client, new: Network | None, old: Network | None) -> tuple[str, ...]:
     """Warnings for who asked for the change. Raises Malformed, Refused, KubeError."""
     if new is None:
-        if old is not None and not is_leaving(old):
+        if old is not None and not old.metadata.is_leaving:
             await _judge_deletion(client, old)
         return ()
-    if is_leaving(new) or (old is not None and old.spec == new.spec):
+    if new.metadata.is_leaving or (old is not None and old.spec == new.spec):
         return ()
     check_size(new)
     model = network_of(new)

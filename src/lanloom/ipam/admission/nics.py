@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Network, Nic
-from lanloom.ipam.admission.reading import is_leaving
 from lanloom.ipam.rules.addresses import Address, find_address, format_address, parse_address, shown
 from lanloom.ipam.rules.errors import AddressInUse, AddressReserved, Malformed, OutsideSubnets, Refused
 from lanloom.ipam.rules.general import check_mode, check_vlan
@@ -33,7 +32,7 @@ async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | No
     if old is not None:
         # Also of one that is leaving: its address waits for just this owner's end.
         check_owner_stays(new, old)
-    if is_leaving(new) or (old is not None and old.spec == new.spec):
+    if new.metadata.is_leaving or (old is not None and old.spec == new.spec):
         return ()
     with _at(new):
         check_nic(new)

@@ -67,7 +67,7 @@ async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
     after that finds the pod.
     """
     meta = nic.metadata
-    if meta.deletion_timestamp is None or nic.spec.owner.kind != VIRTUAL_MACHINE:
+    if not meta.is_leaving or nic.spec.owner.kind != VIRTUAL_MACHINE:
         return nic
     marks = {"resourceVersion": meta.resource_version, "annotations": {CONTAINER: container}}
     return await client.patch(NICS, meta.name, {"metadata": marks}, meta.namespace)

@@ -136,7 +136,7 @@ class IpamService:
         pod = await look_up(self._client, PODS, ref.key)
         if pod is not None and ref.is_of(pod):
             ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
-            leaves = pod.has_ended or pod.metadata.deletion_timestamp is not None
+            leaves = pod.has_ended or pod.metadata.is_leaving
             if not leaves and is_attached(pod, request):
                 return
         if ref.uid:

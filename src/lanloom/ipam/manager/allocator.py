@@ -143,7 +143,7 @@ class NetworkAllocator:
 
     async def _report(self, book: Book) -> float | None:
         """Writes the network's status if it is not what is so; or returns in how many seconds that may be done."""
-        if book.network.metadata.deletion_timestamp is not None and book.is_free:
+        if book.network.metadata.is_leaving and book.is_free:
             await self._reign.let_go(book.network)
             return None
         views, status = self._status(book, book.grants().values())

@@ -56,7 +56,7 @@ class Book:
     @property
     def problem(self) -> tuple[str, str] | None:
         """Why nothing can be given away at present, as reason and message."""
-        if self.network.metadata.deletion_timestamp is not None:
+        if self.network.metadata.is_leaving:
             return NETWORK_MISSING, f"network {self.name} is being deleted"
         if self._defect:
             return NOT_READY, self._defect
@@ -258,7 +258,7 @@ class Book:
 
     def _needs(self, nic: Nic) -> bool:
         here = nic.spec.network == self.name or not nic.spec.network
-        if not here or nic.metadata.deletion_timestamp is not None:
+        if not here or nic.metadata.is_leaving:
             return False
         return not is_satisfied(nic) or not self._is_said(nic) or str(nic.metadata.key) in self._grants
 

@@ -28,7 +28,7 @@ class Homeless:
         """Looks after the NICs of a network that is missing (empty: of none). Raises KubeError."""
         writes = []
         for nic in self._informers.nics.store.by(BY_NETWORK, network):
-            if nic.metadata.deletion_timestamp is not None or nic.spec.network not in ("", network):
+            if nic.metadata.is_leaving or nic.spec.network not in ("", network):
                 continue
             status = status_after(_decision(nic), network, self._epoch_of, {}, self._now())
             if status != nic.status:

@@ -225,7 +225,7 @@ class Reign:
     async def keep(self, network: Network) -> Network:
         """Sees to it that a network stays as long as its addresses are owned."""
         meta = network.metadata
-        if FINALIZER in meta.finalizers or meta.deletion_timestamp is not None:
+        if FINALIZER in meta.finalizers or meta.is_leaving:
             return network
         return await self._put_finalizers(network, (*meta.finalizers, FINALIZER))
 

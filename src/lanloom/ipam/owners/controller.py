@@ -122,7 +122,7 @@ class OwnerController:
         nic = self._nics.store.get(Key(*key.split("/")))
         if nic is None:
             return None
-        if nic.metadata.deletion_timestamp is not None:
+        if nic.metadata.is_leaving:
             return await self._let_go(nic)
         if FINALIZER not in nic.metadata.finalizers:
             await self._patch_finalizers(nic, (*nic.metadata.finalizers, FINALIZER))

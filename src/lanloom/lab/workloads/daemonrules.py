@@ -71,7 +71,7 @@ class _Scene:
         """Pods on nodes that don't want one, failed ones, and all but the oldest of several on a node."""
         found: list[Pod] = []
         for name in sorted(known.keys() & self._placed.keys()):
-            here = [pod for pod in self._placed[name] if pod.metadata.deletion_timestamp is None]
+            here = [pod for pod in self._placed[name] if not pod.metadata.is_leaving]
             if name not in self._wanted:
                 found += here
                 continue
@@ -92,7 +92,7 @@ class _Scene:
             pod
             for name in sorted(self._wanted & self._placed.keys())
             for pod in self._placed[name]
-            if pod.metadata.deletion_timestamp is None
+            if not pod.metadata.is_leaving
             and pod.metadata.uid not in going
             and not pod.has_ended
             and pod.metadata.labels.get(REVISION_LABEL) != self._revision
@@ -107,8 +107,7 @@ class _Scene:
         served = 0
         for name in self._wanted:
             served += any(
-                self._is_available(pod) and pod.metadata.deletion_timestamp is None
-                for pod in self._placed.get(name, ())
+                self._is_available(pod) and not pod.metadata.is_leaving for pod in self._placed.get(name, ())
             )
         return len(self._wanted) - served
 
@@ -135,7 +134,7 @@ class _Scene:
             rest
             for here in self._placed.values()
             for pod in here
-            if pod.metadata.deletion_timestamp is None and (rest := self._rest(pod)) > 0
+            if not pod.metadata.is_leaving and (rest := self._rest(pod)) > 0
         ]
         return min(waits, default=None)
 

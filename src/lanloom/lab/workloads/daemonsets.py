@@ -72,7 +72,7 @@ class DaemonSets:
 
     async def _reconcile(self, key: Key) -> float | None:
         daemon = self._daemons.store.get(key)
-        if daemon is None or daemon.metadata.deletion_timestamp is not None:
+        if daemon is None or daemon.metadata.is_leaving:
             return None
         decision = decide(daemon, self._nodes.store.items(), await self._claimed(daemon), self._now())
         await self._carry_out(daemon, decision)
@@ -88,7 +88,7 @@ class DaemonSets:
         found: list[Pod] = []
         for pod in (await self._client.list(PODS, meta.namespace, labels=selector(daemon))).items:
             controllers = [owner.uid for owner in pod.metadata.owner_references if owner.controller]
-            if not controllers and pod.metadata.deletion_timestamp is None and pod.spec.node_name:
+            if not controllers and not pod.metadata.is_leaving and pod.spec.node_name:
                 await self._adopt(daemon, pod)
                 found.append(pod)
             elif meta.uid in controllers:

@@ -129,7 +129,7 @@ class Kubelet:
         if boot is None:
             await self._mark_lost(pod)
             return None
-        if pod.metadata.deletion_timestamp is not None:
+        if pod.metadata.is_leaving:
             return await self._finish(pod, tenure)
         if pod.has_ended:
             return None

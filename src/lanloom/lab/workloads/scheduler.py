@@ -130,4 +130,4 @@ class Scheduler:
 
 def _waiting(pod: Pod) -> tuple[str, ...]:
     """An index value for pods that need a node."""
-    return () if pod.spec.node_name or pod.has_ended or pod.metadata.deletion_timestamp is not None else ("",)
+    return () if pod.spec.node_name or pod.has_ended or pod.metadata.is_leaving else ("",)

@@ -62,7 +62,7 @@ class Labels:
     def _wanted(self, nad: NetworkAttachmentDefinition) -> _Readiness | None:
         """None for a NAD of no cluster network, and where nothing is known of that yet."""
         name = cluster_network_of(nad)
-        if not name or nad.metadata.deletion_timestamp is not None:
+        if not name or nad.metadata.is_leaving:
             return None
         network = self._informers.cluster_networks.store.get(Key("", name))
         if network is None:

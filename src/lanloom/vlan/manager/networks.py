@@ -107,7 +107,7 @@ class Networks:
     def _look(self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...]) -> _View:
         name = network.metadata.name
         known = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
-        configs = tuple(item for item in known if item.metadata.deletion_timestamp is None)
+        configs = tuple(item for item in known if not item.metadata.is_leaving)
         matched = self._matched(name, configs)
         live = [node for node in matched if self._nodes.is_live(node)]
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, name)

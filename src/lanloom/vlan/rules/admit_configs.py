@@ -55,7 +55,7 @@ def _check_target(new: VlanConfig, old: VlanConfig | None, world: World) -> None
             "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network"
         )
     network = world.cluster_network(name)
-    if network is None or (old is None and network.metadata.deletion_timestamp is not None):
+    if network is None or (old is None and network.metadata.is_leaving):
         raise Refused(f"spec.clusterNetwork {quote(name)} does not exist; create the ClusterNetwork first")
 
 
@@ -94,7 +94,7 @@ def _check_hardware_address(new: VlanConfig, nodes: tuple[str, ...]) -> None:
 def _check_peers(new: VlanConfig, nodes: tuple[str, ...], world: World) -> None:
     mine, mtu = set(nodes), new.spec.uplink.linkAttributes.mtu
     for other in sorted(world.configs_of(new.spec.cluster_network), key=lambda item: item.metadata.name):
-        if other.metadata.name == new.metadata.name or other.metadata.deletion_timestamp is not None:
+        if other.metadata.name == new.metadata.name or other.metadata.is_leaving:
             continue
         shared = sorted(mine & set(world.matching(other.spec.node_selector)))
         if shared:
@@ -117,7 +117,7 @@ def _check_nics_free(new: VlanConfig, nodes: tuple[str, ...], world: World) -> N
         for other in world.configs_of(network):
             taken = sorted(nics & set(other.spec.uplink.nics))
             shared = sorted(mine & set(world.matching(other.spec.node_selector))) if taken else []
-            if shared and other.metadata.deletion_timestamp is None:
+            if shared and not other.metadata.is_leaving:
                 raise Refused(
                     f"spec.uplink.nics has {', '.join(taken)}, which VlanConfig {other.metadata.name} of the cluster "
                     f"network {network} already uses on {listed(shared)}"

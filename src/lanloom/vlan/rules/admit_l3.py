@@ -69,7 +69,7 @@ def _check_vlan_free(nad: NetworkAttachmentDefinition, vid: int, cluster_network
 
 def _l3_vlan(nad: NetworkAttachmentDefinition, vid: int) -> bool:
     """Whether a NAD has node addresses on that VLAN. Its label rules most others out without a look at their JSON."""
-    if nad.metadata.deletion_timestamp is not None:
+    if nad.metadata.is_leaving:
         return False
     if nad.metadata.labels.get(names.VLAN_ID_LABEL, str(vid)) != str(vid):
         return False

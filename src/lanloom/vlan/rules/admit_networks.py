@@ -180,7 +180,7 @@ def _check_immutable(new: NetworkAttachmentDefinition, old: NetworkAttachmentDef
 
 def _check_cluster_network(name: str, world: World) -> None:
     network = world.cluster_network(name)
-    if network is None or network.metadata.deletion_timestamp is not None:
+    if network is None or network.metadata.is_leaving:
         raise Refused(f"its cluster network {quote(name)} does not exist; create the ClusterNetwork first")
 
 

@@ -50,7 +50,7 @@ def matching(selector: Mapping[str, str], nodes: Iterable[Node]) -> tuple[str, .
         sorted(
             node.metadata.name
             for node in nodes
-            if node.metadata.deletion_timestamp is None
+            if not node.metadata.is_leaving
             and not is_witness(node)
             and selector.items() <= node.metadata.labels.items()
         )
@@ -60,9 +60,7 @@ def matching(selector: Mapping[str, str], nodes: Iterable[Node]) -> tuple[str, .
 def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     """The L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
     annotations = nad.metadata.annotations
-    if nad.metadata.deletion_timestamp is not None or not parse_connectivity(
-        annotations.get(names.L3_CONNECTIVITY)
-    ):
+    if nad.metadata.is_leaving or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
         return None
     network = parse_config(nad.spec.config)
     if network is None or network.type != "L2VlanNetwork":
@@ -177,7 +175,7 @@ def _mtu_annotations(network: ClusterNetwork, configs: Iterable[VlanConfig]) -> 
     Those that state one agree (a webhook sees to it), so the source stays as long as it states one. Where none does,
     the default counts, and the first by name is called its source. The uplink of mgmt is the installer's.
     """
-    living = {item.metadata.name: item for item in configs if item.metadata.deletion_timestamp is None}
+    living = {item.metadata.name: item for item in configs if not item.metadata.is_leaving}
     if network.metadata.name == names.MGMT or not living:
         return {}
     stated = {name: item.spec.uplink.linkAttributes.mtu for name, item in living.items()}

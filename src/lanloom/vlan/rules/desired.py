@@ -47,7 +47,7 @@ def node_networks(
     known = {
         item.metadata.name: item
         for item in cluster_networks
-        if item.metadata.deletion_timestamp is None and is_cluster_network(item.metadata.name)
+        if not item.metadata.is_leaving and is_cluster_network(item.metadata.name)
     }
     by_network: dict[str, list[NetworkAttachmentDefinition]] = {}
     for nad in nads:
@@ -57,7 +57,7 @@ def node_networks(
         chosen[names.MGMT] = None
     for config in sorted(configs, key=lambda item: item.metadata.name):
         name = config.spec.cluster_network
-        usable = config.metadata.deletion_timestamp is None and name in known.keys() - {names.MGMT}
+        usable = not config.metadata.is_leaving and name in known.keys() - {names.MGMT}
         if usable and _covers(config, name, node, carried):
             chosen.setdefault(name, config)
     networks = []
@@ -229,7 +229,7 @@ def _vm_ids(nads: list[NetworkAttachmentDefinition]) -> tuple[VlanIds, tuple[Pro
     ranges: list[Range] = []
     problems = []
     for nad in nads:
-        if nad.metadata.deletion_timestamp is not None:
+        if nad.metadata.is_leaving:
             continue
         try:
             network = parse_config(nad.spec.config)

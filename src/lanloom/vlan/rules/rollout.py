@@ -46,14 +46,12 @@ def revision(
     l3 = {key: value for key, value in annotations.items() if is_l3_key(key)}
     mtu = annotations.get(names.UPLINK_MTU) if names.MTU_SOURCE in annotations else None
     specs = {
-        item.metadata.name: msgspec.to_builtins(item.spec)
-        for item in configs
-        if item.metadata.deletion_timestamp is None
+        item.metadata.name: msgspec.to_builtins(item.spec) for item in configs if not item.metadata.is_leaving
     }
     networks = {
         str(item.metadata.key): item.spec.config
         for item in nads
-        if item.metadata.deletion_timestamp is None and names.CLUSTER_NETWORK_LABEL in item.metadata.labels
+        if not item.metadata.is_leaving and names.CLUSTER_NETWORK_LABEL in item.metadata.labels
     }
     text = json.dumps([l3, mtu, specs, networks], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
