@@ -14,7 +14,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.ranges import read_ranges
-from lanloom.dummy.rules.admit_nads import nad_of, shown
+from lanloom.dummy.rules.admit_nads import nad_of
 from lanloom.dummy.rules.admit_networks import (
     NODE_GATEWAY,
     check_claims,
@@ -24,6 +24,7 @@ from lanloom.dummy.rules.admit_networks import (
     check_uplinks,
 )
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.spec import changes, changes_while_used, parse
 from lanloom.dummy.users import fresh_users
@@ -98,6 +99,6 @@ async def _warnings(client: Client, net: Isolated) -> AsyncIterator[str]:
 def _who_keeps(world: World, old: DummyClusterNetwork) -> Iterator[str]:
     if users := world.users.users_of(nad_of(old)):
         yield (
-            f"DummyClusterNetwork {old.metadata.name} is used by {shown(users)}; it stays until nobody uses it any "
-            "more, and nobody new can"
+            f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
+            "it any more, and nobody new can"
         )

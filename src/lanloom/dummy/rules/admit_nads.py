@@ -7,11 +7,10 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.dummy.rules.admitted import Admitted
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated, User
 from lanloom.dummy.rules.nad import is_as_wanted
 from lanloom.dummy.rules.spec import parse
-
-_SHOWN = 10
 
 
 def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:
@@ -62,7 +61,7 @@ def check_nad(
     elif old is not None and new.spec.config != old.spec.config and not _is_wanted(new, owner):
         raise Refused(
             f"{_title(new)}: spec.config follows from DummyClusterNetwork {owner.metadata.name}; "
-            "change that one's spec.subnet or spec.gateway instead"
+            "change that one's spec.subnet or spec.gateway instead, or create another one for another bridge"
         )
     _check_marks(new, old if uid == was else None, owner, by_manager=by_manager)
 
@@ -93,10 +92,10 @@ def check_unused(
     """Nobody uses the NAD, and nobody can come who was allowed to. Raises Refused."""
     if users:
         raise Refused(
-            f"{_title(nad)}: it is used by {shown(users)}; take them off the network, or delete them"
+            f"{_title(nad)}: it is used by {listed(map(str, users))}; take them off the network, or delete them"
         )
     if requests:
-        titles = ", ".join(item.title for item in requests[:_SHOWN])
+        titles = listed(item.title for item in requests)
         raise Refused(
             f"{_title(nad)}: {titles} may still come and use it; try again in a minute, or when it is known"
         )
@@ -105,12 +104,6 @@ def check_unused(
 def nad_of(network: DummyClusterNetwork) -> Key:
     """The NAD that a network claims, whatever else stands in its spec."""
     return Key(network.spec.nad_namespace, network.spec.nad_name)
-
-
-def shown(users: Sequence[User]) -> str:
-    """Users for a message."""
-    more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
-    return ", ".join(map(str, users[:_SHOWN])) + more
 
 
 def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:

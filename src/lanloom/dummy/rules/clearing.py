@@ -23,9 +23,9 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.acknowledged import Acknowledgement, titles
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, unsettled
 from lanloom.dummy.rules.bridges import acknowledgement_of, remover, removing
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import User, UserView
 from lanloom.dummy.rules.observed import Action, Change, Look, Made, Observed, deletion, on_version
-from lanloom.dummy.rules.status import listed
 
 LOOK_AGAIN_SECONDS = 2.0
 """When to ask the API server again about a user whom the watches have not brought: they may never bring him."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from lanloom.api import names
 from lanloom.api.harvester import VlanConfig
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.spec import label_fault
 
 _SHOWN = 5
@@ -34,6 +35,6 @@ def uplink_fault(bridge: str, configs: Iterable[VlanConfig]) -> str:
         return ""
     return (
         f"spec.bridgeName is {bridge}, the bridge of ClusterNetwork {implied}, which has an uplink by VlanConfig "
-        f"{', '.join(uplinks[:_SHOWN])}{' and more' if len(uplinks) > _SHOWN else ''}; "
+        f"{listed(uplinks, _SHOWN)}; "
         "choose another bridge, or delete what gives this one its uplink"
     )

@@ -8,13 +8,13 @@ from lanloom.api.dummy import BRIDGES_READY, DUMMY_CLUSTER_NETWORKS, FINALIZER, 
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.clearing import Clearing, clearing
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.observed import Action, Change, Decision, News, Observed, on_version
 from lanloom.dummy.rules.presence import presence
 from lanloom.dummy.rules.status import (
     REMOVED,
     Finding,
     Findings,
-    listed,
     resources_of,
     status_news,
     status_of,

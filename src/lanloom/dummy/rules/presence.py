@@ -26,6 +26,7 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.bridges import Bridges, keeping
 from lanloom.dummy.rules.errors import InvalidSpec
 from lanloom.dummy.rules.harvester import implied_cluster_network
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.made import cluster_network_body, ipam_network_body, ipam_network_patch
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.model import Isolated
@@ -42,7 +43,7 @@ from lanloom.dummy.rules.observed import (
 )
 from lanloom.dummy.rules.rivals import in_the_way, taken_addresses
 from lanloom.dummy.rules.spec import parse
-from lanloom.dummy.rules.status import Finding, Findings, listed, resources_of, status_news, status_of
+from lanloom.dummy.rules.status import Finding, Findings, resources_of, status_news, status_of
 from lanloom.kube.conditions import find
 
 _KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})

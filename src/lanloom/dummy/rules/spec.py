@@ -12,6 +12,7 @@ from lanloom.api import names
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
 from lanloom.api.meta import Key
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated, User
 
 LARGEST, SMALLEST = 8, 30
@@ -105,17 +106,11 @@ def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users
         )
         if was != to
     ]
-    present = list(users)
-    if wrong and present:
-        shown = ", ".join(map(str, present[:_USERS_SHOWN]))
-        more = f" and {len(present) - _USERS_SHOWN} more" if len(present) > _USERS_SHOWN else ""
+    if wrong and (using := listed(map(str, users))):
         raise Refused(
             f"DummyClusterNetwork {new.metadata.name}: {' and '.join(wrong)} while the network is used by "
-            f"{shown}{more}; take them off the network first"
+            f"{using}; take them off the network first"
         )
-
-
-_USERS_SHOWN = 10
 
 
 def bridge_fault(name: str) -> str:

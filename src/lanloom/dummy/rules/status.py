@@ -31,9 +31,6 @@ from lanloom.kube.conditions import ConditionStatus, find, set_condition
 USERS_MAX = 50
 """Users that a status lists."""
 
-NAMED = 10
-"""Things that a message names; of the others it tells the number."""
-
 REMOVED = "Removed"
 """The reason of BridgesReady once every bridge is gone: what makes them is not made again."""
 
@@ -59,13 +56,6 @@ class Findings(Struct, frozen=True, kw_only=True):
     in_use: Finding | None = None
     users: tuple[User, ...] = ()
     nodes: Acknowledgement | None = None
-
-
-def listed(texts: Iterable[str]) -> str:
-    """Some things for a message, and how many more there are."""
-    every = list(texts)
-    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
-    return f"{', '.join(every[:NAMED])}{more}"
 
 
 def status_of(

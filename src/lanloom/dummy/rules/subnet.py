@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from msgspec import Struct
 
 from lanloom.api.core import Node
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated
 
 _SHOWN = 5
@@ -68,10 +69,9 @@ def overlaps(net: Isolated, known: Ranges, others: Iterable[Isolated] = ()) -> s
     found = [*_overlapping(net.subnet, known), *_gateways(net, others)]
     if not found:
         return ""
-    shown = ", ".join(f"{item.cidr} of {item.owner}" for item in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    shown = listed((f"{item.cidr} of {item.owner}" for item in found), _SHOWN)
     return (
-        f"spec.subnet {net.subnet} overlaps {shown}{more}: "
+        f"spec.subnet {net.subnet} overlaps {shown}: "
         "choose a range that nothing in the cluster uses, or leave the subnet out"
     )
 

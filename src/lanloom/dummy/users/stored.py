@@ -18,6 +18,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Key, Object
 from lanloom.api.references import references_of
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import User
 from lanloom.dummy.users.informers import REFERENCES, values_of
 from lanloom.kube.store import Store
@@ -116,8 +117,7 @@ def _made(using: _Using) -> str:
     if using.itself:
         return ""
     named = sorted({f"{kind.lower()} {item.metadata.name}" for kind, item in using.parts})
-    more = len(named) - _NAMED_MAX
-    return ", ".join(named[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return listed(named, _NAMED_MAX)
 
 
 def _places(using: _Using) -> str:
