@@ -13,7 +13,7 @@ from lanloom.apiserver.engine.webhooks import Hook, WebhookError
 from lanloom.apiserver.errors import BadRequest, Conflict, InternalError, NotFound, StatusError
 from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.patches import merge_patch
-from tests.apiserver.engine.world import WIDGETS, config_map, engine_world, kind_of
+from tests.apiserver.engine.world import WIDGETS, config_map, engine_world, kind_of, until
 from tests.virtual import run
 
 Answer = Callable[[Raw], Raw]
@@ -224,6 +224,30 @@ async def test_deletion_is_asked_about_with_the_old_object() -> None:
         request = hooks.asked[0][1]
         assert (request["operation"], request["object"]) == ("DELETE", None)
         assert request["oldObject"]["data"] == {"k": "v"}
+
+
+async def test_what_goes_with_something_else_is_asked_about_in_the_name_of_who_takes_it() -> None:
+    """Webhooks can tell what a controller deletes, with its owner or its namespace, from the server's own requests."""
+    hooks = PlayedWebhooks()
+    async with engine_world(webhooks=hooks) as engine:
+        kind, spaces = kind_of(engine, "configmaps"), kind_of(engine, "namespaces")
+        await engine.create(spaces, "", {"metadata": {"name": "place"}}, Call())
+        owner = await engine.create(kind, "place", config_map("owner"), Call())
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.meta().uid}
+        owned = config_map("owned")
+        owned["metadata"]["ownerReferences"] = [reference]
+        await engine.create(kind, "place", owned, Call())
+        await engine.create(kind, "place", config_map("other"), Call())
+        await register(engine, VALIDATING, {"name": "one.example.com"})
+        await engine.delete(kind, "place", "owner", DeleteOptions(), Call())
+        await until(lambda: len(hooks.asked) == 2)
+        await engine.delete(spaces, "", "place", DeleteOptions(), Call())
+        await until(lambda: len(hooks.asked) == 3)
+        assert [(asked["name"], asked["userInfo"]["username"]) for _, asked in hooks.asked] == [
+            ("owner", "system:lanloom:apiserver"),
+            ("owned", "system:serviceaccount:kube-system:generic-garbage-collector"),
+            ("other", "system:serviceaccount:kube-system:namespace-controller"),
+        ]
 
 
 async def test_patch_is_made_again_when_the_object_changed_during_admission() -> None:

@@ -25,6 +25,7 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.admission import DummyAdmission, StoreWorld
+from lanloom.dummy.admission.admission import IsManager
 from lanloom.dummy.manager import dummy_informers
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users, user_informers
@@ -113,7 +114,10 @@ async def is_manager(user: UserInfo) -> bool:
 
 
 async def admission_of(
-    client: LocalClient, watched: LocalClient, tasks: list["asyncio.Task[None]"]
+    client: LocalClient,
+    watched: LocalClient,
+    tasks: list["asyncio.Task[None]"],
+    by_manager: IsManager = is_manager,
 ) -> DummyAdmission:
     """A replica that has read what is watched. Its informers are added to `tasks`."""
     rng = Random(1)
@@ -129,7 +133,7 @@ async def admission_of(
     every = {id(item): item for item in (*informers.all(), *users.all())}.values()
     tasks += [asyncio.create_task(item.run()) for item in every]
     await all_synced(every)
-    return DummyAdmission(client, world, is_manager, now=now)
+    return DummyAdmission(client, world, by_manager, now=now)
 
 
 def told(

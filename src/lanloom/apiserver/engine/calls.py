@@ -10,7 +10,20 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 SYSTEM = UserInfo(username="system:lanloom:apiserver", groups=("system:masters",))
-"""The server itself: garbage collector, namespace and CRD clean-up."""
+"""The server itself."""
+
+
+def _controller(name: str) -> UserInfo:
+    """The account that the controller has in a cluster: webhooks must not take it for whoever else the server is."""
+    groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+    return UserInfo(username=f"system:serviceaccount:kube-system:{name}", groups=groups)
+
+
+CLEANUP = _controller("namespace-controller")
+"""What empties namespaces and CRDs."""
+
+COLLECTOR = _controller("generic-garbage-collector")
+"""The garbage collector."""
 
 
 class Call(Struct):

@@ -5,7 +5,7 @@ from random import Random
 from lanloom.api.meta import Key
 from lanloom.apiserver import errors
 from lanloom.apiserver.engine import crds
-from lanloom.apiserver.engine.calls import Call, DeleteOptions
+from lanloom.apiserver.engine.calls import CLEANUP, Call, DeleteOptions
 from lanloom.apiserver.engine.definitions import Definitions
 from lanloom.apiserver.engine.deletion import CRD_FINALIZER, Deleter
 from lanloom.apiserver.engine.ledger import Ledger
@@ -77,7 +77,7 @@ class Cleanup:
                 left += await self._delete_all(resource, name)
         kind = self._registry.any_version(NAMESPACES)
         if not left and kind is not None:
-            await self._writer.patch(kind, "", name, _without_content, Call(), subresource="finalize")
+            await self._writer.patch(kind, "", name, _without_content, Call(CLEANUP), subresource="finalize")
 
     async def _empty_crd(self, state: Stored) -> None:
         crd = state.raw()
@@ -85,7 +85,7 @@ class Cleanup:
             return
         kind = self._registry.any_version(CRDS)
         if kind is not None:
-            await self._writer.patch(kind, "", state.key.name, _without_cleanup, Call())
+            await self._writer.patch(kind, "", state.key.name, _without_cleanup, Call(CLEANUP))
 
     async def _delete_all(self, resource: GroupPlural, namespace: str) -> int:
         """Deletes the objects; returns how many are still held back by something."""
@@ -96,7 +96,7 @@ class Cleanup:
         for state in self._ledger.shelf(resource).select(namespace):
             try:
                 deleted = await self._deleter.delete(
-                    kind, state.key.namespace, state.key.name, DeleteOptions(), Call()
+                    kind, state.key.namespace, state.key.name, DeleteOptions(), Call(CLEANUP)
                 )
             except errors.NotFound:
                 continue

@@ -9,7 +9,7 @@ from random import Random
 
 from lanloom.api.meta import Key, ObjectMeta, OwnerReference
 from lanloom.apiserver import errors
-from lanloom.apiserver.engine.calls import Call, DeleteOptions, Propagation
+from lanloom.apiserver.engine.calls import COLLECTOR, Call, DeleteOptions, Propagation
 from lanloom.apiserver.engine.deletion import FOREGROUND, ORPHAN, Deleter
 from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.registry import Registry
@@ -168,7 +168,7 @@ class GarbageCollector:
             return
         options = DeleteOptions(uid=meta.uid, propagation=propagation)
         try:
-            await self._deleter.delete(kind, key.namespace, key.name, options, Call())
+            await self._deleter.delete(kind, key.namespace, key.name, options, Call(COLLECTOR))
         except errors.NotFound:
             return
 
@@ -178,7 +178,7 @@ class GarbageCollector:
         if kind is None:
             return
         try:
-            await self._writer.patch(kind, key.namespace, key.name, change, Call())
+            await self._writer.patch(kind, key.namespace, key.name, change, Call(COLLECTOR))
         except errors.NotFound:
             return
 
