@@ -58,7 +58,7 @@ class Networks:
         decision = decide(seen)
         while decision.look:
             try:
-                fresh = await self._observing.look(uid, decision.look)
+                fresh = await self._observing.look(seen.dcn, decision.look)
             except KubeError as error:
                 log.warning("dummy-network-not-read", network=name, error=str(error))
                 await self._say(seen.dcn, unanswered(seen, str(error)))

@@ -10,11 +10,11 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import DAEMON_SETS
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.manager.informers import BY_UID, DummyInformers, nads_of
 from lanloom.dummy.ranges import read_ranges
 from lanloom.dummy.rules.harvester import implied_cluster_network
-from lanloom.dummy.rules.marks import is_ours
+from lanloom.dummy.rules.marks import daemon_set_places, is_ours
 from lanloom.dummy.rules.model import Settings, UserView
 from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.dummy.rules.observed import Failure, Fresh, Look, Made, Observed
@@ -47,8 +47,8 @@ class Observing:
         stores, settings = self._informers, self._settings()
         meta, spec = dcn.metadata, dcn.spec
         implied = implied_cluster_network(spec.bridge_name)
-        made = self.made(meta.uid)
-        places = {item.metadata.namespace for item in made.daemon_sets}
+        places = self._places(dcn)
+        made = self._made(meta.uid, places)
         title = Key(settings.namespace, daemon_set_name(meta.name, meta.uid))
         daemon_set = stores.daemon_sets.store.get(title)
         return Observed(
@@ -80,19 +80,22 @@ class Observing:
             failure=failure,
         )
 
-    def made(self, uid: str) -> Made:
-        """What the watches have brought of what was made for the network of that uid."""
+    def orphaned(self, uid: str) -> Made:
+        """What the watches have brought of what was made for the network of that uid, which nobody knows any more."""
+        return self._made(uid, daemon_set_places(self._settings(), ()))
+
+    def _made(self, uid: str, places: frozenset[str]) -> Made:
         stores = self._informers
         return Made(
             nads=stores.nads.store.by(BY_UID, uid),
-            daemon_sets=stores.daemon_sets.store.by(BY_UID, uid),
+            daemon_sets=_in(places, stores.daemon_sets.store.by(BY_UID, uid)),
             networks=stores.networks.store.by(BY_UID, uid),
             cluster_networks=stores.cluster_networks.store.by(BY_UID, uid),
         )
 
-    async def look(self, uid: str, what: Look) -> Fresh:
+    async def look(self, dcn: DummyClusterNetwork, what: Look) -> Fresh:
         """What the API server says now. Who uses networks is asked after the NADs were read. Raises KubeError."""
-        made = await self._made_anew(uid)
+        made = await self._made_anew(dcn.metadata.uid, self._places(dcn))
         return Fresh(made=made, users=await fresh_users(self._client) if what == "users" else None)
 
     async def ranges(self, seen: Observed) -> Ranges:
@@ -104,18 +107,30 @@ class Observing:
         every = await self._client.list(DUMMY_CLUSTER_NETWORKS)
         return any(item.metadata.uid == uid for item in every.items)
 
-    async def _made_anew(self, uid: str) -> Made:
+    async def _made_anew(self, uid: str, places: frozenset[str]) -> Made:
         nads, daemon_sets, networks, cluster_networks = await asyncio.gather(
             self._labelled(NADS, uid),
             self._labelled(DAEMON_SETS, uid),
             self._labelled(NETWORKS, uid),
             self._labelled(CLUSTER_NETWORKS, uid),
         )
-        return Made(nads=nads, daemon_sets=daemon_sets, networks=networks, cluster_networks=cluster_networks)
+        return Made(
+            nads=nads,
+            daemon_sets=_in(places, daemon_sets),
+            networks=networks,
+            cluster_networks=cluster_networks,
+        )
 
     async def _labelled(self, resource: Resource[T], uid: str) -> tuple[T, ...]:
         return (await self._client.list(resource, labels=f"{UID_LABEL}={uid}")).items
 
+    def _places(self, dcn: DummyClusterNetwork) -> frozenset[str]:
+        return daemon_set_places(self._settings(), dcn.status.resources)
+
     def _is_foreign(self, key: Key, uid: str) -> bool:
         nad = self._informers.nads.store.get(key)
         return nad is not None and not is_ours(nad.metadata, uid)
+
+
+def _in(places: frozenset[str], items: tuple[DaemonSet, ...]) -> tuple[DaemonSet, ...]:
+    return tuple(item for item in items if item.metadata.namespace in places)

@@ -39,7 +39,7 @@ class Orphans:
 
     async def reconcile(self, uid: str) -> float | None:
         """Takes the next step; in how many seconds to look again, None for when something happens."""
-        made = self._observing.made(uid)
+        made = self._observing.orphaned(uid)
         if not self.is_orphaned(uid) or not _every(made):
             self._forget(uid)
             return None
@@ -59,7 +59,7 @@ class Orphans:
     async def _next(self, seen: Observed) -> tuple[Observed, Clearing]:
         step = clearing(seen, committed=True, removed=False)
         while step.look:
-            seen = replace(seen, fresh=await self._observing.look(seen.dcn.metadata.uid, step.look))
+            seen = replace(seen, fresh=await self._observing.look(seen.dcn, step.look))
             step = clearing(seen, committed=True, removed=False)
         return seen, step
 

@@ -1,9 +1,13 @@
 """By what the objects are known that were made for a DummyClusterNetwork."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL, DummyResource
 from lanloom.api.meta import ObjectMeta
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.model import Settings
 
 Raw = dict[str, Any]
 
@@ -16,3 +20,13 @@ def marks(name: str, uid: str) -> Raw:
 def is_ours(metadata: ObjectMeta, uid: str) -> bool:
     """Whether an object was made for the DummyClusterNetwork of that uid. Everything else is somebody else's."""
     return bool(uid) and metadata.labels.get(UID_LABEL) == uid
+
+
+def daemon_set_places(settings: Settings, recorded: Iterable[DummyResource]) -> frozenset[str]:
+    """The namespaces of a network's DaemonSets: where they are made, and where they were made as the status says.
+
+    Elsewhere the label means nothing. Whoever may make DaemonSets in a namespace of his own could else keep a network
+    from going by one, and acknowledge by its pods in the name of nodes that have not.
+    """
+    were = (item.namespace for item in recorded if item.kind == DAEMON_SETS.kind)
+    return frozenset({LANLOOM_NAMESPACE, settings.namespace, *were})
