@@ -16,6 +16,7 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.meta import Condition, Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import DaemonSet, DaemonSetSpec
 from lanloom.app.dummyview import DummyObjects, DummyView, dummy_view
 from lanloom.dummy.rules.model import User
@@ -69,7 +70,8 @@ def nad(admitted: str = "") -> NetworkAttachmentDefinition:
 def daemon_set(state: str = "present") -> DaemonSet:
     """The network's DaemonSet."""
     template: dict[str, Any] = {"metadata": {"labels": {BRIDGE_LABEL: state}}}
-    return DaemonSet(metadata=ObjectMeta(labels={UID_LABEL: UID}), spec=DaemonSetSpec(template=template))
+    metadata = ObjectMeta(namespace=LANLOOM_NAMESPACE, labels={UID_LABEL: UID})
+    return DaemonSet(metadata=metadata, spec=DaemonSetSpec(template=template))
 
 
 def node(name: str, *, up: bool = True) -> Node:
@@ -80,11 +82,15 @@ def node(name: str, *, up: bool = True) -> Node:
     return Node(metadata=ObjectMeta(name=name), status=NodeStatus(conditions=(ready,)))
 
 
-def pod(on: str, state: str = "present", *, ready: bool = True, said: str = "") -> Pod:
+def pod(
+    on: str, state: str = "present", *, ready: bool = True, said: str = "", namespace: str = LANLOOM_NAMESPACE
+) -> Pod:
     """The DaemonSet's pod on a node; `said` is what its daemon wrote when it ended."""
     ended = ContainerState(terminated=Ended(exit_code=1, message=said)) if said else ContainerState()
     return Pod(
-        metadata=ObjectMeta(name=f"dummy-{on}", labels={UID_LABEL: UID, BRIDGE_LABEL: state}),
+        metadata=ObjectMeta(
+            name=f"dummy-{on}", namespace=namespace, labels={UID_LABEL: UID, BRIDGE_LABEL: state}
+        ),
         spec=PodSpec(node_name=on),
         status=PodStatus(
             phase="Running",

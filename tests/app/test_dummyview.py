@@ -42,6 +42,17 @@ def test_a_node_without_a_pod_and_one_that_is_away() -> None:
     assert (shown.acknowledged, shown.live) == (0, 1)
 
 
+def test_pods_elsewhere_say_nothing_of_nodes() -> None:
+    """A pod with the labels of a network's own in a namespace of somebody else's is not asked."""
+    shown = view(
+        network(),
+        nodes=NODES,
+        pods=(pod("node1"), pod("node2", namespace="theirs")),
+        daemon_sets=(daemon_set(),),
+    )
+    assert states(shown)["node2"][0] == "NoPod"
+
+
 def test_without_a_daemon_set_no_node_has_anything_to_say() -> None:
     """A network for which nothing was made yet has no nodes."""
     assert view(network(""), nodes=NODES).nodes == ()

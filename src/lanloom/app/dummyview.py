@@ -5,6 +5,7 @@ by being ready, or by how it ended.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -21,13 +22,14 @@ from lanloom.api.dummy import (
     DummyResource,
     Phase,
 )
-from lanloom.api.meta import Condition, Key, Object
+from lanloom.api.meta import Condition, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.acknowledged import acknowledgement
 from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
+from lanloom.dummy.rules.marks import daemon_set_places
 from lanloom.dummy.rules.model import Settings, User, UserView
 from lanloom.dummy.users import fresh_users
 from lanloom.kube.errors import NotFound
@@ -189,16 +191,16 @@ def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserV
         message=status.message,
         scope=spec.scope,
         bridge=spec.bridge_name,
-        nad=f"{spec.nad_namespace}/{spec.nad_name}",
+        nad=str(spec.nad),
         subnet=spec.subnet,
         gateway=spec.gateway,
         created=meta.creation_timestamp or "",
         deleting=meta.deletion_timestamp or "",
         draining=nad.metadata.annotations.get(DRAINING, "") if nad is not None else "",
-        users=users.users_of(Key(spec.nad_namespace, spec.nad_name)),
+        users=users.users_of(spec.nad),
         awaited=awaited,
         unreadable=unreadable,
-        nodes=_nodes(meta.uid, objects, now),
+        nodes=_nodes(network, objects, now),
         resources=status.resources,
         conditions=status.conditions,
     )
@@ -221,12 +223,13 @@ def _awaited(
     return tuple(Awaited(title=item.title, until=rfc3339(item.until)) for item in open_), ""
 
 
-def _nodes(uid: str, objects: DummyObjects, now: float) -> tuple[NodeView, ...]:
+def _nodes(network: DummyClusterNetwork, objects: DummyObjects, now: float) -> tuple[NodeView, ...]:
     """Every node, ordered by name; none for a network without a DaemonSet."""
-    state = next((_state_of(item) for item in objects.daemon_sets if _is_of(item, uid)), "")
+    uid, places = network.metadata.uid, daemon_set_places(Settings(), network.status.resources)
+    state = next((_state_of(item) for item in _parts(objects.daemon_sets, uid, places)), "")
     if not state:
         return ()
-    pods = [pod for pod in objects.pods if _is_of(pod, uid)]
+    pods = _parts(objects.pods, uid, places)
     found = acknowledgement(objects.nodes, pods, state, now=now, patience=Settings().node_timeout)
     phases = {pod.spec.node_name: pod.status.phase or "Pending" for pod in pods}
     views = [NodeView(node=name, acknowledged=True, state=_DONE[state]) for name in found.acknowledged]
@@ -237,6 +240,10 @@ def _nodes(uid: str, objects: DummyObjects, now: float) -> tuple[NodeView, ...]:
             NodeView(node=name, acknowledged=False, state=phases.get(name, "NoPod"), message=message)
         )
     return tuple(sorted(views, key=lambda view: view.node))
+
+
+def _parts(items: Iterable[T], uid: str, places: frozenset[str]) -> list[T]:
+    return [item for item in items if _is_of(item, uid) and item.metadata.namespace in places]
 
 
 def _state_of(item: DaemonSet) -> str:
