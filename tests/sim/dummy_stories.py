@@ -20,7 +20,6 @@ from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.webhooks import references_webhook, webhook_configurations
 from lanloom.dummy.admission import REFERENCES, VALIDATED
-from lanloom.dummy.rules.admit_nads import nad_of
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
 from tests.sim.dummy_judge import Witness
@@ -117,7 +116,7 @@ async def _complaints(cluster: DummyCluster, nothing_left: bool) -> list[str]:
     found = [f"{item.metadata.name} is still there: {item.status}" for item in networks if nothing_left]
     for item in networks:
         leaves = item.metadata.deletion_timestamp is not None
-        used = bool(cluster.witness.users_of(nad_of(item)))
+        used = bool(cluster.witness.users_of(item.spec.nad))
         wanted = "DeletionBlocked" if leaves and used else "gone" if leaves else "Ready"
         if item.status.phase != wanted:
             found.append(f"{item.metadata.name} should be {wanted}: {item.status}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.meta import Condition, Object
+from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.resource import Column, Resource
 
 GROUP = "network.harvester.io"
@@ -74,6 +74,11 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     scope: Scope = "node"
     subnet: str = ""
     gateway: Gateway = "none"
+
+    @property
+    def nad(self) -> Key:
+        """The NAD that the network claims, whatever else stands in its spec."""
+        return Key(self.nad_namespace, self.nad_name)
 
 
 class DummyResource(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -100,7 +100,7 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
     """What the controller would see."""
     meta, spec = dcn.metadata, dcn.spec
     implied = implied_cluster_network(spec.bridge_name)
-    nads = {Key(spec.nad_namespace, spec.nad_name)} | {
+    nads = {spec.nad} | {
         Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind
     }
     watched = {key: item for key, item in state.objects.items() if key[0] not in state.unseen}

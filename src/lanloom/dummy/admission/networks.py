@@ -14,7 +14,6 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.ranges import read_ranges
-from lanloom.dummy.rules.admit_nads import nad_of
 from lanloom.dummy.rules.admit_networks import (
     NODE_GATEWAY,
     check_claims,
@@ -79,7 +78,7 @@ async def _check_places(
 
 
 def _places(item: DummyClusterNetwork) -> tuple[str, Key]:
-    return item.spec.bridge_name, nad_of(item)
+    return item.spec.bridge_name, item.spec.nad
 
 
 def _readable(networks: Iterable[DummyClusterNetwork]) -> Iterator[Isolated]:
@@ -97,7 +96,7 @@ async def _warnings(client: Client, net: Isolated) -> AsyncIterator[str]:
 
 
 def _who_keeps(world: World, old: DummyClusterNetwork) -> Iterator[str]:
-    if users := world.users.users_of(nad_of(old)):
+    if users := world.users.users_of(old.spec.nad):
         yield (
             f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
             "it any more, and nobody new can"

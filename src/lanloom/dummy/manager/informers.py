@@ -98,9 +98,8 @@ def dummy_informers(
 
 def nads_of(dcn: DummyClusterNetwork) -> frozenset[Key]:
     """The NADs that a DummyClusterNetwork is to have or has had, however its spec may be."""
-    wanted = Key(dcn.spec.nad_namespace, dcn.spec.nad_name)
     recorded = {Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind}
-    return frozenset({wanted} | recorded)
+    return frozenset({dcn.spec.nad} | recorded)
 
 
 def owner_of(item: Object) -> str:

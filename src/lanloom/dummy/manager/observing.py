@@ -57,7 +57,7 @@ class Observing:
             settings=settings,
             users=self._users,
             others=tuple(item for item in stores.dcns.store.items() if item.metadata.uid != meta.uid),
-            nad=stores.nads.store.get(Key(spec.nad_namespace, spec.nad_name)),
+            nad=stores.nads.store.get(spec.nad),
             daemon_set=daemon_set if daemon_set in made.daemon_sets else None,
             network=stores.networks.store.get(Key("", resource_name(meta.name, meta.uid))),
             cluster_network=stores.cluster_networks.store.get(Key("", implied)) if implied else None,

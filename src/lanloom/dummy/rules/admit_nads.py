@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from lanloom.api.dummy import ADMITTED, DRAINING, UID_LABEL, DummyClusterNetwork
-from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.dummy.rules.admitted import Admitted
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
@@ -26,7 +25,7 @@ def uid_of(nad: NetworkAttachmentDefinition) -> str:
 def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
     """A new NAD that is nobody's takes no place of an isolated network's. Raises Refused."""
     for item in networks:
-        if nad_of(item) == new.metadata.key and not item.metadata.is_leaving:
+        if item.spec.nad == new.metadata.key and not item.metadata.is_leaving:
             raise Refused(
                 f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} makes a NAD of that name "
                 "here; choose another name, or delete the DummyClusterNetwork first"
@@ -101,18 +100,13 @@ def check_unused(
         )
 
 
-def nad_of(network: DummyClusterNetwork) -> Key:
-    """The NAD that a network claims, whatever else stands in its spec."""
-    return Key(network.spec.nad_namespace, network.spec.nad_name)
-
-
 def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:
     if owner.metadata.is_leaving:
         raise Refused(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
             "which is being deleted; wait until that one is gone"
         )
-    if nad_of(owner) != new.metadata.key or not _is_wanted(new, owner):
+    if owner.spec.nad != new.metadata.key or not _is_wanted(new, owner):
         raise Refused(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
             "which wants another NAD; leave the label out, Lanloom makes its NADs itself"

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from lanloom.api.dummy import UID_LABEL, DummyClusterNetwork
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.dummy.rules.admit_nads import nad_of
 from lanloom.dummy.rules.errors import Refused
 from lanloom.dummy.rules.harvester import implied_cluster_network, uplink_fault
 from lanloom.dummy.rules.marks import is_ours
@@ -30,7 +29,7 @@ def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None
                 f"DummyClusterNetwork {net.name}: spec.bridgeName: {net.bridge} is the bridge of "
                 f"DummyClusterNetwork {name} already; {remedy}"
             )
-        if nad_of(item) == net.nad:
+        if item.spec.nad == net.nad:
             raise Refused(
                 f"DummyClusterNetwork {net.name}: spec.nadName: {net.nad} is the NAD of DummyClusterNetwork {name} "
                 f"already; {remedy}"

@@ -49,7 +49,7 @@ def _age(dcn: DummyClusterNetwork) -> tuple[str, str]:
 
 
 def _shared(other: DummyClusterNetwork, net: Isolated) -> str:
-    if (other.spec.nad_namespace, other.spec.nad_name) == net.nad:
+    if other.spec.nad == net.nad:
         return f"the NAD {net.nad} (spec.nadNamespace, spec.nadName)"
     return f"the bridge {net.bridge} (spec.bridgeName)" if other.spec.bridge_name == net.bridge else ""
 

@@ -10,7 +10,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from lanloom.api import names
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
-from lanloom.api.meta import Key
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
 from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated, User
@@ -69,7 +68,7 @@ def parse(dcn: DummyClusterNetwork) -> Isolated:
         uid=metadata.uid,
         created=metadata.creation_timestamp or "",
         bridge=spec.bridge_name,
-        nad=Key(spec.nad_namespace, spec.nad_name),
+        nad=spec.nad,
         scope=spec.scope,
         subnet=IPv4Network(spec.subnet) if spec.subnet else None,
         gateway=spec.gateway,
