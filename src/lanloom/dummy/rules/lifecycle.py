@@ -16,12 +16,14 @@ from lanloom.dummy.rules.status import (
     Finding,
     Findings,
     resources_of,
+    said,
     status_news,
     status_of,
 )
 from lanloom.kube.conditions import find
 
 _DELETING = "Deleting"
+_GOING = Finding("False", _DELETING, "the network is being deleted")
 _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "asking": "Unanswered"}
 """Why a network does not go, as the reason of its conditions, by the step that is waited for."""
 
@@ -105,7 +107,7 @@ def _said(seen: Observed, step: Clearing) -> Decision:
 
 def _nad(seen: Observed, terminating: bool) -> Finding:
     if terminating:
-        return Finding("False", _DELETING, "the network is being deleted")
+        return _GOING
     return Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
 
 
@@ -114,10 +116,7 @@ def _bridges(seen: Observed, step: Clearing) -> Finding:
         return Finding("False", REMOVED, "the bridges are gone")
     if step.stage == "bridges":
         return Finding("False", "Removing", step.message)
-    known = find(seen.dcn.status.conditions, BRIDGES_READY)
-    if known is None:
-        return Finding("False", _DELETING, "the network is being deleted")
-    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
+    return said(seen.dcn.status, BRIDGES_READY, _GOING)
 
 
 def _in_use(step: Clearing, message: str) -> Finding:

@@ -43,8 +43,7 @@ from lanloom.dummy.rules.observed import (
 )
 from lanloom.dummy.rules.rivals import in_the_way, taken_addresses
 from lanloom.dummy.rules.spec import parse
-from lanloom.dummy.rules.status import Finding, Findings, resources_of, status_news, status_of
-from lanloom.kube.conditions import find
+from lanloom.dummy.rules.status import Finding, Findings, resources_of, said, status_news, status_of
 
 _KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})
 _FINE = Finding("True", "AsWanted")
@@ -80,22 +79,16 @@ def presence(seen: Observed) -> Decision:
 
 def _refusal(seen: Observed, why: Finding, *, conflict: bool) -> Decision:
     """Says why the object stays as it is. What was made for it before stays, too."""
+    unmade = Finding("False", why.reason, why.message)
     found = Findings(
         phase="InvalidSpec",
         reason=why.reason,
         message=why.message,
-        nad=_last(seen, NAD_READY, why),
-        bridges=_last(seen, BRIDGES_READY, why),
+        nad=said(seen.dcn.status, NAD_READY, unmade),
+        bridges=said(seen.dcn.status, BRIDGES_READY, unmade),
         conflict=why if conflict else None,
     )
     return _decision(seen, found)
-
-
-def _last(seen: Observed, type: str, why: Finding) -> Finding:
-    known = find(seen.dcn.status.conditions, type)
-    if known is None or known.status not in ("True", "False"):
-        return Finding("False", why.reason, why.message)
-    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
 
 
 def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: Finding | None) -> Decision:

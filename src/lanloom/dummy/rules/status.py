@@ -43,6 +43,14 @@ class Finding(Struct, frozen=True):
     message: str = ""
 
 
+def said(status: DummyClusterNetworkStatus, type: str, otherwise: Finding) -> Finding:
+    """What a status says by a condition that is True or False; `otherwise` where it says neither."""
+    known = find(status.conditions, type)
+    if known is None or known.status == "Unknown":
+        return otherwise
+    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
+
+
 class Findings(Struct, frozen=True, kw_only=True):
     """What a status is made of. `drifted`, `conflict` and `in_use` are None where there is nothing to say."""
 
