@@ -9,6 +9,7 @@ import msgspec
 
 from lanloom.api import names
 from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, NODES, VALIDATING_WEBHOOKS, Event
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
@@ -169,6 +170,17 @@ async def test_a_nad_whose_cluster_network_is_gone_is_not_ready(quiet: Quiet) ->
     await quiet.admin.delete(CLUSTER_NETWORKS, "cluster-1")
     await asyncio.sleep(30)
     assert await label(quiet) == "false"
+
+
+@on_a_quiet_cluster
+async def test_an_isolated_network_s_label_is_left_alone(quiet: Quiet) -> None:
+    """The NAD of an isolated network waits for no uplink, and nobody says that it is not ready for want of one."""
+    await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("dummy"))
+    isolated = nad("vlan2012", "dummy")
+    isolated["metadata"]["labels"] |= {UID_LABEL: "a", names.READY_LABEL: "true"}
+    await quiet.admin.create(NADS, isolated, "default")
+    await asyncio.sleep(60)
+    assert await label(quiet) == "true"
 
 
 @on_a_quiet_cluster

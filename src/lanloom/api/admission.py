@@ -53,3 +53,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
     message: str = ""
     patch: tuple[Raw, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def one_line(text: str) -> str:
+    """A text of others for a message: in place of what no terminal shows stands something that one does."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def refusal(why: object) -> Verdict:
+    """A refusal with its reason, in which names and values may stand that are the user's."""
+    return Verdict(allowed=False, message=one_line(str(why)))

@@ -194,7 +194,7 @@ class Manager:
         known, user = IpamWorld(self._ipam), self._settings.user
         ipam = IpamAdmission(self._client, known, agent_of, self._new_uuid, user)
         dummy = self._dummy.admission(Managers(self._client, user).include)
-        app = webhook_app([vlan, ipam, dummy], self._synced.is_set, self.metrics.review, dummy.refer)
+        app = webhook_app([dummy, vlan, ipam], self._synced.is_set, self.metrics.review, dummy.refer)
         bundle = await self._credentials.at_last()
         server = TlsServer(app, self._settings.host, self._settings.port, bundle)
         self.metrics.certified(expires(bundle.certificate))

@@ -117,7 +117,8 @@ def webhook_app(
 ) -> Starlette:
     """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
 
-    `refer` judges what refers to networks.
+    Of several refusals the first feature's is told, so whose rules are the narrowest comes first. `refer` judges what
+    refers to networks.
     """
 
     def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from lanloom.api import names
-from lanloom.api.admission import AdmissionRequest, Raw, UserInfo, Verdict
+from lanloom.api.admission import AdmissionRequest, Raw, UserInfo, Verdict, refusal
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     VLAN_CONFIGS,
@@ -83,8 +83,8 @@ class VlanAdmission:
             return _vlan_status(request, self._node_of_pod)
         try:
             return Verdict(warnings=_ask(request, self._world))
-        except Malformed as refusal:
-            return Verdict(allowed=False, message=str(refusal))
+        except Malformed as refused:
+            return refusal(refused)
         except Refused:
             fresh = await fresh_world(self._client, _concerned(request), self._world)
             return judge(request, fresh)
@@ -94,8 +94,8 @@ def judge(request: AdmissionRequest, world: World) -> Verdict:
     """What the rules say of a request in that state of the cluster."""
     try:
         return Verdict(warnings=_ask(request, world))
-    except Refused as refusal:
-        return Verdict(allowed=False, message=str(refusal))
+    except Refused as refused:
+        return refusal(refused)
 
 
 def _ask(request: AdmissionRequest, world: World) -> tuple[str, ...]:
@@ -107,8 +107,8 @@ def _ask(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     new, old = _new(NADS, request), _old(NADS, request)
     if new is not None:
-        return () if _is_leaving(new) else check_nad(new, old, world)
-    if old is not None and not _is_leaving(old):
+        return () if new.metadata.is_leaving else check_nad(new, old, world)
+    if old is not None and not old.metadata.is_leaving:
         check_nad_deletion(old, world)
     return ()
 
@@ -116,7 +116,7 @@ def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
     if new is not None:
-        return () if _is_leaving(new) else check_cluster_network(new, old, world)
+        return () if new.metadata.is_leaving else check_cluster_network(new, old, world)
     if old is not None:
         check_cluster_network_deletion(old, world)
     return ()
@@ -125,15 +125,10 @@ def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]
 def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
     new, old = _new(VLAN_CONFIGS, request), _old(VLAN_CONFIGS, request)
     if new is not None:
-        return () if _is_leaving(new) else check_vlan_config(new, old, world)
-    if old is not None and not _is_leaving(old):
+        return () if new.metadata.is_leaving else check_vlan_config(new, old, world)
+    if old is not None and not old.metadata.is_leaving:
         check_vlan_config_deletion(old, world)
     return ()
-
-
-def _is_leaving(item: Object) -> bool:
-    """Whether its deletion was asked for: its finalizers must be able to go whatever stands in it."""
-    return item.metadata.deletion_timestamp is not None
 
 
 def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
@@ -144,8 +139,8 @@ def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
         for status in (new, old):
             if status is not None and node is not None:
                 check(status, node)
-    except Refused as refusal:
-        return Verdict(allowed=False, message=str(refusal))
+    except Refused as refused:
+        return refusal(refused)
     return Verdict()
 
 

@@ -54,7 +54,7 @@ NAD_CASES: Cases = {
         request(NADS, nad(of="red", config=OTHER), nad(of="red")),
         (ALIVE,),
         "NetworkAttachmentDefinition nets/red: spec.config follows from DummyClusterNetwork red; change that one's "
-        "spec.subnet or spec.gateway instead",
+        "spec.subnet or spec.gateway instead, or create another one for another bridge",
     ),
     "draining without a deletion": Case(
         request(NADS, nad(of="red", marks=DRAINED), nad(of="red"), user=MANAGER),

@@ -165,3 +165,11 @@ def test_a_network_that_the_watches_do_not_show_is_found() -> None:
 def test_configs_that_were_there_can_be_changed() -> None:
     """A VlanConfig that a network came after can be changed in everything else."""
     assert told(request(VLAN_CONFIGS, config(), config()), (DCNS, network())).allowed
+
+
+def test_a_refusal_shows_no_control_characters() -> None:
+    """Whatever is in a name or a field, the refusal that repeats it is one line that terminals show as it is."""
+    strange = network("red\x1b[2J", bridge="b\r\n\u202e")
+    verdict = told(request(DCNS, strange))
+    assert not verdict.allowed and verdict.message.isprintable()
+    assert "DummyClusterNetwork red�[2J" in verdict.message

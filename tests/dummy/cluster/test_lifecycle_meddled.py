@@ -9,7 +9,7 @@ import pytest
 from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DRIFTED, DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.names import LANLOOM_NAMESPACE, READY_LABEL
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
@@ -100,6 +100,9 @@ async def test_its_nad_is_not_for_others_to_change(cluster: Ground) -> None:
             await net.client.delete(NADS, net.nad_name, net.place)
         with pytest.raises(Forbidden, match=f"DummyClusterNetwork {net.name}"):
             await edit(net, promiscMode=True)
+        with pytest.raises(Forbidden, match=f"DummyClusterNetwork {net.name}.*create another one"):
+            await edit(net, bridge="mgmt-br")
+        assert (await net.nad()).metadata.labels[READY_LABEL] == "true"
 
 
 @pytest.mark.parametrize("used", [False, True])

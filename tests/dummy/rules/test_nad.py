@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
+from lanloom.api.names import READY_LABEL
 from lanloom.apiserver.patches import merge_patch
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.nad import is_as_wanted, nad_body, nad_config, nad_patch
@@ -54,10 +55,16 @@ def test_a_network_with_a_gateway() -> None:
     assert "isDefaultGateway" not in config
 
 
+def test_the_gateway_of_a_former_subnet_goes() -> None:
+    """The plugin is told to replace the address that the bridge has of a subnet before, instead of failing."""
+    assert nad_config(ROUTED)["forceAddress"] is True
+    assert "forceAddress" not in nad_config(isolated(subnet="10.115.0.0/24"))
+
+
 def test_it_is_marked() -> None:
     """The NAD says for whom it was made, and is one that the rules of VLANs understand."""
     made = stored(isolated())
-    assert made.metadata.labels == {UID_LABEL: UID}
+    assert made.metadata.labels == {UID_LABEL: UID, READY_LABEL: "true"}
     assert made.metadata.annotations == {NAME_ANNOTATION: "net1"}
     found = parse_config(made.spec.config)
     assert found is not None

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict
+from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict, refusal
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import VLAN_CONFIGS
@@ -66,10 +66,10 @@ class DummyAdmission:
         """Allows or refuses, with the reason. What can't be checked is refused too."""
         try:
             return Verdict(warnings=await self._judge(request))
-        except (InvalidSpec, Refused) as refusal:
-            return Verdict(allowed=False, message=str(refusal))
+        except (InvalidSpec, Refused) as refused:
+            return refusal(refused)
         except KubeError as error:
-            return Verdict(allowed=False, message=f"this can't be checked now, because {error}; try again")
+            return refusal(f"this can't be checked now, because {error}; try again")
 
     async def refer(self, request: AdmissionRequest) -> Verdict:
         """Whether a machine or a pod may refer to the networks that it names."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.api.admission import AdmissionRequest, Verdict, refusal
 from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
@@ -18,7 +18,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
 from lanloom.dummy.admission.notes import Notes, TooMany
-from lanloom.dummy.admission.reading import is_leaving, new_of, old_of
+from lanloom.dummy.admission.reading import new_of, old_of
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_references import (
     going,
@@ -63,20 +63,20 @@ class References:
             new, old = new_of(kind, request), old_of(kind, request)
         except Malformed:
             return Verdict()  # the API server's schema, or KubeVirt, has to say so
-        if new is None or is_leaving(new):
+        if new is None or new.metadata.is_leaving:
             return Verdict()
         new = _placed(new, request)
         found = [(reference, nad) for reference in new_references(new, old) for nad in self._meant(reference)]
         try:
             for reference, nad in found:
                 await self._judge(request, new, old, reference, nad)
-        except Refused as refusal:
-            return Verdict(allowed=False, message=str(refusal))
+        except Refused as refused:
+            return refusal(refused)
         return Verdict()
 
     def _meant(self, reference: Key) -> list[Key]:
         """The NADs of isolated networks that a reference may mean, as far as is known without asking."""
-        claimed = {Key(item.spec.nad_namespace, item.spec.nad_name): None for item in self._world.networks()}
+        claimed = dict.fromkeys(item.spec.nad for item in self._world.networks())
         return [
             key
             for key in meant(reference, claimed)
@@ -120,7 +120,7 @@ class References:
         return (
             found is not None
             and found.metadata.uid == owner.uid
-            and not is_leaving(found)
+            and not found.metadata.is_leaving
             and references_of(found).may_mean(nad)
         )
 

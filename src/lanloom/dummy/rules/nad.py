@@ -8,6 +8,7 @@ its webhook writes that of the ClusterNetwork into the configuration, and refuse
 import json
 from typing import Any
 
+from lanloom.api import names
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.dummy.rules.marks import Raw, is_ours, marks
@@ -36,22 +37,25 @@ def nad_config(net: Isolated) -> Raw:
     """The CNI configuration, for the `bridge` plugin of the CNI project.
 
     The gateway is each node's own: `isGateway` gives the bridge the address that the network's subnet has as gateway,
-    `ipMasq` hides what goes out behind the node's. Pods keep the default route that they have.
+    `ipMasq` hides what goes out behind the node's. Pods keep the default route that they have. `forceAddress` takes the
+    bridge's former address off, where the subnet was another one; without it the plugin would fail for every pod.
     """
     config: Raw = {"cniVersion": CNI_VERSION, "name": net.nad.name, "type": "bridge", "bridge": net.bridge}
     if net.subnet is not None:
         config["ipam"] = {"type": "lanloom-ipam", "network": resource_name(net.name, net.uid)}
         if net.gateway == "node":
-            config |= {"isGateway": True, "ipMasq": True}
+            config |= {"isGateway": True, "ipMasq": True, "forceAddress": True}
     return config
 
 
 def nad_body(net: Isolated) -> Raw:
-    """The whole NAD, to be created."""
+    """The whole NAD, to be created. Harvester's UI takes a network for usable by its label `ready`."""
+    metadata = marks(net.name, net.uid)
+    metadata["labels"][names.READY_LABEL] = "true"
     return {
         "apiVersion": NADS.api_version,
         "kind": NADS.kind,
-        "metadata": {"name": net.nad.name, "namespace": net.nad.namespace, **marks(net.name, net.uid)},
+        "metadata": {"name": net.nad.name, "namespace": net.nad.namespace, **metadata},
         "spec": {"config": json.dumps(nad_config(net))},
     }
 

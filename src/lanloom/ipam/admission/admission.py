@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict
+from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict, refusal
 from lanloom.api.ipam import GROUP, NETWORKS, NICS
 from lanloom.ipam.admission.agents import check_agent
 from lanloom.ipam.admission.defaults import network_defaults, nic_defaults
@@ -58,10 +58,10 @@ class IpamAdmission:
             return Verdict()
         try:
             return Verdict(warnings=await self._judge(request))
-        except (Malformed, Refused) as refusal:
-            return Verdict(allowed=False, message=str(refusal))
+        except (Malformed, Refused) as refused:
+            return refusal(refused)
         except KubeError as error:
-            return Verdict(allowed=False, message=f"this can't be checked now, because {error}; try again")
+            return refusal(f"this can't be checked now, because {error}; try again")
 
     def _defaults(self, request: AdmissionRequest) -> Verdict:
         match request.resource.resource:

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from lanloom.api.admission import AdmissionRequest, Raw
+from lanloom.api.admission import AdmissionRequest, Raw, one_line
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.ipam.rules.addresses import shown
@@ -23,11 +23,6 @@ def old_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
     return None if request.old_object is None else _typed(resource, request.old_object)
 
 
-def is_leaving(item: Object) -> bool:
-    """Whether its deletion was asked for: its finalizers must be able to go whatever stands in it."""
-    return item.metadata.deletion_timestamp is not None
-
-
 def _typed(resource: Resource[T], raw: Raw) -> T:
     try:
         return msgspec.convert(raw, resource.type)
@@ -35,9 +30,4 @@ def _typed(resource: Resource[T], raw: Raw) -> T:
         metadata = raw.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         title = f"{resource.kind} {shown(name)}" if isinstance(name, str) else f"a {resource.kind}"
-        raise Malformed(f"can't read {title} because {_one_line(str(error))}") from None
-
-
-def _one_line(text: str) -> str:
-    """A text of others for a message."""
-    return "".join(char if char.isprintable() else "�" for char in text[:500])
+        raise Malformed(f"can't read {title} because {one_line(str(error)[:500])}") from None

@@ -1,7 +1,8 @@
 """Keeps the label `ready` of the NADs: whether their cluster network is ready, as Harvester's UI shows it.
 
 A cluster network of 200 NADs that flaps would cost 200 writes each time, every one of which reaches every agent. So a
-label follows only a condition that has settled; one that is missing is written at once.
+label follows only a condition that has settled; one that is missing is written at once. NADs of isolated networks have
+theirs from the beginning: they have no uplink that could be ready or not.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from lanloom.api import names
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
@@ -60,9 +62,9 @@ class Labels:
         return None
 
     def _wanted(self, nad: NetworkAttachmentDefinition) -> _Readiness | None:
-        """None for a NAD of no cluster network, and where nothing is known of that yet."""
+        """None for a NAD of no cluster network, or an isolated one, and where nothing is known of that yet."""
         name = cluster_network_of(nad)
-        if not name or nad.metadata.is_leaving:
+        if not name or nad.metadata.is_leaving or UID_LABEL in nad.metadata.labels:
             return None
         network = self._informers.cluster_networks.store.get(Key("", name))
         if network is None:
