@@ -12,7 +12,7 @@ from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Node, Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, NETWORKS_MAX
 from lanloom.api.references import ANY, NONE, UNREADABLE, References, marks_of, references_of
 from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
 
@@ -116,6 +116,9 @@ def test_both_forms_of_the_annotation(text: str, expected: set[str]) -> None:
         ("[" * 100_000, "too deeply"),
         ("[" + "9" * 10_000 + "]", "no JSON"),
         (r'[{"name": "\ud800"}]', "can't be the name"),
+        ("a" * 254, "can't be the name"),
+        ("," * NETWORKS_MAX, "more than 128 networks"),
+        (json.dumps([{"name": "net"}] * (NETWORKS_MAX + 1)), "more than 128 networks"),
     ],
 )
 @pytest.mark.parametrize("annotation", [MULTUS_NETWORKS, DEFAULT_NETWORK])
@@ -153,6 +156,15 @@ def test_networks_of_machines_that_cannot_be_read(title: str) -> None:
         of(VirtualMachineInstance, nics(title)),
     ):
         assert "'nic0'" in found.problem and found.may_mean(Key("a", "net"))
+
+
+def test_machines_that_name_more_networks_than_there_can_be() -> None:
+    """A machine with more networks than anybody needs counts as one that can't be read, and costs no more than that."""
+    many = of(VirtualMachineInstance, nics(*(f"net{number}" for number in range(NETWORKS_MAX))))
+    assert (many.problem, many.networks) == ("it names more than 128 networks", frozenset())
+    assert of(VirtualMachineInstance, nics(*["net"] * (NETWORKS_MAX - 1))) == References(
+        frozenset({Key("own", "net")})
+    )
 
 
 def test_a_machine_in_place_of_the_pod_network() -> None:
@@ -235,6 +247,7 @@ def test_problems_of_several_places() -> None:
     found = of(VirtualMachineInstance, nics("net", "A"), {MULTUS_NETWORKS: "[", DEFAULT_NETWORK: "B"})
     assert found.problem.count(";") == 2
     assert found.marks == {Key("own", "net"), UNREADABLE}
+    assert of(VirtualMachineInstance, nics(*["A"] * 100)).problem.endswith("; and 97 more")
 
 
 @given(TEXTS | JSON.map(json.dumps), TEXTS, TEXTS)

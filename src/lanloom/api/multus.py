@@ -31,7 +31,14 @@ kube-system unless said otherwise), and not in the pod's.
 
 _JSON_MARKS = '[{"'
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_NAME_MAX = 253
 _QUOTED_MAX = 60
+
+NETWORKS_MAX = 128
+"""Networks that one annotation or machine may name: far more than there are NICs, and few enough to look at each."""
+
+TOO_MANY = f"it names more than {NETWORKS_MAX} networks"
+"""What is said of one that names more, which counts as one that can't be read."""
 
 
 class Selection(Struct, frozen=True):
@@ -46,10 +53,13 @@ def selections(text: str) -> tuple[Selection, ...]:
     """What an annotation for Multus names, in order, as Multus reads it (multus-cni, pkg/k8sclient).
 
     It is JSON if one of `[{"` is in it, and else `namespace/name@interface` with commas between; namespace and
-    interface may be missing. Raises ValueError where that can't be read, or a name can be no object's.
+    interface may be missing. Raises ValueError where that can't be read, a name can be no object's, or there are more
+    than NETWORKS_MAX.
     """
     if any(mark in text for mark in _JSON_MARKS):
         found = tuple(_element(item) for item in _elements(text))
+    elif text.count(",") >= NETWORKS_MAX:
+        raise ValueError(TOO_MANY)
     else:
         found = tuple(map(_short, text.split(","))) if text.strip() else ()
     for item in found:
@@ -61,7 +71,7 @@ def selections(text: str) -> tuple[Selection, ...]:
 
 def is_name(text: str) -> bool:
     """Whether a NAD or a namespace may be called so (DNS-1123)."""
-    return _NAME.fullmatch(text) is not None
+    return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None
 
 
 def quoted(text: str) -> str:
@@ -78,6 +88,8 @@ def _elements(text: str) -> list[object]:
         raise ValueError(f"it is no JSON: {error}") from None
     if not isinstance(found, list):
         raise ValueError("the JSON must be a list")
+    if len(found) > NETWORKS_MAX:
+        raise ValueError(TOO_MANY)
     return found
 
 

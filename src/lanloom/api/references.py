@@ -17,7 +17,7 @@ from lanloom.api.kubevirt import (
     nad_of,
 )
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK, is_name, quoted, selections
+from lanloom.api.multus import DEFAULT_NETWORK, NETWORKS_MAX, TOO_MANY, is_name, quoted, selections
 from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
 
 ANY = "*"
@@ -48,6 +48,8 @@ class References(Struct, frozen=True):
 
 
 NONE = References()
+
+_PROBLEMS_SHOWN = 3
 
 
 def marks_of(nad: Key) -> tuple[Key, ...]:
@@ -91,6 +93,9 @@ def _of_machine(
 
 
 def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[References]:
+    if len(spec.networks) > NETWORKS_MAX:
+        yield References(problem=TOO_MANY)
+        return
     for item in spec.networks:
         if item.multus is None:
             continue
@@ -126,4 +131,6 @@ def _all(parts: Iterable[References]) -> References:
     if len(found) < 2:
         return found[0] if found else NONE
     networks = frozenset[Key]().union(*(item.networks for item in found))
-    return References(networks, "; ".join(item.problem for item in found if item.problem))
+    problems = [item.problem for item in found if item.problem]
+    more = f"; and {len(problems) - _PROBLEMS_SHOWN} more" if len(problems) > _PROBLEMS_SHOWN else ""
+    return References(networks, "; ".join(problems[:_PROBLEMS_SHOWN]) + more)
