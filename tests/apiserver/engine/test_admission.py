@@ -9,9 +9,10 @@ import pytest
 
 from lanloom.apiserver.engine.calls import Call, DeleteOptions
 from lanloom.apiserver.engine.engine import Engine
+from lanloom.apiserver.engine.reads import Selection
 from lanloom.apiserver.engine.webhooks import Hook, WebhookError
 from lanloom.apiserver.errors import BadRequest, Conflict, InternalError, NotFound, StatusError
-from lanloom.apiserver.kinds import Raw
+from lanloom.apiserver.kinds import Raw, ServedKind
 from lanloom.apiserver.patches import merge_patch
 from tests.apiserver.engine.world import WIDGETS, config_map, engine_world, kind_of, until
 from tests.virtual import run
@@ -248,6 +249,31 @@ async def test_what_goes_with_something_else_is_asked_about_in_the_name_of_who_t
             ("owned", "system:serviceaccount:kube-system:generic-garbage-collector"),
             ("other", "system:serviceaccount:kube-system:namespace-controller"),
         ]
+
+
+async def test_what_must_stay_in_a_namespace_keeps_nothing_else_in_it() -> None:
+    """An object whose deletion a webhook refuses keeps its namespace, until it may go; all others go at once."""
+    hooks = PlayedWebhooks()
+    kept = {"a"}
+    hooks.answers["one.example.com"] = lambda request: {"allowed": request["name"] not in kept}
+    async with engine_world(webhooks=hooks) as engine:
+        kind, spaces = kind_of(engine, "configmaps"), kind_of(engine, "namespaces")
+        secrets = kind_of(engine, "secrets")
+        await engine.create(spaces, "", {"metadata": {"name": "place"}}, Call())
+        for name in ("a", "b"):
+            await engine.create(kind, "place", config_map(name), Call())
+        await engine.create(secrets, "place", {"metadata": {"name": "c"}}, Call())
+        await register(engine, VALIDATING, {"name": "one.example.com"})
+        await engine.delete(spaces, "", "place", DeleteOptions(), Call())
+
+        def left(kind: ServedKind) -> list[str]:
+            place = Selection("place") if kind.namespaced else Selection(fields="metadata.name=place")
+            return [item.key.name for item in engine.list_page(kind, place).items]
+
+        await until(lambda: (left(kind), left(secrets)) == (["a"], []))
+        kept.clear()
+        await engine.delete(kind, "place", "a", DeleteOptions(), Call())
+        await until(lambda: not left(spaces))
 
 
 async def test_patch_is_made_again_when_the_object_changed_during_admission() -> None:

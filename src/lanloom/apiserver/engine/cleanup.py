@@ -71,24 +71,38 @@ class Cleanup:
 
     async def _empty_namespace(self, name: str) -> None:
         left = 0
+        refusals: list[errors.StatusError] = []
         for resource in self._ledger.resources():
             kind = self._registry.any_version(resource)
             if kind is not None and kind.namespaced:
-                left += await self._delete_all(resource, name)
+                left += await self._delete_all(resource, name, refusals)
+        if refusals:
+            raise refusals[0]
         kind = self._registry.any_version(NAMESPACES)
         if not left and kind is not None:
             await self._writer.patch(kind, "", name, _without_content, Call(CLEANUP), subresource="finalize")
 
     async def _empty_crd(self, state: Stored) -> None:
         crd = state.raw()
-        if not crds.is_cleaning_up(crd) or await self._delete_all(crds.resource_of(crd), ""):
+        if not crds.is_cleaning_up(crd):
+            return
+        refusals: list[errors.StatusError] = []
+        left = await self._delete_all(crds.resource_of(crd), "", refusals)
+        if refusals:
+            raise refusals[0]
+        if left:
             return
         kind = self._registry.any_version(CRDS)
         if kind is not None:
             await self._writer.patch(kind, "", state.key.name, _without_cleanup, Call(CLEANUP))
 
-    async def _delete_all(self, resource: GroupPlural, namespace: str) -> int:
-        """Deletes the objects; returns how many are still held back by something."""
+    async def _delete_all(
+        self, resource: GroupPlural, namespace: str, refusals: list[errors.StatusError]
+    ) -> int:
+        """Deletes the objects; returns how many are still held back by something.
+
+        Why others could not be deleted is added to `refusals`: nothing stays because something else has to.
+        """
         kind = self._registry.any_version(resource)
         if kind is None:
             return 0
@@ -99,6 +113,9 @@ class Cleanup:
                     kind, state.key.namespace, state.key.name, DeleteOptions(), Call(CLEANUP)
                 )
             except errors.NotFound:
+                continue
+            except errors.StatusError as error:
+                refusals.append(error)
                 continue
             left += not deleted.gone
         return left
