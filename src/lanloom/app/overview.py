@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from lanloom.api.core import Node
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, VlanInterface, VlanStatus
-from lanloom.api.meta import Condition
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, is_true
 from lanloom.vlan.rules.cluster import is_live
 from lanloom.vlan.rules.status import READY
 
@@ -121,7 +120,7 @@ def _row(report: VlanStatus, interface: VlanInterface | None) -> Row:
             node=status.node,
             bridge=status.bridge,
             vlan_ids=status.vlan_ids,
-            state="Ready" if _is_true(status.conditions, READY) else "NotReady",
+            state="Ready" if is_true(status.conditions, READY) else "NotReady",
         )
     return Row(
         cluster_network=status.cluster_network,
@@ -133,10 +132,6 @@ def _row(report: VlanStatus, interface: VlanInterface | None) -> Row:
         assigned=_ASSIGNED.get(interface.mode, interface.mode),
         state=interface.state if interface.state == "Ready" else interface.reason,
     )
-
-
-def _is_true(conditions: tuple[Condition, ...], type: str) -> bool:
-    return any(condition.type == type and condition.status == "True" for condition in conditions)
 
 
 def _network_troubles(network: ClusterNetwork, statuses: list[VlanStatus]) -> list[Trouble]:

@@ -15,6 +15,12 @@ def find(conditions: tuple[Condition, ...], type: str) -> Condition | None:
     return next((condition for condition in conditions if condition.type == type), None)
 
 
+def is_true(conditions: tuple[Condition, ...], type: str) -> bool:
+    """Whether there is a condition of that type, and it is True."""
+    found = find(conditions, type)
+    return found is not None and found.status == "True"
+
+
 def set_condition(
     conditions: tuple[Condition, ...],
     *,

@@ -12,7 +12,7 @@ from lanloom.api.core import PODS, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.meta import Key
 from lanloom.app.connect import connect
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
@@ -105,8 +105,7 @@ class _Story:
 
     async def _is_ready(self, key: Key) -> bool:
         found = await look_up(self._client, PODS, key)
-        ready = find(found.status.conditions, "Ready") if found is not None else None
-        return ready is not None and ready.status == "True"
+        return found is not None and is_true(found.status.conditions, "Ready")
 
     async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
         try:

@@ -11,7 +11,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import DaemonSet
 from lanloom.app.dummy.settings import CONFIG_MAP
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import Forbidden
 from tests.dummy.cluster.ground import Ground
 from tests.dummy.cluster.managed import IMAGE, Managed, managed
@@ -22,8 +22,7 @@ pytestmark = pytest.mark.slow
 
 def is_in_conflict(dcn: DummyClusterNetwork) -> bool:
     """Whether a network says that something is in its way."""
-    found = find(dcn.status.conditions, CONFLICT)
-    return found is not None and found.status == "True"
+    return is_true(dcn.status.conditions, CONFLICT)
 
 
 async def add_second(net: Managed, **spec: Any) -> DummyClusterNetwork:

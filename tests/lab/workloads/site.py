@@ -13,6 +13,7 @@ from lanloom.api.multus import NADS
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
+from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import NotFound
 from lanloom.lab.workloads.kubelet import Kubelet
 from lanloom.lab.workloads.machines import Machines
@@ -98,8 +99,7 @@ class Site:
 
     async def is_ready(self, name: str) -> bool:
         """Whether a pod's condition says so."""
-        conditions = (await self.seen(name)).status.conditions
-        return any(item.type == "Ready" and item.status == "True" for item in conditions)
+        return is_true((await self.seen(name)).status.conditions, "Ready")
 
     async def events(self) -> list[str]:
         """The messages of all warnings."""

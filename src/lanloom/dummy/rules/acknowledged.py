@@ -12,10 +12,12 @@ from msgspec import Struct
 from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import BRIDGE_LABEL, PRESENT
 from lanloom.api.times import parse_rfc3339
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, is_true
 
 READY = "Ready"
 """The condition of nodes and of pods, of Kubernetes."""
+
+_COMPLAINT_MAX = 400
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):
@@ -57,14 +59,12 @@ def acknowledgement(
 
 def is_up(node: Node) -> bool:
     """Whether a node's kubelet has lately said that all is well."""
-    found = find(node.status.conditions, READY)
-    return found is not None and found.status == "True"
+    return is_true(node.status.conditions, READY)
 
 
 def is_ready(pod: Pod) -> bool:
     """Whether a pod does what it is there for."""
-    found = find(pod.status.conditions, READY)
-    return not pod.metadata.is_leaving and found is not None and found.status == "True"
+    return not pod.metadata.is_leaving and is_true(pod.status.conditions, READY)
 
 
 def complaint(pod: Pod) -> str:
@@ -72,11 +72,17 @@ def complaint(pod: Pod) -> str:
     for container in pod.status.container_statuses:
         for state in (container.state, container.last_state):
             if state.terminated is not None and state.terminated.message:
-                return " ".join(state.terminated.message.split())
+                return _one_line(state.terminated.message)
         waiting = container.state.waiting
         if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
-            return ": ".join(text for text in (waiting.reason, " ".join(waiting.message.split())) if text)
+            return _one_line(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
     return ""
+
+
+def _one_line(text: str) -> str:
+    """What fits into a message with others: kubelets and runtimes tell up to 4 KiB, with line breaks."""
+    found = " ".join(text.split())
+    return found if len(found) <= _COMPLAINT_MAX else f"{found[:_COMPLAINT_MAX]}…"
 
 
 def _has_acknowledged(pods: Iterable[Pod], state: str) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct, to_builtins
 from lanloom.api.core import Node, Pod
 from lanloom.api.times import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, DaemonSetStatus
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, is_true
 
 REVISION_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"
@@ -154,8 +154,7 @@ class _Scene:
 
 def is_ready(pod: Pod) -> bool:
     """Whether the pod's kubelet says that it is ready."""
-    ready = find(pod.status.conditions, "Ready")
-    return ready is not None and ready.status == "True"
+    return is_true(pod.status.conditions, "Ready")
 
 
 def max_unavailable(limit: int | str, desired: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from lanloom.api.meta import Condition
 from lanloom.api.times import rfc3339
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, is_true
 from lanloom.lab.workloads.containers import Ended, State
 from lanloom.lab.workloads.pods import Container, Pod
 
@@ -43,8 +43,7 @@ def conditions(pod: Pod, *, ready: bool, now: float) -> list[Raw]:
 
 def lost(pod: Pod, now: float) -> list[Raw] | None:
     """The conditions of a pod whose node is off, as the controller of nodes writes them; None if they are so."""
-    ready = find(pod.status.conditions, "Ready")
-    if ready is None or ready.status != "True":
+    if not is_true(pod.status.conditions, "Ready"):
         return None
     others = [_condition(item) for item in pod.status.conditions if item.type != "Ready"]
     return [*others, _turned(pod, "Ready", False, now)]

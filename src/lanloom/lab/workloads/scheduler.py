@@ -16,7 +16,7 @@ from typing import Literal
 from lanloom.api.core import NODES, PODS, Node, Pod
 from lanloom.api.meta import Condition, Key
 from lanloom.api.times import rfc3339
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informer, all_synced
@@ -42,8 +42,7 @@ def choose(pod: Pod, nodes: Iterable[Node], load: Mapping[str, int]) -> str:
 
 def _obstacle(pod: Pod, node: Node) -> str:
     """Why the node won't do, or nothing."""
-    ready = find(node.status.conditions, "Ready")
-    if ready is None or ready.status != "True":
+    if not is_true(node.status.conditions, "Ready"):
         return "not ready"
     if node.spec.unschedulable:
         return "cordoned"

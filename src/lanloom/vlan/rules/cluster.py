@@ -30,6 +30,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import RoutingFields, parse_routing
 from lanloom.api.uplinks import DEFAULT_MTU
+from lanloom.kube.conditions import is_true
 from lanloom.vlan.rules.names import node_label
 from lanloom.vlan.rules.status import READY
 
@@ -216,8 +217,4 @@ def is_abandoned(report: VlanStatus, nodes: Collection[str]) -> bool:
 
 def usable_nodes(statuses: Iterable[VlanStatus]) -> tuple[str, ...]:
     """The nodes whose uplink works: what admission calls a ready cluster network has at least one."""
-    return tuple(
-        item.status.node
-        for item in statuses
-        if any(condition.type == READY and condition.status == "True" for condition in item.status.conditions)
-    )
+    return tuple(item.status.node for item in statuses if is_true(item.status.conditions, READY))
