@@ -107,6 +107,11 @@ def test_pods_say_what_is_wrong() -> None:
     assert complaint(Pod()) == ""
 
 
+def test_long_complaints_are_cut() -> None:
+    """What a status repeats of ten nodes in several places stays readable, whatever a runtime has to say."""
+    assert complaint(waiting("ErrImagePull", "x\n" * 4000)) == f"ErrImagePull: {'x ' * 193}…"
+
+
 def test_those_who_say_why_come_first() -> None:
     """In a list that is cut off, reasons are worth more than names."""
     assert titles({"n1": "", "n2": "busy"}) == ("n2 (busy)", "n1")

@@ -79,6 +79,14 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
         [machine("db"), instance("db", owner=ON_VM), orphan("p", "a/net", "db")],
         ["VirtualMachine own/db (pod p on node1)"],
     ),
+    "a machine to which somebody's pods say that they belong": (
+        [
+            machine("db", "a/net"),
+            instance("db", "a/net", owner=ON_VM, node="node1"),
+            *(pod(f"p{number}", "a/net", owner=ON_VMI, node="node2") for number in range(9)),
+        ],
+        ["VirtualMachine own/db (runs on node1, pod p0 on node2, pod p1 on node2 and 7 more)"],
+    ),
     "a pod": ([pod("p", "a/net@eth1"), pod("q", "a/net", phase="Succeeded")], ["Pod own/p"]),
     "a bare name": ([pod("p", "net", namespace="a"), pod("p", "net")], ["Pod a/p"]),
     "a default network": ([pod("p", default="a/net"), pod("q", default="net")], ["Pod own/p", "Pod own/q"]),

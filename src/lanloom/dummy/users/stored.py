@@ -29,7 +29,7 @@ _LEVELS = 4
 """How often an owner's owner is asked for: there are fewer, but owners may own each other by somebody's force."""
 
 _NAMED_MAX = 3
-"""How many pods of a user are told by name."""
+"""How many pods of a user are told by name, and how many of its places: anybody may say whose his pods are."""
 
 
 class Found(NamedTuple):
@@ -133,4 +133,4 @@ def _places(using: _Using) -> str:
         if isinstance(item, Pod) and item.spec.node_name not in nodes:
             where = f" on {item.spec.node_name}" if item.spec.node_name else ""
             pods.add(f"pod {item.metadata.name}{where}")
-    return ", ".join((*dict.fromkeys(words), *sorted(pods)))
+    return listed((*dict.fromkeys(words), *sorted(pods)), _NAMED_MAX)
