@@ -15,9 +15,10 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.lifecycle import decide
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
-from tests.dummy.scenarios.course import run
+from tests.dummy.scenarios.course import observe, run
 from tests.dummy.scenarios.events import NAD, VM, config_of, ready
 from tests.dummy.scenarios.state import State
 
@@ -68,6 +69,22 @@ def test_what_no_watch_has_brought_is_not_left_behind() -> None:
     assert state.of(DAEMON_SETS) != ()
     assert state.dcn.metadata.finalizers == (FINALIZER,)
     assert is_gone(run(on.both(on.unseen(), on.answers("n1", "n2")), state))
+
+
+def test_no_bridge_is_removed_before_the_nad_is_gone() -> None:
+    """Who takes over a deletion and whose watch has not brought the NAD deletes that first all the same."""
+    promised = on.configured({"status": {"phase": "Terminating"}})
+    state = run(on.both(on.removed(), promised, on.unseen(NADS.kind)), ready())
+    assert is_gone(state)
+    steps = [text.partition(" ")[2] for text in state.trace]
+    assert steps.index("Delete NetworkAttachmentDefinition") < steps.index("Change DaemonSet")
+
+
+def test_users_are_not_listed_again_because_a_watch_is_late() -> None:
+    """Where the NAD may be gone already, the API server is asked for that first, and not for everybody in the cluster."""
+    promised = on.configured({"status": {"phase": "Terminating"}})
+    state = on.both(on.removed(), promised)(ready())
+    assert decide(observe(state, state.dcn)).look == "made"
 
 
 def test_the_last_look_is_at_the_api_server() -> None:

@@ -57,6 +57,8 @@ def clearing(
     `recorded` are the objects that are known to have been there, besides those that are.
     """
     made = seen.fresh.made if seen.fresh is not None else seen.made
+    if committed and made.nads and seen.fresh is None:  # gone perhaps: it takes a watch a moment to tell
+        return Clearing(stage="nads", look="made")
     if made.nads or not committed:
         obstacle = _obstacle(seen, made.nads, recorded)
         if obstacle is not None:
@@ -178,6 +180,8 @@ def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) ->
     wait = None if nodes.until is None else max(0.0, nodes.until - seen.now)
     count = f"{len(nodes.acknowledged)} of {len(nodes.live)} nodes have removed the bridge"
     if actions := removing(seen, sets):
+        if seen.fresh is None:  # a watch may not have brought the NADs, and they go first
+            return Clearing(stage="asking", look="made")
         return Clearing(stage="bridges", message=count, actions=actions, nodes=nodes, wait=wait)
     if nodes.missing:
         message = f"{count}; waits for {listed(titles(nodes.missing))}"
