@@ -81,7 +81,7 @@ def test_no_bridge_is_removed_before_the_nad_is_gone() -> None:
 
 
 def test_users_are_not_listed_again_because_a_watch_is_late() -> None:
-    """Where the NAD may be gone already, the API server is asked for that first, and not for everybody in the cluster."""
+    """Where the NAD may be gone already, the API server is asked for that, and not for everybody in the cluster."""
     promised = on.configured({"status": {"phase": "Terminating"}})
     state = on.both(on.removed(), promised)(ready())
     assert decide(observe(state, state.dcn)).look == "made"
