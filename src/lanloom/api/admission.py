@@ -1,10 +1,22 @@
 """Admission as features see it: a request, a verdict. The wire form is `admission.k8s.io/v1` AdmissionReview."""
 
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+
 Raw = dict[str, Any]
+T = TypeVar("T", bound=Object)
+
+_SHOWN = 300
+"""Characters of a name or of an error that a message shows."""
+
+
+class Unreadable(Exception):
+    """The object of a request is none of its kind; the message names it and says why."""
 
 
 class UserInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,3 +75,23 @@ def one_line(text: str) -> str:
 def refusal(why: object) -> Verdict:
     """A refusal with its reason, in which names and values may stand that are the user's."""
     return Verdict(allowed=False, message=one_line(str(why)))
+
+
+def new_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
+    """The object as it is to be; None on DELETE. Raises Unreadable."""
+    return None if request.object is None else _typed(resource, request.object)
+
+
+def old_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
+    """The object as it is; None on CREATE. Raises Unreadable."""
+    return None if request.old_object is None else _typed(resource, request.old_object)
+
+
+def _typed(resource: Resource[T], raw: Raw) -> T:
+    try:
+        return msgspec.convert(raw, resource.type)
+    except (msgspec.ValidationError, RecursionError) as error:
+        metadata = raw.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        title = f"{resource.kind} {name[:_SHOWN]}" if isinstance(name, str) else f"a {resource.kind}"
+        raise Unreadable(one_line(f"can't read {title} because {str(error)[:_SHOWN]}")) from None

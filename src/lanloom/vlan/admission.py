@@ -1,18 +1,23 @@
 """The webhooks' side of VLAN networks: turns admission requests into typed values and asks the rules."""
 
 from collections.abc import Callable
-from typing import TypeVar
-
-import msgspec
 
 from lanloom.api import names
-from lanloom.api.admission import AdmissionRequest, Raw, UserInfo, Verdict, refusal
+from lanloom.api.admission import (
+    AdmissionRequest,
+    Raw,
+    Unreadable,
+    UserInfo,
+    Verdict,
+    new_of,
+    old_of,
+    refusal,
+)
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     VLAN_CONFIGS,
     VLAN_STATUSES,
 )
-from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
@@ -28,8 +33,6 @@ from lanloom.vlan.rules.admit_uplinks import (
 from lanloom.vlan.rules.admit_vms import check_nad_deletion
 from lanloom.vlan.rules.refusal import Malformed, Refused, World
 from lanloom.vlan.worlds import fresh_world
-
-T = TypeVar("T", bound=Object)
 
 MUTATED: tuple[tuple[Resource[NetworkAttachmentDefinition], tuple[str, ...]], ...] = (
     (NADS, ("CREATE", "UPDATE")),
@@ -64,8 +67,8 @@ class VlanAdmission:
         if request.resource.resource != NADS.plural:
             return Verdict()
         try:
-            new, old = _new(NADS, request), _old(NADS, request)
-        except Refused:
+            new, old = new_of(NADS, request), old_of(NADS, request)
+        except Unreadable:
             return Verdict()  # the validating webhook says what is wrong
         if new is None:
             return Verdict()
@@ -83,7 +86,7 @@ class VlanAdmission:
             return _vlan_status(request, self._node_of_pod)
         try:
             return Verdict(warnings=_ask(request, self._world))
-        except Malformed as refused:
+        except (Malformed, Unreadable) as refused:
             return refusal(refused)
         except Refused:
             fresh = await fresh_world(self._client, _concerned(request), self._world)
@@ -94,7 +97,7 @@ def judge(request: AdmissionRequest, world: World) -> Verdict:
     """What the rules say of a request in that state of the cluster."""
     try:
         return Verdict(warnings=_ask(request, world))
-    except Refused as refused:
+    except (Refused, Unreadable) as refused:
         return refusal(refused)
 
 
@@ -105,7 +108,7 @@ def _ask(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 
 
 def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
-    new, old = _new(NADS, request), _old(NADS, request)
+    new, old = new_of(NADS, request), old_of(NADS, request)
     if new is not None:
         return () if new.metadata.is_leaving else check_nad(new, old, world)
     if old is not None and not old.metadata.is_leaving:
@@ -114,7 +117,7 @@ def _nad(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 
 
 def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]:
-    new, old = _new(CLUSTER_NETWORKS, request), _old(CLUSTER_NETWORKS, request)
+    new, old = new_of(CLUSTER_NETWORKS, request), old_of(CLUSTER_NETWORKS, request)
     if new is not None:
         return () if new.metadata.is_leaving else check_cluster_network(new, old, world)
     if old is not None:
@@ -123,7 +126,7 @@ def _cluster_network(request: AdmissionRequest, world: World) -> tuple[str, ...]
 
 
 def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
-    new, old = _new(VLAN_CONFIGS, request), _old(VLAN_CONFIGS, request)
+    new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
     if new is not None:
         return () if new.metadata.is_leaving else check_vlan_config(new, old, world)
     if old is not None and not old.metadata.is_leaving:
@@ -134,12 +137,12 @@ def _vlan_config(request: AdmissionRequest, world: World) -> tuple[str, ...]:
 def _vlan_status(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
     node = agent_node(request.user_info, node_of_pod)
     try:
-        new, old = _new(VLAN_STATUSES, request), _old(VLAN_STATUSES, request)
+        new, old = new_of(VLAN_STATUSES, request), old_of(VLAN_STATUSES, request)
         check = check_vlan_status_deletion if new is None else check_vlan_status
         for status in (new, old):
             if status is not None and node is not None:
                 check(status, node)
-    except Refused as refused:
+    except (Refused, Unreadable) as refused:
         return refusal(refused)
     return Verdict()
 
@@ -158,12 +161,12 @@ def _concerned(request: AdmissionRequest) -> str:
             case CLUSTER_NETWORKS.plural:
                 return request.name
             case VLAN_CONFIGS.plural:
-                config = _new(VLAN_CONFIGS, request) or _old(VLAN_CONFIGS, request)
+                config = new_of(VLAN_CONFIGS, request) or old_of(VLAN_CONFIGS, request)
                 return config.spec.cluster_network if config else ""
             case NADS.plural:
-                nad = _new(NADS, request) or _old(NADS, request)
+                nad = new_of(NADS, request) or old_of(NADS, request)
                 return cluster_network_of(nad) if nad else ""
-    except Refused:
+    except Unreadable:
         pass
     return ""
 
@@ -189,21 +192,3 @@ def _label_operation(key: str, value: str | None) -> Raw:
     pointer = key.replace("~", "~0").replace("/", "~1")
     path = f"/metadata/labels/{pointer}"
     return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
-
-
-def _typed(resource: Resource[T], raw: Raw) -> T:
-    try:
-        return msgspec.convert(raw, resource.type)
-    except msgspec.ValidationError as error:
-        metadata = raw.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        title = f"{resource.kind} {name}" if isinstance(name, str) else f"a {resource.kind}"
-        raise Malformed(f"can't read {title} because {error}") from None
-
-
-def _new(resource: Resource[T], request: AdmissionRequest) -> T | None:
-    return None if request.object is None else _typed(resource, request.object)
-
-
-def _old(resource: Resource[T], request: AdmissionRequest) -> T | None:
-    return None if request.old_object is None else _typed(resource, request.old_object)

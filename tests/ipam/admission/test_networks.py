@@ -34,7 +34,7 @@ def pools(*ranges: str) -> Raw:
 
 SHAPE_CASES: Cases = {
     "a network can be read": shape(
-        'can\'t read Network "net1" because Expected `array`, got `int` - at `$.spec.subnets`',
+        "can't read Network net1 because Expected `array`, got `int` - at `$.spec.subnets`",
         {"metadata": {"name": "net1"}, "spec": {"subnets": 5}},
     ),
     "a network has a reasonable size": shape(

@@ -31,7 +31,7 @@ SHAPE_CASES: Cases = {
     "a NIC can be read": Case(
         request(NICS, {"metadata": {"name": "web-0", "namespace": "default"}, "spec": {}}),
         (),
-        'can\'t read Nic "web-0" because Object missing required field `owner` - at `$.spec`',
+        "can't read Nic web-0 because Object missing required field `owner` - at `$.spec`",
     ),
     "an owner is of a known kind": shape(
         (

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict, refusal
+from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import VLAN_CONFIGS
@@ -12,11 +12,10 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.dummy.admission.nads import judge_nad
 from lanloom.dummy.admission.networks import judge_config, judge_network
-from lanloom.dummy.admission.reading import new_of, old_of
 from lanloom.dummy.admission.references import References
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_nads import concerns
-from lanloom.dummy.rules.errors import InvalidSpec, Malformed, Refused
+from lanloom.dummy.rules.errors import InvalidSpec, Refused
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 
@@ -66,7 +65,7 @@ class DummyAdmission:
         """Allows or refuses, with the reason. What can't be checked is refused too."""
         try:
             return Verdict(warnings=await self._judge(request))
-        except (InvalidSpec, Refused) as refused:
+        except (InvalidSpec, Refused, Unreadable) as refused:
             return refusal(refused)
         except KubeError as error:
             return refusal(f"this can't be checked now, because {error}; try again")
@@ -99,7 +98,7 @@ class DummyAdmission:
     async def _nad(self, request: AdmissionRequest) -> None:
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
-        except Malformed:
+        except Unreadable:
             return  # somebody else's, for all we know; the webhook of VLANs says what is wrong
         by_manager = concerns(new, old) and await self._is_manager(request.user_info)
         await judge_nad(self._client, self._world, new, old, now=self._now(), by_manager=by_manager)
@@ -107,6 +106,6 @@ class DummyAdmission:
     async def _config(self, request: AdmissionRequest) -> None:
         try:
             new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
-        except Malformed:
+        except Unreadable:
             return  # the webhook of VLANs says what is wrong
         await judge_config(self._client, self._world, new, old)

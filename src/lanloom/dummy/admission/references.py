@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.api.admission import AdmissionRequest, Verdict, refusal
+from lanloom.api.admission import AdmissionRequest, Unreadable, Verdict, new_of, old_of, refusal
 from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
@@ -18,7 +18,6 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
 from lanloom.dummy.admission.notes import Notes, TooMany
-from lanloom.dummy.admission.reading import new_of, old_of
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_references import (
     going,
@@ -29,7 +28,7 @@ from lanloom.dummy.rules.admit_references import (
     title_of,
 )
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted
-from lanloom.dummy.rules.errors import Malformed, Refused
+from lanloom.dummy.rules.errors import Refused
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
@@ -61,7 +60,7 @@ class References:
             return Verdict()
         try:
             new, old = new_of(kind, request), old_of(kind, request)
-        except Malformed:
+        except Unreadable:
             return Verdict()  # the API server's schema, or KubeVirt, has to say so
         if new is None or new.metadata.is_leaving:
             return Verdict()

@@ -5,7 +5,6 @@ DummyError
 ├── UnknownImage     no image with a digest is known, of which the bridges' pods could be made
 ├── BadSetting       a flag, a variable or an entry of the ConfigMap that can't be read
 └── Refused          a request that is well said, but that the cluster's state forbids
-    └── Malformed    a request whose object can't be read
 """
 
 
@@ -27,7 +26,3 @@ class BadSetting(DummyError):
 
 class Refused(DummyError):
     """The request is refused."""
-
-
-class Malformed(Refused):
-    """The object itself can't be read, whatever the cluster is like."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 
-from lanloom.api.admission import AdmissionRequest, UserInfo, Verdict, refusal
+from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
 from lanloom.api.ipam import GROUP, NETWORKS, NICS
 from lanloom.ipam.admission.agents import check_agent
 from lanloom.ipam.admission.defaults import network_defaults, nic_defaults
 from lanloom.ipam.admission.networks import judge_network
 from lanloom.ipam.admission.nics import judge_nic
 from lanloom.ipam.admission.owners import check_owner_is_there
-from lanloom.ipam.admission.reading import new_of, old_of
 from lanloom.ipam.admission.statuses import Managers, check_network_status, check_nic_status, check_user
 from lanloom.ipam.rules.errors import Malformed, Refused
 from lanloom.ipam.worlds import World
@@ -49,7 +48,7 @@ class IpamAdmission:
             return Verdict()
         try:
             return self._defaults(request)
-        except Malformed:
+        except (Malformed, Unreadable):
             return Verdict()  # the validating webhook says what is wrong
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
@@ -58,7 +57,7 @@ class IpamAdmission:
             return Verdict()
         try:
             return Verdict(warnings=await self._judge(request))
-        except (Malformed, Refused) as refused:
+        except (Malformed, Refused, Unreadable) as refused:
             return refusal(refused)
         except KubeError as error:
             return refusal(f"this can't be checked now, because {error}; try again")
