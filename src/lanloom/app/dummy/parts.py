@@ -77,7 +77,7 @@ class DummyParts:
         self.own_informers: tuple[Informer[Any], ...] = (
             self.informers.dcns,
             self.informers.daemon_sets,
-            *using.own(),
+            *using.makers,
             self.settings.informer,
         )
         self.manager = DummyManager(

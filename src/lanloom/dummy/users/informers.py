@@ -55,10 +55,6 @@ class UserInformers(Struct, frozen=True):
     pods: Informer[Pod]
     makers: tuple[Informer[Any], ...]
 
-    def own(self) -> tuple[Informer[Any], ...]:
-        """The informers that nobody else runs."""
-        return self.makers
-
     def all(self) -> tuple[Informer[Any], ...]:
         """Every informer; a view is whole when each is synced."""
         return (self.machines, self.instances, self.pods, *self.makers)
