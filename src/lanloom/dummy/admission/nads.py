@@ -12,10 +12,10 @@ from lanloom.dummy.rules.admit_nads import (
     check_nad_deletion,
     check_unused,
     concerns,
-    uid_of,
 )
 from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
 from lanloom.dummy.rules.errors import Refused
+from lanloom.dummy.rules.marks import owner_of
 from lanloom.dummy.users import fresh_users
 from lanloom.kube.ports import Client
 
@@ -61,7 +61,7 @@ async def _check_marked(
 
 
 def _owners(*nads: NetworkAttachmentDefinition | None) -> set[str]:
-    return {uid for nad in nads if nad is not None and (uid := uid_of(nad))}
+    return {uid for nad in nads if nad is not None and (uid := owner_of(nad))}
 
 
 def _check(

@@ -21,11 +21,12 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import bridge_name
 from lanloom.api.workloads import DaemonSet
 from lanloom.dummy.manager.acting import Acting
-from lanloom.dummy.manager.informers import BY_BRIDGE, BY_NAD, BY_UID, DummyInformers, nads_of, owner_of
+from lanloom.dummy.manager.informers import BY_BRIDGE, BY_NAD, BY_UID, DummyInformers, nads_of
 from lanloom.dummy.manager.networks import Networks
 from lanloom.dummy.manager.observing import Observing
 from lanloom.dummy.manager.orphans import Orphans
 from lanloom.dummy.rules.acknowledged import READY
+from lanloom.dummy.rules.marks import owner_of
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users
 from lanloom.kube.conditions import find

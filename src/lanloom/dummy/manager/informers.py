@@ -13,6 +13,7 @@ from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.dummy.rules.marks import owner_of
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Store
@@ -100,11 +101,6 @@ def nads_of(dcn: DummyClusterNetwork) -> frozenset[Key]:
     """The NADs that a DummyClusterNetwork is to have or has had, however its spec may be."""
     recorded = {Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind}
     return frozenset({dcn.spec.nad} | recorded)
-
-
-def owner_of(item: Object) -> str:
-    """The uid of the DummyClusterNetwork that something was made for; empty for anything else."""
-    return item.metadata.labels.get(UID_LABEL, "")
 
 
 def _owner(item: Object) -> Iterator[str]:

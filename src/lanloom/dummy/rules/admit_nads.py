@@ -7,6 +7,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.dummy.rules.admitted import Admitted
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
 from lanloom.dummy.rules.listing import listed
+from lanloom.dummy.rules.marks import owner_of
 from lanloom.dummy.rules.model import Isolated, User
 from lanloom.dummy.rules.nad import is_as_wanted
 from lanloom.dummy.rules.spec import parse
@@ -14,12 +15,7 @@ from lanloom.dummy.rules.spec import parse
 
 def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:
     """Whether a request is about the NAD of an isolated network, or about one that is to become that."""
-    return any(item is not None and uid_of(item) for item in (new, old))
-
-
-def uid_of(nad: NetworkAttachmentDefinition) -> str:
-    """The uid of the DummyClusterNetwork that a NAD was made for; empty for anybody else's."""
-    return nad.metadata.labels.get(UID_LABEL, "")
+    return any(item is not None and owner_of(item) for item in (new, old))
 
 
 def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
@@ -41,7 +37,7 @@ def check_nad(
 ) -> None:
     """Raises Refused. A NAD whose network is gone is anybody's to change."""
     known = {item.metadata.uid: item for item in networks}
-    uid, was = uid_of(new), uid_of(old) if old is not None else ""
+    uid, was = owner_of(new), owner_of(old) if old is not None else ""
     if was != uid and was in known:
         raise Refused(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] tells that it belongs to DummyClusterNetwork "
@@ -69,7 +65,7 @@ def check_nad_deletion(
     nad: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork], *, by_manager: bool
 ) -> None:
     """A NAD goes when its network does, and a manager may delete one that nobody new can refer to. Raises Refused."""
-    uid = uid_of(nad)
+    uid = owner_of(nad)
     owner = next((item for item in networks if item.metadata.uid == uid), None)
     if owner is None:
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL, DummyResource
-from lanloom.api.meta import ObjectMeta
+from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.model import Settings
@@ -15,6 +15,11 @@ Raw = dict[str, Any]
 def marks(name: str, uid: str) -> Raw:
     """The label and the annotation, as members of an object's metadata."""
     return {"labels": {UID_LABEL: uid}, "annotations": {NAME_ANNOTATION: name}}
+
+
+def owner_of(item: Object) -> str:
+    """The uid of the DummyClusterNetwork that an object was made for; empty for anything else."""
+    return item.metadata.labels.get(UID_LABEL, "")
 
 
 def is_ours(metadata: ObjectMeta, uid: str) -> bool:
