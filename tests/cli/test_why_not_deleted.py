@@ -1,6 +1,7 @@
 """`lanloom why-not-deleted` as its users call it."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from lanloom.api.core import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
 from lanloom.kube.ports import Client
 from tests.cli.dummies import add_daemons, add_namespace, add_network, add_nodes, add_pod
 from tests.cli.serving import Cluster, served
@@ -19,6 +22,18 @@ from tests.vlan.cluster import cluster_network, vlan_config
 
 pytestmark = pytest.mark.slow
 
+RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Resource(
+    group=RBAC, version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False, type=Object
+)
+CLUSTER_ROLE_BINDINGS = Resource(
+    group=RBAC,
+    version="v1",
+    kind="ClusterRoleBinding",
+    plural="clusterrolebindings",
+    namespaced=False,
+    type=Object,
+)
 HOSTILE = "x\x1b[2Jy\n[red]z"
 
 
@@ -166,15 +181,54 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> Non
     assert len(done.output.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("typed", "found"), [("dc", "plain,dcn/"), ("dcn/u", "plain,dcn/used")])
-def test_completion(cluster: Cluster, typed: str, found: str) -> None:
-    """A shell completes kinds, and the names of what there is of one."""
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("v", ["vc/", "vm/", "vmi/", "vs/", "validatingwebhookconfiguration/"]),
+        ("dc", ["dcn/quiet", "dcn/stuck", "dcn/used"]),
+        ("dcn/u", ["dcn/used"]),
+        ("pods/shop/w", ["pods/shop/web-0"]),
+        ("configm", ["configmap/going/kept"]),
+    ],
+)
+def test_completion(cluster: Cluster, typed: str, found: list[str]) -> None:
+    """A shell completes kinds by any of their words, and the names of what there is of one that alone can be meant."""
     asked = {
         "_LANLOOM_COMPLETE": "bash_complete",
         "COMP_WORDS": f"lanloom why-not-deleted {typed}",
         "COMP_CWORD": "2",
     }
-    assert cluster.lanloom(environment=asked).output.split() == [found]
+    assert sorted(cluster.lanloom(environment=asked).output.split()) == sorted(
+        f"plain,{each}" for each in found
+    )
+
+
+def test_what_the_user_may_not_see(tmp_path: Path) -> None:
+    """Of a namespace is told what the user may see of it, and which kinds he may not; other refusals are said."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("viewer-token,jane,jane\n")
+
+    async def make(client: Client) -> None:
+        await add_namespace(client, "shop")
+        await add_pod(client, "held", "shop", finalizers=["example.com/hold"])
+        await client.delete(NAMESPACES, "shop")
+        rules = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list"]}]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "viewer"}
+        await client.create(CLUSTER_ROLES, {"metadata": {"name": "viewer"}, "rules": rules})
+        subjects = [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}]
+        binding = {"metadata": {"name": "viewer"}, "roleRef": role, "subjects": subjects}
+        await client.create(CLUSTER_ROLE_BINDINGS, binding)
+
+    with served(tmp_path, manager=False, tokens=tokens) as cluster:
+        cluster.do(make)
+        own = tmp_path / "viewer"
+        own.write_text(re.sub(r"token: .*", "token: viewer-token", cluster.kubeconfig.read_text()))
+        done = cluster.lanloom("why-not-deleted", "ns/shop", "--kubeconfig", str(own))
+        assert "Pod shop/held (example.com/hold" in told(done)
+        assert "secrets" in told(done).partition("is not shown: you may not list them.")[0]
+        done = cluster.lanloom("why-not-deleted", "dcn/x", "--kubeconfig", str(own))
+        assert 'Error: dummyclusternetworks.network.harvester.io "x" is forbidden: User "jane"' in done.output
+        assert done.exit_code == 1
 
 
 def test_what_webhooks_would_refuse(tmp_path: Path) -> None:

@@ -40,9 +40,12 @@ T = TypeVar("T", bound=Object)
 AWAY = "Away"
 """The state of a node that is not waited for."""
 
+NO_POD = "NoPod"
+"""The state of a node on which the network's DaemonSet has no pod."""
+
 _DONE = {PRESENT: "Ready", ABSENT: "Gone"}
 _BUSY = "its pod is not ready yet"
-_NO_POD = "the DaemonSet has no pod there yet"
+_PODLESS = "the DaemonSet has no pod there yet"
 _AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
 
 
@@ -50,7 +53,7 @@ class NotServed(Exception):
     """The API server does not know the kind; the message says what to do."""
 
 
-class NodeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodeView(Struct, frozen=True, kw_only=True):
     """A network on one node.
 
     `state` is Ready or Gone where the node has acknowledged; else the phase of its pod, NoPod, or Away for a node that
@@ -235,10 +238,8 @@ def _nodes(network: DummyClusterNetwork, objects: DummyObjects, now: float) -> t
     views = [NodeView(node=name, acknowledged=True, state=_DONE[state]) for name in found.acknowledged]
     views += [NodeView(node=name, acknowledged=False, state=AWAY, message=_AWAY) for name in found.away]
     for name, why in found.missing.items():
-        message = why or (_BUSY if name in phases else _NO_POD)
-        views.append(
-            NodeView(node=name, acknowledged=False, state=phases.get(name, "NoPod"), message=message)
-        )
+        message = why or (_BUSY if name in phases else _PODLESS)
+        views.append(NodeView(node=name, acknowledged=False, state=phases.get(name, NO_POD), message=message))
     return tuple(sorted(views, key=lambda view: view.node))
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lanloom.api.times import parse_rfc3339
+from lanloom.app.obstacles.isolated import podless_advice
 from lanloom.cli import console as output
 from lanloom.cli.console import paragraph, visible
 
@@ -103,10 +104,10 @@ def _spec(view: "DummyView") -> Iterable[str]:
 
 
 def _conditions(view: "DummyView") -> Iterable[str]:
+    """Each with its message, unless that is the network's own, which is at the top."""
     for item in view.conditions:
-        yield f"{item.type}: {item.status} {item.reason}".rstrip() + (
-            f": {item.message}" if item.message else ""
-        )
+        message = f": {item.message}" if item.message not in ("", view.message) else ""
+        yield f"{item.type}: {item.status} {item.reason}".rstrip() + message
 
 
 def _resources(view: "DummyView") -> Iterable[str]:
@@ -160,6 +161,8 @@ def _print_next(console: "Console", view: "DummyView") -> None:
     elif view.is_ready:
         text = f"Machines and pods use it by the name {view.nad}."
     else:
+        text = podless_advice(view)
+    if not text:
         return
     console.print()
     console.print(paragraph(text))

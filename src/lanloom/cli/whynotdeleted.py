@@ -20,17 +20,23 @@ LISTED = 30
 
 
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kinds, and after a slash the names of what there is of one; none where the cluster does not answer at once."""
+    """Kinds, and the names of what there is of one; none where the cluster does not answer at once.
+
+    Names are offered as soon as there is one kind left that can be meant: bash puts a blank after a kind alone.
+    """
     import asyncio
 
     from lanloom.app.connect import connect
-    from lanloom.app.obstacles.kinds import KINDS, Misnamed, find_kind, words_of
+    from lanloom.app.obstacles.kinds import Misnamed, find_kind, kinds_of
     from lanloom.kube.errors import KubeError
 
     word, slash, _ = incomplete.partition("/")
     if not slash:
-        words = sorted(words_of(resource)[0] for resource in KINDS)
-        return [CompletionItem(f"{each}/") for each in words if each.startswith(word)]
+        kinds = kinds_of(word)
+        if len(kinds) != 1:
+            return [CompletionItem(f"{each}/") for each in kinds]
+        word = kinds[0]
+        incomplete = f"{word}/"
 
     async def names() -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
@@ -55,16 +61,15 @@ def command(object: str, namespace: str, kubeconfig: str | None, output: str) ->
     KIND/NAME, or KIND/NAMESPACE/NAME, is an object of any kind that Lanloom has to do with, by the words that kubectl
     knows: dcn/br-dummy-cluster, nad/default/vlan2012, network/prod, nic/default/db1-0, vm/web1, pod/web-0, ns/test.
 
-    \b
-    Exit code: 0 if nothing is in the way or there is no such object, 1 if something is or the
-    cluster can't be asked, 2 for wrong usage.
+    Exit code: 0 if nothing is in the way or there is no such object, 1 if something is or the cluster can't
+    be asked, 2 for wrong usage.
 
     \b
     Examples:
       lanloom why-not-deleted dcn/br-dummy-cluster
       lanloom why-not-deleted nad/storage/vlan2013
       lanloom why-not-deleted pod/web-0 -n shop
-      lanloom why-not-deleted network/prod --output json | jq '.obstacles[].waitsFor'
+      lanloom why-not-deleted network/prod -o json | jq '.obstacles[].waitsFor'
     """
     from lanloom.app.obstacles.kinds import Misnamed, find_target
     from lanloom.cli.vlanreading import print_json

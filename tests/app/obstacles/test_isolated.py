@@ -1,8 +1,9 @@
 """What keeps a DummyClusterNetwork."""
 
 import msgspec
+from msgspec.structs import replace
 
-from lanloom.api.dummy import FINALIZER
+from lanloom.api.dummy import FINALIZER, DummyResource
 from lanloom.app.dummyview import DummyView
 from lanloom.app.obstacles.isolated import obstacles
 from lanloom.dummy.rules.admitted import Admitted
@@ -47,6 +48,29 @@ def test_requests_that_may_still_come() -> None:
     text = msgspec.json.encode(requests).decode()
     (item,) = kept(view(network(leaving=True), nads=(nad(text),)))
     assert item.startswith("Pod default/new, at the latest at 20")
+
+
+def test_users_come_before_requests() -> None:
+    """While there are users, requests are not told of: only the manager knows which of these came and went."""
+    requests = (Admitted("u", 0, NOW + 9, "Pod default/new"),)
+    text = msgspec.json.encode(requests).decode()
+    assert kept(view(network(leaving=True), Told((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
+
+
+def test_nodes_without_a_pod() -> None:
+    """Where the DaemonSet has no pod, the command is told that says why."""
+    dcn = network("Terminating", leaving=True)
+    made = DummyResource(
+        api_version="apps/v1", kind="DaemonSet", name="dummy-bridge-x", namespace="lanloom-system"
+    )
+    shown = view(
+        replace(dcn, status=replace(dcn.status, resources=(made,))),
+        nodes=(node("node1"),),
+        daemon_sets=(daemon_set("absent"),),
+    )
+    (obstacle,) = obstacles(shown, (FINALIZER,))
+    assert obstacle.waits_for == ("node1: NoPod: the DaemonSet has no pod there yet",)
+    assert "kubectl -n lanloom-system describe daemonset dummy-bridge-x" in obstacle.remedy
 
 
 def test_notes_that_can_not_be_read() -> None:

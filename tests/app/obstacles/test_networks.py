@@ -8,7 +8,8 @@ from lanloom.api.meta import Condition, Object, ObjectMeta, OwnerReference
 from lanloom.app.obstacles.namespaces import namespace_obstacles
 from lanloom.app.obstacles.networks import dependents, maker_notes, pod_obstacle, status_notes, user_notes
 from lanloom.app.obstacles.reading import refusal
-from tests.app.dummyworld import MACHINE, POD, UID
+from lanloom.dummy.rules.model import User
+from tests.app.dummyworld import MACHINE, POD, UID, network
 
 ASKED = "2026-01-01T00:00:00Z"
 
@@ -25,10 +26,18 @@ def test_who_makes_it_anew() -> None:
     assert "made by ReplicaSet web" in note
     assert maker_notes(owned("web-0", "u"), {}) == ()
     made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}, annotations={NAME_ANNOTATION: "br"}))
-    (note,) = maker_notes(made, {UID: "br"})
-    assert "belongs to DummyClusterNetwork br" in note
+    (note,) = maker_notes(made, {UID: network()})
+    assert "belongs to DummyClusterNetwork br-dummy-cluster, for which the manager makes it anew" in note
     (note,) = maker_notes(made, {})
-    assert note == "It was made for DummyClusterNetwork br, which is gone."
+    assert note.startswith("It was made for DummyClusterNetwork br, which is gone")
+
+
+def test_what_goes_with_its_network() -> None:
+    """What was made for a network that is being deleted is not made anew: the network is to be asked about."""
+    made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}))
+    (note,) = maker_notes(made, {UID: network(leaving=True)})
+    assert "anew" not in note
+    assert "lanloom why-not-deleted dcn/br-dummy-cluster" in note
 
 
 def test_who_names_a_nad() -> None:
@@ -36,6 +45,12 @@ def test_who_names_a_nad() -> None:
     (note,) = user_notes((MACHINE, POD))
     assert "VirtualMachine default/a, Pod shop/web-0" in note
     assert user_notes(()) == ()
+
+
+def test_many_who_name_a_nad() -> None:
+    """Of many users a note names some, and tells how many more there are."""
+    (note,) = user_notes(tuple(User("Pod", "shop", f"web-{number}") for number in range(500)))
+    assert "web-9 and 490 more" in note
 
 
 def test_reports_come_again() -> None:
@@ -85,6 +100,17 @@ def test_what_keeps_a_namespace() -> None:
     assert obstacle.waits_for == (
         "ConfigMap shop/a",
         f"Nic shop/n ({FINALIZER}, Lanloom's manager)",
+    )
+
+
+def test_a_namespace_with_an_isolated_networks_nad() -> None:
+    """Of a NAD that goes with its network alone, the network is told that keeps the namespace."""
+    meta = ObjectMeta(
+        name="iso", namespace="shop", labels={UID_LABEL: UID}, annotations={NAME_ANNOTATION: "br"}
+    )
+    (obstacle,) = namespace_obstacles(Namespace(), [("NetworkAttachmentDefinition", Object(metadata=meta))])
+    assert obstacle.waits_for == (
+        "NetworkAttachmentDefinition shop/iso (it goes with DummyClusterNetwork br: kubectl delete dcn br)",
     )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.dummy import FINALIZER
-from lanloom.app.dummyview import AWAY, DummyView
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.app.dummyview import AWAY, NO_POD, DummyView
 from lanloom.app.obstacles.finalizers import MANAGER
 from lanloom.app.obstacles.model import Obstacle
 from lanloom.dummy.rules.model import User
@@ -49,6 +50,17 @@ def obstacles(view: DummyView, finalizers: Iterable[str]) -> tuple[Obstacle, ...
     return (Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
 
 
+def podless_advice(view: DummyView) -> str:
+    """What to do about nodes on which the network's DaemonSet has no pod; empty where there are none."""
+    sets = [item for item in view.resources if item.kind == DAEMON_SETS.kind]
+    if not sets or not any(node.state == NO_POD for node in view.nodes):
+        return ""
+    return (
+        "See why the DaemonSet has no pod on some nodes: "
+        f"kubectl -n {sets[0].namespace} describe daemonset {sets[0].name}."
+    )
+
+
 def _found(view: DummyView) -> Iterator[Obstacle]:
     if view.users:
         yield Obstacle(
@@ -64,6 +76,10 @@ def _found(view: DummyView) -> Iterator[Obstacle]:
 
 
 def _requests(view: DummyView) -> Iterator[Obstacle]:
+    """Requests whose objects were not seen yet.
+
+    Not while there are users: a list does not show who came and went, of whom the manager's watch knows.
+    """
     if view.unreadable:
         yield Obstacle(
             what=_WHAT,
@@ -72,7 +88,7 @@ def _requests(view: DummyView) -> Iterator[Obstacle]:
             f"{view.unreadable}",
             remedy="Take the annotation network.harvester.io/admitted away from it once nothing new can come.",
         )
-    if view.awaited:
+    if view.awaited and not view.users:
         yield Obstacle(
             what=_WHAT,
             whose=MANAGER,
@@ -93,7 +109,9 @@ def _bridges(view: DummyView) -> Iterator[Obstacle]:
         why=f"the bridge {view.bridge} is not gone from every node yet",
         waits_for=tuple(f"{node.node}: {node.state}: {node.message}" for node in missing),
         remedy=(
-            "See to these nodes. One that is gone, or not Ready for some minutes, is not waited for; its agent takes "
-            "the bridge away when it is back."
+            f"{podless_advice(view)} See to these nodes. One that is gone, or not Ready for some minutes, is not waited "
+            "for; its agent takes the bridge away when it is back."
+        ).strip(),
+            )
         ),
     )

@@ -68,6 +68,14 @@ def words_of(resource: Resource[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, f"{resource.singular}{group}", resource.full_name)))
 
 
+def kinds_of(beginning: str) -> tuple[str, ...]:
+    """A word for each kind that some beginning of a word can mean: the first of its words that begins so."""
+    found = (
+        next((word for word in words_of(resource) if word.startswith(beginning)), "") for resource in KINDS
+    )
+    return tuple(sorted(filter(None, found)))
+
+
 def find_kind(word: str) -> Resource[Any]:
     """The kind that a word means, in any case. Raises Misnamed."""
     for resource in KINDS:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from lanloom.api.core import Namespace
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.meta import Object
 from lanloom.app.obstacles.finalizers import whose
 from lanloom.app.obstacles.model import Obstacle
@@ -17,7 +18,7 @@ _FAILURES = (
 
 def namespace_obstacles(namespace: Namespace, objects: Iterable[tuple[str, Object]]) -> tuple[Obstacle, ...]:
     """What keeps a namespace whose deletion was asked for. `objects` are those in it, with their kinds."""
-    kept = tuple(sorted(f"{kind} {item.metadata.key}{_finalizers(item)}" for kind, item in objects))
+    kept = tuple(sorted(f"{kind} {item.metadata.key}{_keepers(item)}" for kind, item in objects))
     told = {item.type: item.message for item in namespace.status.conditions if item.status == "True"}
     found = []
     if kept:
@@ -54,7 +55,11 @@ def namespace_obstacles(namespace: Namespace, objects: Iterable[tuple[str, Objec
     return tuple(found)
 
 
-def _finalizers(item: Object) -> str:
-    """Who keeps an object, after its name."""
-    kept = [f"{each}, {whose(each)}" for each in item.metadata.finalizers]
+def _keepers(item: Object) -> str:
+    """Who keeps an object, after its name. What was made for an isolated network goes with that alone."""
+    meta = item.metadata
+    kept = [f"{each}, {whose(each)}" for each in meta.finalizers]
+    if UID_LABEL in meta.labels and NAME_ANNOTATION in meta.annotations:
+        name = meta.annotations[NAME_ANNOTATION]
+        kept.append(f"it goes with DummyClusterNetwork {name}: kubectl delete dcn {name}")
     return f" ({'; '.join(kept)})" if kept else ""

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping
 
 from lanloom.api.core import Node, Pod
-from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL, DummyClusterNetwork
 from lanloom.api.harvester import VlanStatus
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.app.obstacles.model import Obstacle
+from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import User
 from lanloom.vlan.rules.cluster import is_live
 
 
-def maker_notes(item: Object, networks: Mapping[str, str]) -> tuple[str, ...]:
-    """Who makes the object anew if it is deleted. `networks` are the DummyClusterNetworks: their names by uid."""
+def maker_notes(item: Object, networks: Mapping[str, DummyClusterNetwork]) -> tuple[str, ...]:
+    """Who makes the object anew if it is deleted. `networks` are the DummyClusterNetworks by their uids."""
     meta = item.metadata
     notes = [
         f"It was made by {owner.kind} {owner.name}, which makes it anew; delete that instead."
@@ -20,22 +21,32 @@ def maker_notes(item: Object, networks: Mapping[str, str]) -> tuple[str, ...]:
         if owner.controller
     ]
     uid = meta.labels.get(UID_LABEL, "")
-    if uid in networks:
-        notes.append(
-            f"It belongs to DummyClusterNetwork {networks[uid]}, for which the manager makes it anew; delete that "
-            "instead."
-        )
-    elif uid:
-        name = meta.annotations.get(NAME_ANNOTATION, "of another name")
-        notes.append(f"It was made for DummyClusterNetwork {name}, which is gone.")
+    if uid:
+        notes.append(_network_note(meta, networks.get(uid)))
     return tuple(notes)
+
+
+def _network_note(meta: ObjectMeta, network: DummyClusterNetwork | None) -> str:
+    """To which network an object belongs that was made for one."""
+    if network is None:
+        name = meta.annotations.get(NAME_ANNOTATION, "of another name")
+        return f"It was made for DummyClusterNetwork {name}, which is gone: the manager clears it up once it is unused."
+    name = network.metadata.name
+    if network.metadata.is_leaving:
+        return (
+            f"It belongs to DummyClusterNetwork {name} and goes with that, which is being deleted: "
+            f"lanloom why-not-deleted dcn/{name}."
+        )
+    return (
+        f"It belongs to DummyClusterNetwork {name}, for which the manager makes it anew; delete that instead."
+    )
 
 
 def user_notes(users: tuple[User, ...]) -> tuple[str, ...]:
     """Who names a NAD, whether that keeps it or not."""
     if not users:
         return ()
-    return (f"It is named by {', '.join(map(str, users))}: without it they can't start any more.",)
+    return (f"It is named by {listed(map(str, users))}: without it they can't start any more.",)
 
 
 def status_notes(item: VlanStatus) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from lanloom.app.obstacles.namespaces import namespace_obstacles
 from lanloom.app.obstacles.networks import dependents, pod_obstacle, status_notes, user_notes
 from lanloom.dummy.users import fresh_users
 from lanloom.ipam.owners.looks import look
-from lanloom.kube.errors import NotFound
+from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
@@ -71,7 +71,9 @@ async def _pod(client: Client, item: Pod) -> Answer:
 async def _namespace(client: Client, item: Namespace) -> Answer:
     if not item.metadata.is_leaving:
         return Answer()
-    return Answer(namespace_obstacles(item, await _objects_in(client, item.metadata.name)))
+    found = await _objects_in(client, item.metadata.name)
+    notes = (f"{found.hidden[0].upper()}{found.hidden[1:]}.",) if found.hidden else ()
+    return Answer(namespace_obstacles(item, found.items), notes)
 
 
 QUESTIONS: dict[str, Question] = {
@@ -88,21 +90,38 @@ QUESTIONS: dict[str, Question] = {
 
 async def owned_by(client: Client, owner: Object) -> tuple[str, ...]:
     """What keeps an object in a foreground deletion, of the kinds that are known. Raises KubeError."""
-    return dependents(owner.metadata, await _objects_in(client, owner.metadata.namespace))
+    found = await _objects_in(client, owner.metadata.namespace)
+    hidden = (found.hidden,) if found.hidden else ()
+    return (*dependents(owner.metadata, found.items), *hidden)
 
 
-async def _objects_in(client: Client, namespace: str) -> tuple[tuple[str, Object], ...]:
-    """The objects of every known kind with their kinds; in all namespaces if it is empty."""
+class _Found(NamedTuple):
+    """Objects with their kinds; `hidden` says which kinds can't be seen, empty where all can."""
+
+    items: tuple[tuple[str, Object], ...]
+    hidden: str
+
+
+async def _objects_in(client: Client, namespace: str) -> _Found:
+    """The objects of every known kind; in all namespaces if it is empty."""
     kinds = [kind for kind in KINDS if kind.namespaced or not namespace]
     lists = await asyncio.gather(*(_items(client, kind, namespace) for kind in kinds))
-    return tuple((kind.kind, item) for kind, items in zip(kinds, lists, strict=True) for item in items)
+    pairs = tuple(zip(kinds, lists, strict=True))
+    forbidden = [kind.plural for kind, items in pairs if items is None]
+    hidden = (
+        f"what there is of {', '.join(forbidden)} is not shown: you may not list them" if forbidden else ""
+    )
+    return _Found(tuple((kind.kind, item) for kind, items in pairs for item in items or ()), hidden)
 
 
-async def _items(client: Client, kind: Any, namespace: str) -> tuple[Object, ...]:
+async def _items(client: Client, kind: Any, namespace: str) -> tuple[Object, ...] | None:
+    """The objects of a kind; None where the user may not list them."""
     try:
         items: tuple[Object, ...] = (await client.list(kind, namespace)).items
     except NotFound:
         return ()
+    except Forbidden:
+        return None
     return items
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lanloom.api.core import NAMESPACES
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.app.obstacles.finalizers import OWN, foreign
@@ -91,7 +91,7 @@ async def _notes(client: Client, item: Object, resource: Resource[Any]) -> tuple
     networks = {}
     if UID_LABEL in meta.labels:
         found = await _all_networks(client)
-        networks = {each.metadata.uid: each.metadata.name for each in found}
+        networks = {each.metadata.uid: each for each in found}
     notes = maker_notes(item, networks)
     if meta.is_leaving:
         return notes
@@ -100,12 +100,12 @@ async def _notes(client: Client, item: Object, resource: Resource[Any]) -> tuple
     space = await look_up(client, NAMESPACES, Key("", meta.namespace)) if meta.namespace else None
     if space is not None and space.metadata.is_leaving:
         notes += (
-            f"Its namespace is being deleted since {space.metadata.deletion_timestamp}, and it with it.",
+            f"Its namespace is being deleted (since {space.metadata.deletion_timestamp}), and it is to go with that.",
         )
     return notes
 
 
-async def _all_networks(client: Client) -> tuple[Any, ...]:
+async def _all_networks(client: Client) -> tuple[DummyClusterNetwork, ...]:
     try:
         return (await client.list(DUMMY_CLUSTER_NETWORKS)).items
     except NotFound:
