@@ -4,11 +4,14 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from lanloom.cli.__main__ import COMMANDS
+from lanloom.cli.__main__ import COMMANDS, cli
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -41,6 +44,27 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert done.returncode == 0
     assert "Example" in done.stdout
     assert f"lanloom {name}" in done.stdout
+
+
+def _commands(found: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words of a command and of all below it."""
+    yield words
+    if isinstance(found, click.Group):
+        context = click.Context(found)
+        for name in found.list_commands(context):
+            inner = found.get_command(context, name)
+            assert inner is not None
+            yield from _commands(inner, *words, name)
+
+
+def test_help_fits_a_terminal() -> None:
+    """Every sentence of every command's help is folded to 80 columns; only examples may be longer, to be copied."""
+    runner = CliRunner(env={"COLUMNS": "80"})
+    for words in _commands(cli):
+        text = runner.invoke(cli, [*words, "--help"], prog_name="lanloom").output
+        before, _, after = text.partition("Example")
+        lines = before.splitlines() + after.partition("\nOptions:")[2].splitlines()
+        assert all(len(line) <= 80 for line in lines), words
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["status", "--nonsense"], ["agent"]])

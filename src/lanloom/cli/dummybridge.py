@@ -72,7 +72,6 @@ def command(
     With `absent` it is removed once it has no port any more; ready then means that it is gone. No bridge is touched
     that was not made for the owner, by Lanloom or by CNI's bridge plugin for pods that started first.
 
-    \b
     Exit code: 0 after SIGTERM, which leaves the bridge as it is; 1 if a link that Lanloom did not make for the owner is
     in the way for 10 seconds, or ports keep a bridge that is to go for 60.
 

@@ -16,13 +16,12 @@ def command(kubeconfig: str | None, output: str) -> None:
 
     Nodes are those that have acknowledged of those that are waited for; users are read now.
 
-    \b
-    Exit code: 0 if every network is ready, 1 if not or the cluster can't be asked.
+    Exit code: 0 if every network is ready, 1 if not or if the cluster can't be asked, 2 for wrong usage.
 
     \b
     Examples:
       lanloom dummy list
-      lanloom dummy list --output json | jq -r '.[] | select(.phase != "Ready").message'
+      lanloom dummy list --output json | jq -r '.[] | .name + ": " + .message'
     """
     from lanloom.cli.vlanreading import print_json
 

@@ -37,8 +37,7 @@ def command(name: str, kubeconfig: str | None, output: str) -> None:
     Also what was made for it, and the requests that may still come to use it. Of a node that has not acknowledged the
     bridge its pod tells why.
 
-    \b
-    Exit code: 0 if it is ready, 1 if not, or if there is no such network.
+    Exit code: 0 if it is ready, 1 if not, if there is no such network or the cluster can't be asked, 2 for wrong usage.
 
     \b
     Examples:

@@ -50,7 +50,6 @@ def upgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
     Nothing is written before every file was read and judged. A file that is rewritten keeps owner and mode; the old one
     stays beside it as FILE.bak-TIME. No release of Ganeti reads the new form: downgrade before you start it again.
 
-    \b
     Exit code: 0 if it is done, 1 if a file can't be written, 2 if one can't be read as a file of Ganeti's.
 
     \b
@@ -71,7 +70,6 @@ def downgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
     and one address for each NIC. Whatever it can't say is named, and nothing is written. An upgrade and a downgrade
     together give back the file as it was, byte for byte, if its reservations were right.
 
-    \b
     Exit code: 0 if it is done, 1 if something can't be said or written, 2 if a file can't be read.
 
     \b
@@ -87,7 +85,6 @@ def downgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
 def verify(paths: tuple[Path, ...]) -> None:
     """Check networks and NICs in files of Ganeti's, in either form. Changes nothing.
 
-    \b
     Exit code: 0 if all is well, 1 if something is wrong, 2 if a file can't be read as one of Ganeti's.
 
     \b

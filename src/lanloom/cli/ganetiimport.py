@@ -37,7 +37,6 @@ def import_(
     before anything is written. What is there and the same is left alone: run it again after an interruption. What was
     changed here since an earlier import is such a conflict; --keep leaves it as it is, and brings what is new.
 
-    \b
     Exit code: 0 if all of it is there, 1 if something conflicts or fails, 2 if the file can't be imported at all.
 
     \b

@@ -60,7 +60,6 @@ def list_instances(
 
     Of `nic.macs`, which has the MAC address of each NIC, `nic.mac/0` is that of the first one; so with its likes.
 
-    \b
     Exit code: 0, or 1 if there is no instance of a name, 2 for a field that there is not.
 
     \b

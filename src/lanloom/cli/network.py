@@ -54,7 +54,6 @@ def command() -> None:
 def list_networks(networks: tuple[str, ...], listing: Listing, kubeconfig: str | None) -> None:
     """List networks. What fields there are is told by `lanloom network list-fields`.
 
-    \b
     Exit code: 0, or 1 if there is no network of a name, 2 for a field that there is not.
 
     \b

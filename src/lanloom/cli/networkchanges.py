@@ -171,7 +171,6 @@ def modify(
 def rename(network: str, name: str, changing: Changing) -> None:
     """Give a network another name. NICs stay on it, and its object keeps its own name.
 
-    \b
     Exit code: 0 if it was renamed, 1 if that is refused, 2 for what can be no name.
 
     \b

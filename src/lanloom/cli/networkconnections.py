@@ -39,7 +39,6 @@ def connect(
 
     The form of older versions, NETWORK MODE LINK GROUP..., is understood as well.
 
-    \b
     Exit code: 0 if it was connected, 1 if that is refused, 2 for what is malformed.
 
     \b

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def command(kubeconfig: str | None, output: str) -> None:
     """Show every VLAN network on every node, and why something is not ready.
 
-    \b
     Exit code: 0 if everything is ready, 1 if something is not or the cluster can't be reached.
 
     \b

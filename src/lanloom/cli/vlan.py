@@ -83,7 +83,6 @@ def show(name: str, namespace: str, kubeconfig: str | None, output: str) -> None
 
     NAME is a NetworkAttachmentDefinition (`vlan2012` or `default/vlan2012`) or a ClusterNetwork (`cluster-1`).
 
-    \b
     Exit code: 0 if it is ready on every node, 1 if not, or if there is no such network.
 
     \b

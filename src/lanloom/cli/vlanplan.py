@@ -50,9 +50,8 @@ def plan(files: tuple[str, ...], deleting: bool, namespace: str, kubeconfig: str
     cluster as `kubectl apply` would, one after the other, judged by the rules of the webhooks, and what the nodes
     should carry is computed before and after. Objects that would be refused are told with the reason and left out.
 
-    \b
-    Exit code: 0 if no node would change, 3 if nodes would change,
-               1 if an object would be refused or can't be read, 2 for wrong usage.
+    Exit code: 0 if no node would change, 3 if nodes would change, 1 if an object would be refused or can't be read, 2
+    for wrong usage.
 
     \b
     Examples:
