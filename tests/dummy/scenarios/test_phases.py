@@ -131,6 +131,23 @@ def test_deletion_blocked() -> None:
     assert state.reasons == ("Terminating", "Deleted")
 
 
+def test_many_users_that_go_one_by_one() -> None:
+    """Of many users an Event tells that they are there, then none until ten are left: not one for each that goes."""
+    machines = [User("VirtualMachine", "vms", f"vm-{number:02}") for number in range(40)]
+    state = run(on.both(on.used(*machines), on.removed()), ready())
+    told = [state.reasons]
+    while machines:
+        machines.pop()
+        state = run(on.used(*machines), state)
+        told.append(state.reasons)
+    assert told == [
+        ("DeletionBlocked",),
+        *29 * [()],
+        *10 * [("DeletionBlocked",)],
+        ("Terminating", "Deleted"),
+    ]
+
+
 def test_very_many_users() -> None:
     """Fifty users are listed in the status, ten in the message, which tells how many there are more."""
     many = tuple(User("VirtualMachine", "vms", f"vm-{number:03}") for number in range(70))

@@ -19,7 +19,7 @@ from lanloom.dummy.rules.lifecycle import decide
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
 from tests.dummy.scenarios.course import observe, run
-from tests.dummy.scenarios.events import NAD, VM, config_of, ready
+from tests.dummy.scenarios.events import NAD, OTHER_VM, VM, config_of, ready
 from tests.dummy.scenarios.state import State
 
 DCN = DUMMY_CLUSTER_NETWORKS
@@ -134,12 +134,16 @@ def test_a_nad_that_is_only_written_otherwise_is_left_alone() -> None:
 
 
 def test_a_changed_nad_that_is_used_is_not_touched_but_told() -> None:
-    """While it is used the condition Drifted says by whom; when the last one goes it is put right."""
-    state = run(on.both(on.used(VM), on.drifted), ready())
+    """While it is used the condition Drifted says by whom, an Event once; when the last one goes it is put right."""
+    state = run(on.both(on.used(VM, OTHER_VM), on.drifted), ready())
     assert config_of(state)["bridge"] == "mgmt-br"
     assert condition(state, DRIFTED) == "True Changed"
-    assert str(VM) in state.dcn.status.message
+    assert str(OTHER_VM) in state.dcn.status.message
     assert state.reasons == ("Drifted",)
+    state = run(on.used(VM), state)
+    assert str(VM) in state.dcn.status.message
+    assert str(OTHER_VM) not in state.dcn.status.message
+    assert state.reasons == ()
     state = run(on.used(), state)
     assert config_of(state)["bridge"] == "dummy-br"
     assert condition(state, DRIFTED) == ""

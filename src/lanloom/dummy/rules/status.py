@@ -24,6 +24,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.acknowledged import Acknowledgement
+from lanloom.dummy.rules.listing import NAMED
 from lanloom.dummy.rules.model import User
 from lanloom.dummy.rules.observed import Made, News, Observed
 from lanloom.kube.conditions import ConditionStatus, find, set_condition
@@ -145,21 +146,38 @@ _PROBLEMS = ("InvalidSpec", "ErrorEnsuringNAD", "ErrorEnsuringDaemonSet")
 
 
 def status_news(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> tuple[News, ...]:
-    """What of the difference operators should hear of: each thing when it begins, and again when it changes."""
+    """What of the difference operators should hear of: each thing when it begins, and again when it changes.
+
+    Of many users that go one after the other each would be a change: told are the last ones that a message names.
+    """
     news = [
         News("Warning", reason, condition.message)
         for type, reason in _TOLD.items()
         if (condition := _begun(old, new, type)) is not None
+        and not (type == DRIFTED and find(old.conditions, DRIFTED))  # only its users have changed
     ]
-    if not news and new.phase in _PROBLEMS and (old.phase, old.message) != (new.phase, new.message):
+    is_another = (old.phase, old.message) != (new.phase, new.message) and new.message != _words(new, DRIFTED)
+    if not news and new.phase in _PROBLEMS and is_another:
         news.append(News("Warning", new.phase, new.message))
     if new.phase == "Ready" and old.phase != "Ready":
         news.append(News("Normal", "Ready", new.message))
-    if new.phase == "DeletionBlocked" and (_begun(old, new, IN_USE) or old.users != new.users):
+    if _blocked_anew(old, new):
         news.append(News("Warning", "DeletionBlocked", new.message))
     if new.phase == "Terminating" and old.phase != "Terminating":
         news.append(News("Normal", "Terminating", "nobody uses the network any more; it is taken away"))
     return tuple(news)
+
+
+def _words(status: DummyClusterNetworkStatus, type: str) -> str:
+    found = find(status.conditions, type)
+    return found.message if found is not None else ""
+
+
+def _blocked_anew(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> bool:
+    if new.phase != "DeletionBlocked" or not (_begun(old, new, IN_USE) or old.users != new.users):
+        return False
+    known = find(old.conditions, IN_USE)
+    return known is None or known.status != "True" or len(new.users) <= NAMED
 
 
 def _begun(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus, type: str) -> Condition | None:
