@@ -109,9 +109,7 @@ def _bridges(view: DummyView) -> Iterator[Obstacle]:
         why=f"the bridge {view.bridge} is not gone from every node yet",
         waits_for=tuple(f"{node.node}: {node.state}: {node.message}" for node in missing),
         remedy=(
-            f"{podless_advice(view)} See to these nodes. One that is gone, or not Ready for some minutes, is not waited "
-            "for; its agent takes the bridge away when it is back."
+            f"{podless_advice(view)} See to these nodes. One that is gone, or not Ready for some minutes, is not "
+            "waited for; its agent takes the bridge away when it is back."
         ).strip(),
-            )
-        ),
     )
