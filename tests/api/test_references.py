@@ -12,7 +12,7 @@ from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Node, Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK, NETWORKS_MAX
+from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS_MAX
 from lanloom.api.references import ANY, NONE, UNREADABLE, References, marks_of, references_of
 from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
 
@@ -194,6 +194,30 @@ def test_what_has_ended_refers_to_nothing(phase: str) -> None:
     for text in ("net", "[", "a/b/c"):
         assert of(Pod, annotations={MULTUS_NETWORKS: text}, status=status) == NONE
         assert of(VirtualMachineInstance, nics(text), status=status) == NONE
+
+
+STATUS = json.dumps(
+    [
+        {"name": "cbr0", "interface": "eth0", "ips": ["10.42.0.7"], "default": True, "dns": {}},
+        {"name": "nets/red", "interface": "net1", "mac": "0a:58:0a:00:00:01", "dns": {}},
+        {"interface": "net2"},
+    ]
+)
+
+
+def test_what_a_pod_is_attached_to() -> None:
+    """A pod uses the networks to which Multus attached it, whatever became of the annotation that asked for them."""
+    status = {NETWORK_STATUS: STATUS}
+    assert titles(of(Pod, annotations=status)) == {"nets/red"}
+    assert titles(of(Pod, annotations=status | {MULTUS_NETWORKS: "blue"})) == {"nets/red", "own/blue"}
+    assert of(Pod, annotations=status, status={"phase": "Failed"}) == NONE
+    assert of(Pod, annotations={NETWORK_STATUS: '[{"name": "cbr0"}]'}) == NONE
+
+
+@pytest.mark.parametrize("text", ["nets/red", '{"name": "nets/red"}', '[{"name": "a/b/c"}]'])
+def test_attachments_that_cannot_be_read(text: str) -> None:
+    """What Multus told and somebody spoilt may be any network."""
+    assert NETWORK_STATUS in of(Pod, annotations={NETWORK_STATUS: text}).problem
 
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Running", "Unknown"])

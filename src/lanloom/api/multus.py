@@ -29,6 +29,9 @@ Multus looks for a name without a namespace in the namespace that its own config
 kube-system unless said otherwise), and not in the pod's.
 """
 
+NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
+"""Annotation of a pod in which Multus tells its interfaces, as a JSON list."""
+
 _JSON_MARKS = '[{"'
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NAME_MAX = 253
@@ -67,6 +70,18 @@ def selections(text: str) -> tuple[Selection, ...]:
             if name and not is_name(name):
                 raise ValueError(f"{quoted(name)} can't be the name of an object")
     return found
+
+
+def attachments(text: str) -> tuple[Selection, ...]:
+    """The NADs to which a pod is attached, as Multus tells in NETWORK_STATUS.
+
+    It calls them `namespace/name`; what has no namespace are networks of its own configuration. Raises ValueError where
+    that can't be read.
+    """
+    if "/" not in text:  # of most pods
+        return ()
+    names = (item.get("name") for item in _elements(text) if isinstance(item, dict))
+    return tuple(_short(name) for name in names if isinstance(name, str) and "/" in name)
 
 
 def is_name(text: str) -> bool:

@@ -4,7 +4,7 @@ By these rules networks are kept as long as somebody uses them. So a doubt count
 that can't be read may use every network.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -17,7 +17,17 @@ from lanloom.api.kubevirt import (
     nad_of,
 )
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK, NETWORKS_MAX, TOO_MANY, is_name, quoted, selections
+from lanloom.api.multus import (
+    DEFAULT_NETWORK,
+    NETWORK_STATUS,
+    NETWORKS_MAX,
+    TOO_MANY,
+    Selection,
+    attachments,
+    is_name,
+    quoted,
+    selections,
+)
 from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
 
 ANY = "*"
@@ -71,7 +81,7 @@ def references_of(item: Object) -> References:
         case VirtualMachineInstance():
             return NONE if item.has_ended else _of_machine(item.spec, item.metadata.annotations, item)
         case Pod():
-            return NONE if item.has_ended else _of_annotations(item.metadata.annotations, item)
+            return NONE if item.has_ended else _of_pod(item)
         case ReplicaSet() if item.is_controlled:
             return NONE
         case Workload() | ReplicaSet():
@@ -110,17 +120,25 @@ def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[Referen
             yield References(frozenset({nad}))
 
 
+def _of_pod(pod: Pod) -> References:
+    """A pod stays attached to what it was attached to, though somebody edits what it asks for."""
+    annotations = pod.metadata.annotations
+    attached = _read(NETWORK_STATUS, annotations.get(NETWORK_STATUS, ""), attachments, pod.metadata.namespace)
+    return _all((_of_annotations(annotations, pod), attached))
+
+
 def _of_annotations(annotations: Mapping[str, str], item: Object) -> References:
     own = item.metadata.namespace
     places = ((MULTUS_NETWORKS, own), (DEFAULT_NETWORK, ANY))
     return _all(
-        _of_annotation(name, annotations[name], place) for name, place in places if name in annotations
+        _read(name, annotations[name], selections, place) for name, place in places if name in annotations
     )
 
 
-def _of_annotation(name: str, text: str, namespace: str) -> References:
+def _read(name: str, text: str, reader: Callable[[str], Iterable[Selection]], namespace: str) -> References:
+    """What an annotation names; a name without a namespace is in the given one."""
     try:
-        found = selections(text)
+        found = reader(text)
     except ValueError as error:
         return References(problem=f"annotation {name} can't be read: {error}")
     return References(frozenset(Key(item.namespace or namespace, item.name) for item in found if item.name))

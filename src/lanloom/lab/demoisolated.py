@@ -11,6 +11,7 @@ from typing import Any
 from lanloom.api.core import PODS, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.meta import Key
+from lanloom.api.multus import NETWORK_STATUS
 from lanloom.app.connect import connect
 from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import KubeError
@@ -21,7 +22,6 @@ from lanloom.lab.errors import DemoFailed
 from lanloom.lab.layout import Layout
 from lanloom.lab.polling import until_done
 from lanloom.lab.witness import Witness
-from lanloom.lab.workloads.multus import NETWORK_STATUS
 
 EXAMPLE = "dummy-subnet.yaml"
 NETWORK, BRIDGE = "isolated-subnet", "isosub-br"

@@ -13,7 +13,7 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.users import fresh_users
-from lanloom.kube.errors import Forbidden, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import Forbidden, Gone, KubeError, NotFound, ServerError, TransportError
 from tests.dummy.users.cluster import RESOURCES, Cluster, absent
 from tests.dummy.users.objects import instance, machine, pod, uid, workload
 from tests.virtual import run
@@ -49,7 +49,12 @@ def test_versions() -> None:
 @pytest.mark.parametrize("kind", RESOURCES)
 @pytest.mark.parametrize(
     "error",
-    [TransportError("no answer"), ServerError(503, "", ""), Forbidden(403, "Forbidden", "")],
+    [
+        TransportError("no answer"),
+        ServerError(503, "", ""),
+        Forbidden(403, "Forbidden", ""),
+        Gone(410, "Expired", "The provided continue parameter is too old"),
+    ],
 )
 def test_what_cannot_be_read(kind: str, error: KubeError) -> None:
     """Whatever can't be read raises, of whichever kind: then the network may be in use."""

@@ -2,7 +2,7 @@
 
 import json
 
-from lanloom.lab.workloads.multus import NETWORK_STATUS
+from lanloom.api.multus import NETWORK_STATUS
 from lanloom.lab.workloads.pods import PODS
 from tests.lab.workloads.site import PLACE, Site, on_a_site
 

@@ -19,9 +19,6 @@ Raw = dict[str, Any]
 DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
 """Annotation of a pod: the NAD for its `eth0`. Without it a pod of the lab has no such interface."""
 
-NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
-"""Annotation of a pod: what its interfaces are, as a JSON list."""
-
 PLUGINS = ("/opt/cni/bin", "/usr/lib/cni")
 """Where plugins are looked for: the agent's, and Debian's of the reference plugins."""
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from lanloom.api.multus import NETWORK_STATUS
 from lanloom.lab.workloads.containers import RunningContainer, State, directory, volume_directory
 from lanloom.lab.workloads.hosts import Hosts
-from lanloom.lab.workloads.multus import NETWORK_STATUS
 from lanloom.lab.workloads.pods import Container, Pod
 from lanloom.lab.workloads.sandboxes import Sandbox
 
