@@ -52,6 +52,11 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
         return Key(self.namespace, self.name)
 
     @property
+    def version(self) -> int:
+        """The resourceVersion as a number, which orders the states of an object; 0 for one that is no number."""
+        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+
+    @property
     def is_leaving(self) -> bool:
         """Whether the object's deletion was asked for: its finalizers must be able to go whatever stands in it."""
         return self.deletion_timestamp is not None

@@ -103,7 +103,7 @@ class Networks:
         written = self._written.get(name)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
             return stored
-        return max(stored, written, key=lambda item: int(item.metadata.resource_version or 0))
+        return max(stored, written, key=lambda item: item.metadata.version)
 
     def _forget(self, name: str) -> None:
         written = self._written.pop(name, None)

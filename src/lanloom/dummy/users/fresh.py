@@ -34,9 +34,7 @@ class FreshUsers:
     def __init__(self, stores: dict[str, Store[Any]]) -> None:
         self._stored = StoredUsers(stores)
         read = (item.metadata for kind in _SEEN for item in stores[kind].items())
-        self._versions = {
-            meta.uid: int(meta.resource_version) for meta in read if meta.resource_version.isdecimal()
-        }
+        self._versions = {meta.uid: meta.version for meta in read}
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """Everybody who uses a NAD or may use it, each once, ordered."""

@@ -26,7 +26,7 @@ class Seen:
         """The newest known resourceVersion of the object of that uid; None for one that is not known."""
         self._forget_old()
         item = self._there.get(uid)
-        return _version(item) if item is not None else self._gone.get(uid)
+        return item.metadata.version if item is not None else self._gone.get(uid)
 
     def changed(self, old: Object | None, new: Object | None) -> None:
         """Takes in a change, as an informer tells it."""
@@ -39,16 +39,10 @@ class Seen:
         uid = item.metadata.uid
         if self._there.pop(uid, None) is not None:
             self._forget_old()
-            self._gone[uid] = _version(item)
+            self._gone[uid] = item.metadata.version
             self._forget.append((self._now() + GONE_SECONDS, uid))
 
     def _forget_old(self) -> None:
         now = self._now()
         while self._forget and self._forget[0][0] <= now:
             self._gone.pop(self._forget.popleft()[1], None)
-
-
-def _version(item: Object) -> int:
-    """As a number; 0 where it is none, so that nothing is ever taken for newer by it."""
-    version = item.metadata.resource_version
-    return int(version) if version.isdecimal() else 0

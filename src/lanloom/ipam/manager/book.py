@@ -7,7 +7,6 @@ the answers to our own writes and by the watch, whichever is newer. So a network
 from collections.abc import Iterable
 
 from lanloom.api.ipam import UNIQUE, Grant, Network, Nic
-from lanloom.api.meta import Object
 from lanloom.ipam.answers import is_refused, is_satisfied
 from lanloom.ipam.manager.decisions import NETWORK_MISSING, NOT_READY
 from lanloom.ipam.manager.informers import networks_of
@@ -20,11 +19,6 @@ from lanloom.ipam.rules.validate import check_network
 from lanloom.ipam.state import age
 from lanloom.ipam.wire import network_of
 from lanloom.kube.conditions import find
-
-
-def version(item: Object) -> int:
-    """An object's resourceVersion as a number."""
-    return int(item.metadata.resource_version or 0)
 
 
 class Book:
@@ -123,7 +117,7 @@ class Book:
 
     def look(self, network: Network) -> None:
         """Takes in the network's object, if it is newer than what is known."""
-        if version(network) <= version(self.network):
+        if network.metadata.version <= self.network.metadata.version:
             return
         old, self.network = self.network, network
         if network.spec != old.spec or network.metadata.deletion_timestamp != old.metadata.deletion_timestamp:
@@ -137,9 +131,9 @@ class Book:
 
     def see(self, nic: Nic) -> None:
         """Takes in a NIC, if it is newer than what is known."""
-        key, number = str(nic.metadata.key), version(nic)
+        key, number = str(nic.metadata.key), nic.metadata.version
         known = self._nics.get(key)
-        newest = version(known) if known is not None else self._left.get(key, self._floor)
+        newest = known.metadata.version if known is not None else self._left.get(key, self._floor)
         if number <= newest:
             if number == self._left.get(key):
                 del self._left[key]  # the watch has brought that it left: nothing older comes any more
@@ -159,7 +153,7 @@ class Book:
         known = self._nics.get(key)
         if known is None or known.metadata.uid != nic.metadata.uid:
             return
-        if version(nic) > version(base):
+        if nic.metadata.version > base.metadata.version:
             self._written.add(key)
         self.see(nic)
         self._review(key)  # also where the watch was faster
@@ -175,7 +169,7 @@ class Book:
 
     def is_about_to_write(self, nic: Nic) -> None:
         """A write of addresses that is based on this state of the NIC may be under way from now on."""
-        self._sent[str(nic.metadata.key)] = version(nic)
+        self._sent[str(nic.metadata.key)] = nic.metadata.version
 
     def refuse(self, nic: Nic) -> None:
         """A NIC was refused: it waits until something is released, or the network changes."""
@@ -286,4 +280,4 @@ class Book:
             return True
         if nic.status.network == self.name and set(grant.ips) <= set(nic.status.ips):
             return True
-        return grant.nic in self._written and version(nic) != self._sent.get(grant.nic)
+        return grant.nic in self._written and nic.metadata.version != self._sent.get(grant.nic)

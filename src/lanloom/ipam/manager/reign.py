@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, Allocator, Network, Nic
 from lanloom.api.meta import Key
-from lanloom.ipam.manager.book import Book, version
+from lanloom.ipam.manager.book import Book
 from lanloom.ipam.manager.fresh import FreshList, FreshNics
 from lanloom.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
 from lanloom.kube.errors import KubeError, NotFound
@@ -84,7 +84,7 @@ class Reign:
         """The newest known object of a network. Asks the API server before it says that there is none."""
         stored, known = self._informers.networks.store.get(Key("", name)), self._known.get(name)
         if stored is not None:
-            return stored if known is None else max(stored, known, key=version)
+            return stored if known is None else max(stored, known, key=lambda item: item.metadata.version)
         return await self.reread(name)
 
     async def reread(self, name: str) -> Network | None:
@@ -164,7 +164,7 @@ class Reign:
         listed = fresh.nics.get(name, ())
         watched = [store.get(item.metadata.key) or item for item in listed]
         nics = (
-            seen if version(seen) == version(item) else item
+            seen if seen.metadata.version == item.metadata.version else item
             for item, seen in zip(listed, watched, strict=True)
         )
         book = self._books[name] = Book(
@@ -248,7 +248,7 @@ class Reign:
     def _note(self, network: Network) -> Network:
         """Remembers what is newer than what the watch has brought."""
         known = self._known.get(network.metadata.name)
-        if known is None or version(known) < version(network):
+        if known is None or known.metadata.version < network.metadata.version:
             self._known[network.metadata.name] = network
         return network
 

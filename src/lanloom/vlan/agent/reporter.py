@@ -84,7 +84,9 @@ class Reporter:
         answer = self._answers.get(name)
         if answer is None or answer.until < asyncio.get_running_loop().time():
             return stored
-        return answer.report if stored is None or _version(answer.report) > _version(stored) else stored
+        if stored is not None and stored.metadata.version >= answer.report.metadata.version:
+            return stored
+        return answer.report
 
     async def _write(self, cluster_network: str, previous: VlanStatus | None, status: VlStatus) -> bool:
         """Whether it is written: a manager that thinks that the node has left deletes it each time."""
@@ -134,7 +136,3 @@ class Reporter:
         with suppress(NotFound):
             await self._client.delete(VLAN_STATUSES, name, uid=uid)
         self._deleted[name] = uid
-
-
-def _version(report: VlanStatus) -> int:
-    return int(report.metadata.resource_version or 0)

@@ -97,7 +97,7 @@ class Networks:
         written = self._written.get(name)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
             return stored
-        return max(stored, written, key=_version)
+        return max(stored, written, key=lambda item: item.metadata.version)
 
     def _forget(self, name: str) -> None:
         self._derivations.forget(name)
@@ -233,10 +233,6 @@ class Networks:
     async def _record(self, about: ObjectReference, news: Iterable[News]) -> None:
         for item in news:
             await self._recorder.event(about, item.type, item.reason, item.message)
-
-
-def _version(item: ClusterNetwork) -> int:
-    return int(item.metadata.resource_version or 0)
 
 
 def _policy(network: ClusterNetwork) -> dict[str, str]:
