@@ -16,7 +16,7 @@ from lanloom.api.names import LINK_NAME_MAX, MGMT_BOND, MGMT_BRIDGE
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.adoption import is_made_by_plugin
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
-from lanloom.node.isolated import is_owner, unfinished_name
+from lanloom.node.isolated import alias_of, is_owner, unfinished_name
 from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,
@@ -169,7 +169,7 @@ def _guard_isolated(
     link = links.get(step.name)
     if link is None or link.isolated_owner == step.owner:
         return
-    if isinstance(step, EnsureIsolatedBridge) and is_made_by_plugin(link, links, step.gateway):
+    if isinstance(step, EnsureIsolatedBridge) and _may_be_marked(step, link, links):
         return
     if link.isolated_owner:
         raise NotOurs(
@@ -177,9 +177,22 @@ def _guard_isolated(
         )
     if link.ours:
         raise NotOurs(f"{what}: it belongs to a cluster network; take another spec.bridgeName")
+    if link.kind == "bridge" and link.alias:
+        raise NotOurs(
+            f"{what}: Lanloom did not make the link of this name, or somebody changed its alias to {link.alias!r}; "
+            f"rename or delete it, set its alias to {alias_of(step.owner)!r} if it was made for this network, or take "
+            "another spec.bridgeName"
+        )
     raise NotOurs(
         f"{what}: Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName"
     )
+
+
+def _may_be_marked(step: EnsureIsolatedBridge, link: Link, links: Mapping[str, Link]) -> bool:
+    """Whether a link of this name without the owner's mark becomes the owner's bridge. Another's mark always holds."""
+    if link.ours or link.isolated_owner or link.kind != "bridge":
+        return False
+    return link.index == step.known or is_made_by_plugin(link, links, step.gateway)
 
 
 def _guard_birth(step: EnsureIsolatedBridge, links: Mapping[str, Link], what: str) -> None:

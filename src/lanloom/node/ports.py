@@ -33,6 +33,8 @@ class Link(Struct, frozen=True, kw_only=True):
     `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route goes out of
     it. `spanning_tree` and `ignores_routers` are of bridges: the latter takes no routes from IPv6's routers (accept_ra
     is 0, or there is no IPv6). `leads_away` is of a veth whose other end is in another network namespace.
+    `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
+    arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs but those of the link itself, and known only where a step is about an unmarked bridge.
     """
 
@@ -58,6 +60,8 @@ class Link(Struct, frozen=True, kw_only=True):
     spanning_tree: bool = False
     ignores_routers: bool = False
     leads_away: bool = False
+    secluded: bool = False
+    forwarding: bool = False
     addresses6: tuple[str, ...] = ()
 
     @property

@@ -85,16 +85,20 @@ class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
 class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
-    The host gets no IPv6 link-local address on it. It filters no VLANs: nothing leaves it, whatever its tags, so there
-    is nothing to keep apart; its guests may use VLANs of their own, and it works on kernels that can't filter.
+    The host gets no IPv6 link-local address on it, and takes part in its IPv4 only with the bridge's own addresses;
+    with a `gateway` (a CIDR, which CNI's plugin gives the bridge) it passes packets on. It filters no VLANs: nothing
+    leaves it, whatever its tags, so there is nothing to keep apart; its guests may use VLANs of their own, and it
+    works on kernels that can't filter.
     The MTU is left to the kernel, which takes the least of the ports'. What CNI's `bridge` plugin made under that name
-    (see `node.adoption`), perhaps with the address `gateway` (a CIDR), is marked and kept. Raises NotOurs where another
-    link of that name is there that is not that owner's.
+    (see `node.adoption`), perhaps with the address `gateway`, is marked and kept; so is the bridge with the index
+    `known`, which was the owner's before somebody changed its mark. Raises NotOurs where another link of that name is
+    there that is not that owner's.
     """
 
     name: str
     owner: str
     gateway: str = ""
+    known: int = 0
 
 
 class RemoveIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):

@@ -174,15 +174,78 @@ async def test_the_gateway_of_pods_that_came_first(scene: Scene) -> None:
     assert (found.isolated_owner, found.addresses) == (OWNER, ("10.7.0.1/24",))
 
 
+@pytest.mark.parametrize("alias", ["mine", ""])
+def test_mark_taken_away(alias: str) -> None:
+    """A bridge whose mark somebody changes while a keeper looks after it has it again at once, with its ports."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        kept = scene.keep()
+        await kept.until_ready()
+        scene.attach("veth1")
+        before = dict(scene.found)
+        for pause in (0.0, 100.0):
+            await asyncio.sleep(pause)
+            scene.fake.kernel.change(BRIDGE, alias=alias)
+            await until(lambda: scene.found == before and kept.ready)
+
+    scenario()
+
+
+@pytest.mark.parametrize("alias", [alias_of(OTHER), "lanloom"])
+def test_mark_of_another(alias: str) -> None:
+    """A bridge that gets another's mark is his: the keeper is not ready at once, touches it no more, and says so."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        kept = scene.keep()
+        await kept.until_ready()
+        scene.fake.kernel.change(BRIDGE, alias=alias, up=False)
+        await until(lambda: not kept.ready)
+        assert FOREIGN[alias] in await kept.failure()
+        assert (scene.found[BRIDGE].alias, scene.found[BRIDGE].up) == (alias, False)
+
+    scenario()
+
+
 @on_a_host
-async def test_mark_taken_away(scene: Scene) -> None:
-    """A bridge whose mark somebody took away is nobody's: the keeper is not ready, touches it no more, and says so."""
+async def test_mark_taken_away_while_nobody_looked(scene: Scene) -> None:
+    """A keeper that has not seen the mark takes no bridge for its own: it touches nothing, and says how to mend it."""
     kept = scene.keep()
     await kept.until_ready()
+    await kept.kill()
     scene.fake.kernel.change(BRIDGE, alias="mine", up=False)
-    await until(lambda: not kept.ready)
-    assert "Lanloom did not make the link of this name" in await kept.failure()
+    message = await scene.keep().failure()
+    assert "or somebody changed its alias to 'mine'" in message
+    assert f"set its alias to '{alias_of(OWNER)}' if it was made for this network" in message
     assert (scene.found[BRIDGE].alias, scene.found[BRIDGE].up) == ("mine", False)
+
+
+@on_a_host
+async def test_another_bridge_of_that_name(scene: Scene) -> None:
+    """A bridge that somebody puts in the place of the keeper's does not get its mark, though the name is the same."""
+    kept = scene.keep()
+    await kept.until_ready()
+    scene.fake.kernel.links.pop(BRIDGE)
+    scene.fake.plant_link(bridge(alias="mine"))
+    await until(lambda: not kept.ready)
+    assert "Lanloom did not make the link" in await kept.failure()
+    assert scene.found[BRIDGE].alias == "mine"
+
+
+@pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
+def test_host_let_in(gateway: str) -> None:
+    """A host that somebody lets take part in the network is kept out again, but for the gateway that is asked for."""
+
+    @on_a_host
+    async def scenario(scene: Scene) -> None:
+        kept = scene.keep(gateway=gateway)
+        await kept.until_ready()
+        scene.fake.kernel.change(BRIDGE, secluded=False, forwarding=not gateway)
+        await until(lambda: scene.found[BRIDGE].secluded and kept.ready)
+        assert scene.found[BRIDGE].forwarding == bool(gateway)
+
+    scenario()
 
 
 @on_a_host

@@ -119,6 +119,107 @@ def test_no_address_of_its_own(daemons: Daemons) -> None:
     assert "stp_state 0" in details and "vlan_filtering 0" in details and "addrgenmode none" in details
 
 
+def test_alias_changed(daemons: Daemons) -> None:
+    """A bridge that gets another alias has its mark again within a second."""
+    daemons.start()
+    until(daemons.ready().exists)
+    for alias in ("mine", "''"):
+        ip(f"link set dummy-br alias {alias}")
+        assert until(there) < 1
+        until(daemons.ready().exists)
+
+
+LISTEN = (
+    "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 9)); print(flush=True); s.recv(9)"
+)
+SEND = "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'hello', ('{address}', 9))"
+ASK = """
+import socket, struct
+for sender in ("0.0.0.0", "10.9.9.9"):
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x806) as sock:
+        sock.bind(("net1", 0x806))
+        sock.settimeout(0.5)
+        own = sock.getsockname()[4]
+        words = struct.pack("!6s6sHHHBBH", b"\\xff" * 6, own, 0x806, 1, 0x800, 6, 4, 1) + own
+        sock.send(words + socket.inet_aton(sender) + bytes(6) + socket.inet_aton("192.0.2.1"))
+        try:
+            while sock.recv(99)[20:22] != b"\\0\\2":
+                pass
+            print(sender)
+        except TimeoutError:
+            pass
+"""
+"""Asks, as one who looks for duplicates does and as a neighbour, who has the node's address; prints who got answers."""
+
+NODE, OUTSIDE = "192.0.2.1", "192.0.2.2"
+
+
+def run(where: str, code: str) -> subprocess.Popen[bytes]:
+    """Runs Python in a namespace."""
+    words = ["ip", "netns", "exec", where, sys.executable, "-c", code]
+    return subprocess.Popen(words, stdout=subprocess.PIPE)
+
+
+@pytest.fixture
+def guest() -> Iterator[str]:
+    """A pod that has been told that node and outside are on its network; the node passes on what it may."""
+    with namespace("outside"), namespace("pod"):
+        subprocess.run(
+            ["ip", "netns", "exec", "host", "sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1"],
+            check=True,
+        )
+        ip("link add eth0 up type veth peer name eth0 netns outside")
+        ip(f"address add {NODE}/24 dev eth0")
+        ip("link set eth0 up", where="outside")
+        ip(f"address add {OUTSIDE}/24 dev eth0", where="outside")
+        ip("link add veth1 up type veth peer name net1 netns pod")
+        ip("link set net1 up", where="pod")
+        ip("address add 10.9.9.9/24 dev net1", where="pod")
+        ip("route add 192.0.2.0/24 dev net1", where="pod")
+        yield "pod"
+
+
+def attach_guest() -> str:
+    """Puts the pod's cable on the bridge; the bridge's hardware address."""
+    ip("link set veth1 master dummy-br")
+    until(lambda: "state UP" in ip("link show dev dummy-br"))
+    return ip("link show dev dummy-br").split("link/ether ")[1].split()[0]
+
+
+@pytest.mark.parametrize("address", [NODE, OUTSIDE])
+def test_nothing_gets_out(daemons: Daemons, guest: str, address: str) -> None:
+    """What a guest sends to the bridge's hardware address reaches neither the node nor, through it, the outside."""
+    for isolated in (False, True):
+        ip("link delete dummy-br")
+        if isolated:
+            daemons.start()
+            until(daemons.ready().exists)
+        else:
+            ip("link add dummy-br up type bridge")
+        ip(f"neighbour replace {address} lladdr {attach_guest()} dev net1", where=guest)
+        with run("host" if address == NODE else "outside", LISTEN) as listener:
+            assert listener.stdout is not None
+            listener.stdout.readline()
+            run(guest, SEND.format(address=address)).wait()
+            try:
+                listener.wait(1 if isolated else PATIENCE)
+            except subprocess.TimeoutExpired:
+                listener.kill()
+            assert (listener.wait() != 0) is isolated
+
+
+def test_every_address_is_free(daemons: Daemons, guest: str) -> None:
+    """Nobody answers on the network for the node's own address: a guest may have it, and find no duplicate."""
+    ip("link add dummy-br up type bridge")
+    attach_guest()
+    assert run(guest, ASK).communicate()[0].split() == [b"0.0.0.0", b"10.9.9.9"]
+    ip("link delete dummy-br")
+    daemons.start()
+    until(daemons.ready().exists)
+    attach_guest()
+    assert not run(guest, ASK).communicate()[0]
+
+
 def test_a_hardware_address_of_its_own(daemons: Daemons) -> None:
     """The bridge's hardware address stays, whatever ports come and go: it may be a gateway."""
     daemons.start()

@@ -53,6 +53,39 @@ async def test_isolated_bridge(node: Node) -> None:
     assert (bridge.isolated_owner, bridge.ours, bridge.alias) == (OWNER, False, alias_of(OWNER))
 
 
+@pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
+@on_node
+async def test_the_host_stays_out(node: Node, gateway: str) -> None:
+    """The host takes part in a bridge's IPv4 with that bridge's addresses alone, and passes on only for a gateway."""
+    for given in (gateway, "10.8.0.1/24", gateway):
+        await node.host.links.apply((structs.replace(ENSURE, gateway=given),))
+        bridge = (await links(node))[BRIDGE]
+        assert (bridge.secluded, bridge.forwarding) == (True, bool(given))
+
+
+@pytest.mark.parametrize("alias", ["mine", ""])
+@on_node
+async def test_known_bridge(node: Node, alias: str) -> None:
+    """A bridge that is known to be the owner's gets its mark again, whatever its alias became, and stays as it is."""
+    await node.host.links.apply((ENSURE,))
+    before = (await links(node))[BRIDGE]
+    node.set_alias(BRIDGE, alias)
+    await refused(node, ENSURE, NotOurs, "Lanloom did not make")
+    await refused(node, structs.replace(ENSURE, known=before.index + 1), NotOurs, "did not make")
+    await node.host.links.apply((structs.replace(ENSURE, known=before.index),))
+    assert (await links(node))[BRIDGE] == before
+
+
+@pytest.mark.parametrize("alias", ["lanloom", alias_of(OTHER)])
+@on_node
+async def test_known_bridge_with_another_mark(node: Node, alias: str) -> None:
+    """A bridge that has become another's by its mark is his, also if it is known to have been the owner's."""
+    await node.host.links.apply((ENSURE,))
+    node.set_alias(BRIDGE, alias)
+    index = (await links(node))[BRIDGE].index
+    await refused(node, structs.replace(ENSURE, known=index), NotOurs, "it belongs to")
+
+
 @on_node
 async def test_isolated_bridge_stays(node: Node) -> None:
     """A bridge that is there stays the same one, with its ports, and is set up if somebody set it down."""

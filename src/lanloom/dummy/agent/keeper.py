@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from lanloom.dummy.agent.watch import follow
-from lanloom.dummy.rules.bridge import PORTS_SECONDS, Assignment, Verdict, judge
+from lanloom.dummy.rules.bridge import PORTS_SECONDS, Assignment, Verdict, judge, remembering
 from lanloom.node.errors import LinkError, LinkInUse
 from lanloom.node.ports import Links
 
@@ -73,16 +73,22 @@ class Keeper:
     async def _look(self) -> Verdict:
         """One look, and what it takes; then how it is."""
         try:
-            verdict = judge(self._task, (await self._links.dump()).links)
+            verdict = await self._judge()
             if verdict.steps:
                 self._show(False)
                 log.info("bridge-change", steps=[repr(step) for step in verdict.steps])
                 await self._links.apply(verdict.steps)
-                verdict = judge(self._task, (await self._links.dump()).links)
+                verdict = await self._judge()
         except LinkInUse as error:  # a port came between the look and the step
             return Verdict(obstacle=str(error), patience=PORTS_SECONDS)
         except LinkError as error:
             return Verdict(obstacle=str(error))
+        return verdict
+
+    async def _judge(self) -> Verdict:
+        links = (await self._links.dump()).links
+        verdict = judge(self._task, links)
+        self._task = remembering(self._task, links)
         return verdict
 
     def _bear(self, verdict: Verdict) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.node.errors import LinkError
 from lanloom.node.guards import guard, standing_on
@@ -24,18 +25,22 @@ PORTS_SECONDS = 60.0
 class Assignment(Struct, frozen=True, kw_only=True):
     """The bridge `bridge` of `owner`, a uid: it is to be there, or nothing of that owner's is.
 
-    `gateway` is the address (a CIDR) that the network's pods have CNI's plugin give the bridge, if any.
+    `gateway` is the address (a CIDR) that the network's pods have CNI's plugin give the bridge, if any. `known` is the
+    index of the bridge that had the owner's mark when it was last looked at, 0 for none.
     """
 
     bridge: str
     owner: str
     state: State
     gateway: str = ""
+    known: int = 0
 
     @property
     def making(self) -> EnsureIsolatedBridge:
         """The step that makes the bridge, or takes it over."""
-        return EnsureIsolatedBridge(name=self.bridge, owner=self.owner, gateway=self.gateway)
+        return EnsureIsolatedBridge(
+            name=self.bridge, owner=self.owner, gateway=self.gateway, known=self.known
+        )
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -50,6 +55,17 @@ class Verdict(Struct, frozen=True, kw_only=True):
     patience: float = FOREIGN_SECONDS
 
 
+def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
+    """The assignment for whoever looks again: the bridge that is the owner's now is so whatever becomes of its mark.
+
+    Only who has seen the mark on a bridge knows that; for anybody else one without it is somebody else's.
+    """
+    link = links.get(task.bridge)
+    if link is None:
+        return replace(task, known=0)
+    return replace(task, known=link.index) if link.isolated_owner == task.owner else task
+
+
 def judge(task: Assignment, links: Mapping[str, Link]) -> Verdict:
     """The verdict on a host with these links."""
     return _present(task, links) if task.state == "present" else _absent(task, links)
@@ -59,8 +75,13 @@ def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
     if obstacle := _obstacle(task.making, links):
         return Verdict(obstacle=obstacle)
     link = links.get(task.bridge)
-    done = link is not None and link.isolated_owner == task.owner and link.up
+    done = link is not None and link.isolated_owner == task.owner and link.up and _is_apart(task, link)
     return Verdict(ready=True) if done else Verdict(steps=(task.making,))
+
+
+def _is_apart(task: Assignment, link: Link) -> bool:
+    """Whether the host takes no more part in the network than it should."""
+    return link.secluded and link.forwarding == bool(task.gateway)
 
 
 def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:

@@ -211,7 +211,8 @@ class FakeKernel:
         if step.name not in self.links:
             self.delete(unfinished_name(step.owner))
             self._make(step.name, "bridge", alias_of(step.owner))
-        self.change(step.name, alias=alias_of(step.owner))
+        gateway = bool(step.gateway)
+        self.change(step.name, alias=alias_of(step.owner), secluded=True, forwarding=gateway)
         if not self.links[step.name].up:
             self.set_up(step.name)
 

@@ -15,7 +15,7 @@ from lanloom.node.netlink import isolated
 from lanloom.node.netlink.dump import look_closely, read_links
 from lanloom.node.netlink.remedies import refusal
 from lanloom.node.netlink.vlans import add_vlans, remove_vlans
-from lanloom.node.ports import MARK
+from lanloom.node.ports import MARK, Link
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -137,15 +137,24 @@ class Changes:
                 isolated.finish(self._dumps, self._links[half].index, step.name, step.owner)
             self._refresh()
             guard(step, self._links)
-        elif not self._links[step.name].alias:
-            isolated.adopt(self._dumps, self._links[step.name], step.owner)
+        elif self._links[step.name].isolated_owner != step.owner:
+            self._take_over(step, self._links[step.name])
             self._refresh()
             guard(step, self._links)
         if step.name not in self._links:
             raise LinkError(f"{describe(step)}: it was taken away while it was made")
-        if not self._links[step.name].up:
-            isolated.set_up(self._dumps, self._links[step.name].index)
-            self._refresh()
+        bridge = self._links[step.name]
+        if not (bridge.secluded and bridge.forwarding == bool(step.gateway)):
+            isolated.seclude(self._dumps, bridge.index, forwarding=bool(step.gateway))
+        if not bridge.up:
+            isolated.set_up(self._dumps, bridge.index)
+        self._refresh()
+
+    def _take_over(self, step: EnsureIsolatedBridge, link: Link) -> None:
+        if link.index == step.known:
+            isolated.mark(self._dumps, link.index, step.owner)
+        else:
+            isolated.adopt(self._dumps, link, step.owner)
 
     def _remove_isolated(self, step: RemoveIsolatedBridge) -> None:
         self._refresh()

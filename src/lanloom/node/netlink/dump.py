@@ -26,6 +26,7 @@ IFLA_EXT_MASK, IFLA_LINK_NETNSID = 29, 37
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 IFLA_VLAN_ID, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 1, 3
 IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
+IFLA_INET_CONF, DEVCONF_FORWARDING, DEVCONF_RP_FILTER, DEVCONF_ARP_IGNORE = 1, 1, 8, 19
 IFLA_INET6_CONF, DEVCONF_ACCEPT_RA = 2, 3
 IFLA_BRIDGE_VLAN_INFO = 2
 RTA_OIF, RTA_MULTIPATH, RTA_TABLE = 4, 9, 15
@@ -143,7 +144,7 @@ def _raw_link(body: bytes) -> _Raw:
     if link.kind == "veth":
         link = replace(link, leads_away=IFLA_LINK_NETNSID in found)
     elif link.kind == "bridge":
-        link = replace(link, ignores_routers=_ignores_routers(found.get(IFLA_AF_SPEC, b"")))
+        link = _with_settings(link, attributes(found.get(IFLA_AF_SPEC, b"")))
     return _Raw(
         _with_data(link, attributes(info.get(IFLA_INFO_DATA, b""))),
         number(found.get(IFLA_MASTER)),
@@ -167,9 +168,22 @@ def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
     return link
 
 
-def _ignores_routers(families: bytes) -> bool:
-    settings = attributes(attributes(families).get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
-    return not number(settings[4 * DEVCONF_ACCEPT_RA : 4 * DEVCONF_ACCEPT_RA + 4])
+def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
+    """The link with what the kernel's IPv4 and IPv6 make of it, each of which may be missing."""
+    four = attributes(families.get(socket.AF_INET, b"")).get(IFLA_INET_CONF, b"")
+    six = attributes(families.get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
+    # The numbers of IPv4's begin with 1, those of IPv6's with 0.
+    strict = _setting(four, DEVCONF_RP_FILTER - 1) and _setting(four, DEVCONF_ARP_IGNORE - 1)
+    return replace(
+        link,
+        secluded=bool(strict) or not four,
+        forwarding=bool(_setting(four, DEVCONF_FORWARDING - 1)),
+        ignores_routers=not _setting(six, DEVCONF_ACCEPT_RA),
+    )
+
+
+def _setting(settings: bytes, position: int) -> int:
+    return number(settings[4 * position : 4 * position + 4])
 
 
 def _named(raw: _Raw, names: Mapping[int, str]) -> Link:

@@ -9,12 +9,16 @@ from ipaddress import IPv6Interface
 from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.netlink.addresses import ipv6_addresses, remove_ipv6_address
 from lanloom.node.netlink.dump import (
+    DEVCONF_ARP_IGNORE,
+    DEVCONF_FORWARDING,
+    DEVCONF_RP_FILTER,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
     IFLA_BR_STP_STATE,
     IFLA_IFALIAS,
     IFLA_IFNAME,
+    IFLA_INET_CONF,
     IFLA_INFO_DATA,
     IFLA_INFO_KIND,
     IFLA_LINKINFO,
@@ -82,6 +86,24 @@ def adopt(sock: socket.socket, link: Link, owner: str) -> None:
     if not link.addresses:
         _change(sock, index, attribute(IFLA_ADDRESS, hardware_address(unfinished_name(owner))))
     _change(sock, index, _mark(owner))
+
+
+def mark(sock: socket.socket, index: int, owner: str) -> None:
+    """Gives a bridge its owner's mark. Raises OSError."""
+    _change(sock, index, _mark(owner))
+
+
+def seclude(sock: socket.socket, index: int, *, forwarding: bool) -> None:
+    """Keeps the host out of a bridge's IPv4 but for that bridge's own addresses. Raises OSError.
+
+    The kernel answers requests for every address of the host on every link, and takes and passes on packets that come
+    in by one without an address: whoever is on an isolated network would reach the node, and through it the outside,
+    and could not use an address that the node has. With `forwarding` the bridge is a gateway.
+    """
+    settings = {DEVCONF_RP_FILTER: 1, DEVCONF_ARP_IGNORE: 1, DEVCONF_FORWARDING: int(forwarding)}
+    wanted = b"".join(attribute(kind, _WORD.pack(value)) for kind, value in settings.items())
+    family = attribute(socket.AF_INET, attribute(IFLA_INET_CONF, wanted))
+    _change(sock, index, attribute(IFLA_AF_SPEC, family))
 
 
 def set_up(sock: socket.socket, index: int) -> None:
