@@ -126,6 +126,15 @@ def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...
     assert not there() and "fe80::" in ip("address show dev dummy-br") and ports() == 1
 
 
+def test_routers_are_ignored(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """Before a pod joins a bridge that was made by its keeper, the plugin lets the node ignore IPv6's routers there."""
+    daemons.start()
+    until(daemons.ready().exists)
+    call("ADD", pods[0])
+    words = ["ip", "netns", "exec", "host", "sysctl", "--values", "net.ipv6.conf.dummy-br.accept_ra"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "0"
+
+
 def test_at_the_same_moment(daemons: Daemons, pods: tuple[str, ...]) -> None:
     """Whoever makes the bridge first, the pod is on it and it gets its mark."""
     daemons.start()
