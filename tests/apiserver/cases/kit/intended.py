@@ -35,17 +35,18 @@ class Intended(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Normalised(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that the comparison leaves out of every answer."""
+    """Something that the comparison leaves out of every answer, or that it can't see."""
 
     title: str
     reason: str
 
 
 class Differences(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole list."""
+    """The whole list. `beyond` is what no case can show: what newer releases do, and what runs beside an API server."""
 
     not_compared: list[Normalised]
     intended: list[Intended]
+    beyond: list[Normalised] = []
 
 
 def load(path: Path = LIST) -> Differences:
@@ -65,11 +66,13 @@ def page(listed: Differences) -> str:
     """The page for users."""
     parts = [PREFACE, "## Intended differences\n"]
     parts += [f"### {entry.title}\n\n{entry.reason.strip()}\n" for entry in listed.intended]
-    parts += ["## What can't be equal and isn't compared\n"]
-    parts += [
-        "\n".join(f"- **{entry.title}**: {entry.reason.strip()}" for entry in listed.not_compared) + "\n"
-    ]
+    parts += ["## What can't be equal and isn't compared\n", _items(listed.not_compared)]
+    parts += ["## What newer releases do, and what runs beside an API server\n", _items(listed.beyond)]
     return "\n".join(parts)
+
+
+def _items(entries: list[Normalised]) -> str:
+    return "\n".join(f"- **{entry.title}**: {entry.reason.strip()}" for entry in entries) + "\n"
 
 
 def _matches(difference: Difference, pattern: str) -> bool:
