@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from random import Random
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +22,11 @@ from lanloom.dummy.admission import StoreWorld
 from lanloom.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing, WatchEvent
+from tests.interceptor import Interceptor, Verb
 from tests.sim.faults import Faults, retrieve
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 
 class Protections(Struct, frozen=True, kw_only=True):
@@ -51,63 +53,7 @@ class Surroundings(Protocol):
         ...
 
 
-class PlainClient:
-    """Everything as it is, to be overridden in part."""
-
-    def __init__(self, inner: Client) -> None:
-        self._inner = inner
-
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        return await self._inner.get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        return await self._inner.list(resource, namespace, labels=labels, fields=fields)
-
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        selectors = {"labels": labels, "fields": fields}
-        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(events) as stream:
-            async for event in stream:
-                yield event
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        return await self._inner.create(resource, body, namespace)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        return await self._inner.patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-        grace: int | None = None,
-    ) -> None:
-        await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation, grace=grace)
-
-
-class LateClient(PlainClient):
+class LateClient(Interceptor):
     """An API server that some writes reach long after their sender has given them up, and that tells some late."""
 
     def __init__(self, inner: Client, cluster: Surroundings, name: str, rng: Random) -> None:
@@ -116,77 +62,33 @@ class LateClient(PlainClient):
         self._name = name
         self._rng = rng
 
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        selectors = {"labels": labels, "fields": fields}
-        events = super().watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(events) as stream:
+        async with aclosing(begin()) as stream:
             async for event in stream:
                 await self._cluster.hears(self._name, resource.plural)
                 yield event
 
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        found: T = await self._perhaps_late(
-            resource, lambda: super(LateClient, self).create(resource, body, namespace)
-        )
-        return found
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        found: T = await self._perhaps_late(
-            resource,
-            lambda: super(LateClient, self).patch(resource, name, patch, namespace, subresource=subresource),
-        )
-        return found
-
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-        grace: int | None = None,
-    ) -> None:
-        await self._perhaps_late(
-            resource,
-            lambda: super(LateClient, self).delete(
-                resource, name, namespace, uid=uid, propagation=propagation, grace=grace
-            ),
-        )
-
-    async def _perhaps_late(
-        self, resource: Resource[Any], request: Callable[[], Coroutine[Any, Any, Any]]
-    ) -> Any:
+    async def _ask(
+        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
+    ) -> R:
+        if verb in ("get", "list"):
+            return await send()
         await asyncio.sleep(self._rng.random() * 0.002)  # two that disagree must not stop the clock
         if resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
-            return await request()
-        task = asyncio.create_task(self._late(request))
+            return await send()
+        task = asyncio.create_task(self._late(send))
         task.add_done_callback(retrieve)
         await asyncio.sleep(self._rng.random() * 3)
         raise TransportError("the answer did not come in time")
 
-    async def _late(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _late(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         await asyncio.sleep(self._rng.random() * 30)
-        await request()
+        await send()
 
 
-class BlindClient(PlainClient):
+class BlindClient(Interceptor):
     """Lists those who use networks as the watches have brought them, and not as they are."""
 
     def __init__(self, inner: Client, watched: UserInformers) -> None:
@@ -202,7 +104,7 @@ class BlindClient(PlainClient):
         return Listing(store.items(), "1")
 
 
-class ForgetfulClient(PlainClient):
+class ForgetfulClient(Interceptor):
     """The webhooks' client; it writes no notes, or does not see that a NAD is draining, where that is taken away."""
 
     def __init__(self, inner: Client, protections: Protections) -> None:

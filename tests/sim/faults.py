@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
@@ -16,6 +16,7 @@ from lanloom.kube.ports import Client, Listing, WatchEvent
 from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
 from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles, Records
 from lanloom.node.steps import LinkStep
+from tests.interceptor import Interceptor, Verb
 from tests.sim.processes import Life
 
 T = TypeVar("T", bound=Object)
@@ -69,18 +70,14 @@ class Faults:
             raise TransportError("connection reset")
 
 
-class FaultyClient:
+class FaultyClient(Interceptor):
     """A process's client. Requests run in the server's own tasks: they go on when the caller dies."""
 
     def __init__(self, inner: Client, faults: Faults, life: Life, caller: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._faults = faults
         self._life = life
         self._caller = caller
-
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says, or a fault."""
-        return await self._call(lambda: self._inner.get(resource, name, namespace))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
@@ -88,34 +85,7 @@ class FaultyClient:
         """As the port says, or a fault; sometimes its pages expire."""
         if self._faults.strikes(0.03):
             raise Gone(410, "Expired", "the continue token is too old")
-        return await self._call(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
-
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says, but late, torn off, silent, or refused because its version is too old."""
-        await self._pass()
-        if self._faults.strikes(0.05):
-            raise Gone(410, "Expired", "too old resource version")
-        self._faults.before(self._caller)
-        selectors = {"labels": labels, "fields": fields}
-        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(events) as stream:
-            async for event in stream:
-                await self._deliver()
-                if self._faults.strikes(0.02):
-                    return
-                yield event
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """As the port says, or a fault."""
-        return await self._call(lambda: self._inner.create(resource, body, namespace))
+        return await super().list(resource, namespace, labels=labels, fields=fields)
 
     async def patch(
         self,
@@ -129,31 +99,29 @@ class FaultyClient:
         """As the port says, or a fault; sometimes somebody else was faster."""
         if "resourceVersion" in patch.get("metadata", {}) and self._faults.strikes(0.05):
             raise Conflict(409, "Conflict", "the object has been modified")
-        return await self._call(
-            lambda: self._inner.patch(resource, name, patch, namespace, subresource=subresource)
-        )
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
 
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-        grace: int | None = None,
-    ) -> None:
-        """As the port says, or a fault."""
-        await self._call(
-            lambda: self._inner.delete(
-                resource, name, namespace, uid=uid, propagation=propagation, grace=grace
-            )
-        )
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """A watch that is late, torn off, silent, or refused because its version is too old."""
+        await self._pass()
+        if self._faults.strikes(0.05):
+            raise Gone(410, "Expired", "too old resource version")
+        self._faults.before(self._caller)
+        async with aclosing(begin()) as stream:
+            async for event in stream:
+                await self._deliver()
+                if self._faults.strikes(0.02):
+                    return
+                yield event
 
-    async def _call(self, request: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def _ask(
+        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
+    ) -> R:
         await self._pass()
         self._faults.before(self._caller)
-        task = asyncio.create_task(request())
+        task = asyncio.create_task(send())
         task.add_done_callback(retrieve)
         result = await asyncio.shield(task)
         await self._pass()

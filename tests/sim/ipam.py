@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from lanloom.api.core import LEASES
 from lanloom.api.ipam import NETWORKS
@@ -23,12 +23,14 @@ from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError, TransportError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
-from lanloom.kube.ports import Client, Listing, WatchEvent
+from lanloom.kube.ports import Client, WatchEvent
+from tests.interceptor import Interceptor, Verb
 from tests.ipam.manager.realm import PLACE
 from tests.sim.faults import Faults, FaultyClient, retrieve
 from tests.sim.processes import Life, Process
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 HISTORY = 40
 """So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
@@ -214,44 +216,25 @@ class IpamCluster:
         return self.processes[self._rng.choice(sorted(self.processes))]
 
 
-class _LateClient:
+class _LateClient(Interceptor):
     """An API server that some writes reach long after their sender has given them up, or has died."""
 
     def __init__(
         self, inner: Client, cluster: IpamCluster, name: str, rng: Random, unfenced: tuple[str, ...]
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._cluster = cluster
         self._name = name
         self._rng = rng
         self._unfenced = unfenced
 
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        return await self._inner.get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        return await self._inner.list(resource, namespace, labels=labels, fields=fields)
-
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        selectors = {"labels": labels, "fields": fields}
-        events = self._inner.watch(resource, namespace, resource_version=resource_version, **selectors)
-        async with aclosing(events) as stream:
+        async with aclosing(begin()) as stream:
             async for event in stream:
                 await self._cluster.hears(self._name, resource.plural)
                 yield event
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        return await self._inner.create(resource, body, namespace)
 
     async def patch(
         self,
@@ -264,32 +247,22 @@ class _LateClient:
     ) -> T:
         if subresource and resource.plural in self._unfenced:
             patch = {key: value for key, value in patch.items() if key != "metadata"}
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
 
-        def request() -> Coroutine[Any, Any, T]:
-            return self._inner.patch(resource, name, patch, namespace, subresource=subresource)
+    async def _ask(
+        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
+    ) -> R:
+        late = verb == "patch" and resource.plural in ("networks", "nics")
+        if not late or not self._cluster.faults.strikes(0.06):
+            return await send()
+        task = asyncio.create_task(self._late(send))
+        task.add_done_callback(retrieve)
+        await asyncio.sleep(self._rng.random() * 3)
+        raise TransportError("the answer did not come in time")
 
-        if resource.plural in ("networks", "nics") and self._cluster.faults.strikes(0.06):
-            task = asyncio.create_task(self._late(request))
-            task.add_done_callback(retrieve)
-            await asyncio.sleep(self._rng.random() * 3)
-            raise TransportError("the answer did not come in time")
-        return await request()
-
-    async def _late(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _late(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Arrives some time later, and often at the worst moment: just after addresses were granted."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rng.random() * 30):
                 await self._cluster.worst_moment(self._rng)
-        await request()
-
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-        grace: int | None = None,
-    ) -> None:
-        await self._inner.delete(resource, name, namespace, uid=uid, propagation=propagation, grace=grace)
+        await send()
