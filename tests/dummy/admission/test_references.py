@@ -2,31 +2,29 @@
 
 import asyncio
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
-from lanloom.api.dummy import ADMITTED, DRAINING
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.resource import Resource
+from lanloom.api.multus import NADS
 from lanloom.apiserver.local import LocalClient
-from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, noted
-from lanloom.kube.errors import Conflict, TransportError
+from lanloom.dummy.rules.admitted import (
+    REQUEST_SECONDS,
+    Admitted,
+    admitted,
+    noted,
+)
+from lanloom.kube.errors import Conflict
 from tests.dummy.admission.cases import Case, Cases, answer, each
 from tests.dummy.admission.requests import (
-    Present,
     admission_of,
     first_storage,
-    leaving,
     machine,
     nad,
-    network,
     pod,
     request,
     server,
@@ -34,13 +32,8 @@ from tests.dummy.admission.requests import (
     uid_of,
     with_uids,
 )
+from tests.dummy.admission.reviews import GOING, OURS, annotated, reviewed
 from tests.virtual import START, run
-
-OURS: tuple[Present, ...] = ((DCNS, network()), (NADS, nad(of="red")))
-GOING: tuple[Present, ...] = (
-    (DCNS, leaving(network())),
-    (NADS, nad(of="red", marks={DRAINING: "2026-01-01T00:00:00Z"})),
-)
 
 REFERENCE_CASES: Cases = {
     "a pod on a network that goes": Case(
@@ -68,38 +61,6 @@ def test_references_that_are_refused(case: Case) -> None:
     assert answer(case) == case.message
 
 
-class Watched(LocalClient):
-    """A client that counts what is asked, and can be broken."""
-
-    def __init__(self, engine: Any) -> None:
-        super().__init__(engine)
-        self.asked: list[str] = []
-        self.broken = False
-
-    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
-        """As the port says."""
-        self._note("get", resource)
-        return await super().get(resource, name, namespace)
-
-    async def patch(
-        self,
-        resource: Resource[Any],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> Any:
-        """As the port says."""
-        self._note("patch", resource)
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    def _note(self, verb: str, resource: Resource[Any]) -> None:
-        self.asked.append(f"{verb} {resource.kind}")
-        if self.broken:
-            raise TransportError("connection refused")
-
-
 class Contested(LocalClient):
     """A client whose patches always come too late."""
 
@@ -112,40 +73,6 @@ class Contested(LocalClient):
         await asyncio.sleep(0.01)
         self.tries += 1
         raise Conflict(409, "Conflict", "the object has been modified")
-
-
-class Reviewed:
-    """What came of some reviews."""
-
-    def __init__(self, messages: list[str], asked: list[str], notes: list[tuple[str, int, str]]) -> None:
-        self.messages = messages
-        self.asked = asked
-        self.notes = notes
-
-
-def reviewed(
-    *reviews: Any, present: tuple[Present, ...] = OURS, seen: Any = None, broken: bool = False
-) -> Reviewed:
-    """Reviews that come at once."""
-    storage = first_storage()
-
-    async def ask() -> Reviewed:
-        real, uids = await server(present, copy.deepcopy(storage))
-        watched = real if seen is None else (await server(seen, copy.deepcopy(storage)))[0]
-        client, tasks = Watched(real), list["asyncio.Task[None]"]()
-        admission = await admission_of(client, LocalClient(watched), tasks)
-        client.broken = broken
-        verdicts = await asyncio.gather(
-            *(admission.refer(with_uids(uids, item, type(item))) for item in reviews)
-        )
-        asked, client.broken = list(client.asked), False
-        found = (await LocalClient(real).list(NADS)).items
-        for task in tasks:
-            task.cancel()
-        notes = [(note.uid, note.version, note.title) for item in found for note in admitted(item)]
-        return Reviewed([verdict.message for verdict in verdicts], asked, notes)
-
-    return run(ask())
 
 
 def test_who_is_let_in_is_noted() -> None:
@@ -263,12 +190,6 @@ def test_a_machine_may_move_to_another_node_while_its_network_waits_for_it() -> 
     assert not told(launcher(uid_of("db")), *GOING, elsewhere, refer=True).allowed
     assert not told(launcher("another"), *GOING, on, refer=True).allowed
     assert not told(launcher(uid_of("db")), *GOING, refer=True).allowed
-
-
-def annotated(text: str) -> NetworkAttachmentDefinition:
-    """A NAD with these notes."""
-    body = nad(of="red", marks={ADMITTED: text})
-    return msgspec.convert(body, NetworkAttachmentDefinition)
 
 
 def test_notes_that_are_settled_go() -> None:

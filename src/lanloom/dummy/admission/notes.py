@@ -14,7 +14,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_references import is_closed, is_isolated
-from lanloom.dummy.rules.admitted import Admitted, noted
+from lanloom.dummy.rules.admitted import Admitted, is_crowded, noted
 from lanloom.kube.errors import Conflict, NotFound
 from lanloom.kube.ports import Client
 
@@ -23,7 +23,7 @@ _SIZE_MAX = 200_000
 
 
 class TooMany(Exception):
-    """More requests refer to the NAD at once than can be written down."""
+    """More requests refer to the NAD at once than can be written down, all in all or of one namespace."""
 
 
 class _Waiting(NamedTuple):
@@ -47,6 +47,8 @@ class Notes:
 
         Raises KubeError, TooMany.
         """
+        if self._is_crowded(key, request.namespace):
+            raise TooMany
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting[key].append(waiting)
         if key not in self._writers:
@@ -104,6 +106,13 @@ class Notes:
                 self._written[key] = written
                 return written
         return None
+
+    def _is_crowded(self, key: Key, namespace: str) -> bool:
+        nad = self._known(key)
+        if nad is None or not is_isolated(nad):
+            return False
+        waiting = sum(item.request.namespace == namespace for item in self._waiting.get(key, ()))
+        return is_crowded(nad, namespace, waiting, self._world.users.seen, self._now())
 
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
         """The newest state that is known without asking."""

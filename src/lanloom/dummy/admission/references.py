@@ -5,7 +5,7 @@ an isolated network, nor one that is not known. What concerns none is allowed wh
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,10 +34,13 @@ from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 NOTE_SECONDS = 3.0
-"""Until a note must be written. The API server waits for 5 seconds; after that it might allow what was not noted."""
+"""Until all notes must be written. The API server waits for 5 seconds; then it might allow what was not noted."""
 
 _NEVER_SEEN = 2**62
 """Instead of a resourceVersion that is no number: then no other one is newer."""
+
+_TITLE_MAX = 120
+"""Of a title in a note: names may be four times as long, and notes must not be."""
 
 _KINDS: dict[str, Resource[Any]] = {
     item.plural: item for item in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
@@ -65,29 +68,38 @@ class References:
         if new is None or new.metadata.is_leaving:
             return Verdict()
         new = _placed(new, request)
-        found = [(reference, nad) for reference in new_references(new, old) for nad in self._meant(reference)]
+        until = asyncio.get_running_loop().time() + NOTE_SECONDS
         try:
-            for reference, nad in found:
-                await self._judge(request, new, old, reference, nad)
+            for reference, nad in self._meant(new_references(new, old)):
+                await self._judge(request, new, old, reference, nad, until)
         except Refused as refused:
             return refusal(refused)
         return Verdict()
 
-    def _meant(self, reference: Key) -> list[Key]:
-        """The NADs of isolated networks that a reference may mean, as far as is known without asking."""
+    def _meant(self, references: Sequence[Key]) -> list[tuple[Key, Key]]:
+        """With each reference the NADs of isolated networks that it may mean, as far as is known without asking."""
+        if not references:
+            return []
         claimed = dict.fromkeys(item.spec.nad for item in self._world.networks())
         return [
-            key
+            (reference, key)
+            for reference in references
             for key in meant(reference, claimed)
             if (nad := self._world.nad(key)) is None or is_isolated(nad) or key in claimed
         ]
 
     async def _judge(
-        self, request: AdmissionRequest, new: Object, old: Object | None, reference: Key, key: Key
+        self,
+        request: AdmissionRequest,
+        new: Object,
+        old: Object | None,
+        reference: Key,
+        key: Key,
+        until: float,
     ) -> None:
-        """Raises Refused."""
+        """Raises Refused, at the loop's time `until` at the latest."""
         try:
-            async with asyncio.timeout(NOTE_SECONDS):
+            async with asyncio.timeout_at(until):
                 nad = await self._noted(request, new, old, key)
                 closed = nad is not None and is_isolated(nad) and is_closed(nad)
                 if nad is None or not closed or await self._moves(new, key):
@@ -132,7 +144,8 @@ class References:
             (old or new).metadata.uid or request.uid,
             _version(old) if old is not None else 0,
             self._now() + REQUEST_SECONDS,
-            title_of(new),
+            title_of(new)[:_TITLE_MAX],
+            new.metadata.namespace,
         )
         return await self._notes.write(key, item)
 

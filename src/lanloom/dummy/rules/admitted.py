@@ -21,16 +21,21 @@ Seen = Callable[[str], int | None]
 """The newest known resourceVersion of an object by its uid, see `UserView.seen`."""
 
 
+NAMESPACE_MAX = 200
+"""Requests of one namespace that may be open at once: others must not be kept out by somebody who asks without end."""
+
+
 class Admitted(Struct, frozen=True, order=True):
     """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and until when.
 
-    `until` is in seconds since the epoch. `title` is for people: `VirtualMachine default/a`.
+    `until` is in seconds since the epoch. `title` is for people: `VirtualMachine default/a`; `namespace` is its.
     """
 
     uid: str
     version: int
     until: float
     title: str
+    namespace: str = ""
 
 
 _DECODER = msgspec.json.Decoder(tuple[Admitted, ...])
@@ -61,3 +66,12 @@ def noted(nad: NetworkAttachmentDefinition, more: Iterable[Admitted], seen: Seen
 def unsettled(requests: Iterable[Admitted], seen: Seen, now: float) -> tuple[Admitted, ...]:
     """Those that may still be stored."""
     return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
+
+
+def is_crowded(nad: NetworkAttachmentDefinition, namespace: str, more: int, seen: Seen, now: float) -> bool:
+    """Whether so many requests of a namespace are open that it has to wait; `more` are about to be noted."""
+    try:
+        known = unsettled(admitted(nad), seen, now)
+    except ValueError:
+        known = ()
+    return more + sum(item.namespace == namespace for item in known) >= NAMESPACE_MAX
