@@ -9,7 +9,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import fields
 
+from lanloom.app.dummyview import DummyView
+from lanloom.app.obstacles.model import Explanation
 from lanloom.dummy.rules.given import Given
 from lanloom.kube.ports import Client
 from lanloom.lab.workloads.daemonsets import DaemonSets
@@ -61,3 +64,13 @@ def test_the_pages_objects_are_examples() -> None:
     objects = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert objects
     assert all(any(item in file.read_text() for file in files) for item in objects)
+
+
+def test_the_page_tells_every_field_of_json() -> None:
+    """The tables of fields name what programs get, each field once and no other."""
+    told = PAGE.read_text().partition("## For programs")[2].partition("## Limits")[0]
+    tables = [re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for part in told.split("| field of ")[1:]]
+    named = [[word for row in rows for word in re.findall(r"`(\w+)`", row)] for rows in tables]
+    assert [sorted(each) for each in named] == [
+        sorted(field.encode_name for field in fields(kind)) for kind in (DummyView, Explanation)
+    ]

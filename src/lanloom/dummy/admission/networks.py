@@ -99,5 +99,5 @@ def _who_keeps(world: World, old: DummyClusterNetwork) -> Iterator[str]:
     if users := world.users.users_of(old.spec.nad):
         yield (
             f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
-            "it any more, and nobody new can"
+            "it any more, and nobody new may use it"
         )
