@@ -6,20 +6,18 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from lanloom.api.core import CRDS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
-from lanloom.api.crds import manifest, manifests
+from lanloom.api.core import PODS, VALIDATING_WEBHOOKS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.webhooks import references_webhook, webhook_configurations
 from lanloom.dummy.admission import REFERENCES, VALIDATED
+from tests.servers.filled import add_kinds, filled
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
 from tests.sim.dummy_judge import Witness
@@ -42,24 +40,15 @@ def play(seed: int, protections: Protections = ALL_OF_THEM) -> Witness:
 @cache
 def _first_storage() -> MemoryStorage:
     """A server that knows the kinds and the webhooks, with nodes; made once, because CRDs take their time."""
-    storage = MemoryStorage()
 
-    async def fill() -> None:
-        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
-        await engine.start()
-        admin = LocalClient(engine)
-        for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
-            await admin.create(CRDS, crd)
-        for name in (LANLOOM_NAMESPACE, PLACE):
-            await admin.create(NAMESPACES, {"metadata": {"name": name}})
+    async def fill(admin: LocalClient) -> None:
+        await add_kinds(admin, LANLOOM_NAMESPACE, PLACE)
         await add_nodes(admin)
         referring = references_webhook(REFERENCES, _url)
         validating = webhook_configurations((), VALIDATED, _url, referring)[1]
         await admin.create(VALIDATING_WEBHOOKS, validating)
-        await engine.close()
 
-    run(fill())
-    return storage
+    return filled(fill)
 
 
 def _url(path: str) -> dict[str, str]:

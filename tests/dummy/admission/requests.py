@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
-from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS, Node, Pod
-from lanloom.api.crds import manifest, manifests
+from lanloom.api.core import NODES, PODS, Node, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
@@ -30,6 +29,7 @@ from lanloom.dummy.manager import dummy_informers
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users, user_informers
 from lanloom.kube.informer import Informer, all_synced
+from tests.servers.filled import add_kinds, filled
 from tests.virtual import run
 
 T = TypeVar("T")
@@ -180,19 +180,7 @@ async def _keep(client: LocalClient, resource: Resource[Any], body: Raw) -> str:
 @cache
 def first_storage() -> MemoryStorage:
     """A server that knows the kinds; made once, because CRDs take their time."""
-    storage = MemoryStorage()
-
-    async def fill() -> None:
-        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
-        await engine.start()
-        admin = LocalClient(engine)
-        for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
-            await admin.create(CRDS, crd)
-        await admin.create(NAMESPACES, {"metadata": {"name": "nets"}})
-        await engine.close()
-
-    run(fill())
-    return storage
+    return filled(lambda admin: add_kinds(admin, "nets"))
 
 
 def with_uids(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:

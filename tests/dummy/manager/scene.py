@@ -8,8 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from lanloom.api.cni import MULTUS_NETWORKS
-from lanloom.api.core import CRDS, EVENTS, NAMESPACES, NODES, PODS
-from lanloom.api.crds import manifest, manifests
+from lanloom.api.core import EVENTS, NODES, PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS
@@ -30,6 +29,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
 from tests.dummy.manager.fleet import Fleet
+from tests.servers.filled import add_kinds, filled
 from tests.virtual import run
 
 T = TypeVar("T", bound=Object)
@@ -45,20 +45,7 @@ SPEC: Raw = {"bridgeName": "dummy-br", "nadName": "isolated", "nadNamespace": PL
 @cache
 def _first_storage() -> MemoryStorage:
     """A server that knows the kinds, made once, because CRDs take their time."""
-    storage = MemoryStorage()
-
-    async def fill() -> None:
-        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
-        await engine.start()
-        client = LocalClient(engine)
-        for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
-            await client.create(CRDS, crd)
-        for name in (PLACE, "lanloom-system"):
-            await client.create(NAMESPACES, {"metadata": {"name": name}})
-        await engine.close()
-
-    run(fill())
-    return storage
+    return filled(lambda admin: add_kinds(admin, PLACE, "lanloom-system"))
 
 
 class Scene:

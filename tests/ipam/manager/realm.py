@@ -18,6 +18,7 @@ from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.conditions import find
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
+from tests.servers.filled import filled
 from tests.virtual import run
 
 PLACE = "default"
@@ -31,18 +32,12 @@ def first_storage() -> MemoryStorage:
 @cache
 def _first_storage() -> MemoryStorage:
     """Made once, because CRDs take their time."""
-    storage = MemoryStorage()
 
-    async def fill() -> None:
-        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(0))
-        await engine.start()
-        admin = LocalClient(engine)
+    async def fill(admin: LocalClient) -> None:
         for resource in (NETWORKS, NICS):
             await admin.create(CRDS, manifest(resource))
-        await engine.close()
 
-    run(fill())
-    return storage
+    return filled(fill)
 
 
 class Realm:
