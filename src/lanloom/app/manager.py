@@ -63,6 +63,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
     server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
     as whom it writes, empty if its service account's or to be asked for. `dummy` is what was said of isolated networks.
+    `lease` is how many seconds a leader that is silent stays one, `retry` how often it says that it is there.
     """
 
     identity: str
@@ -72,6 +73,8 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     mgmt_vlan: int = 0
     user: str = ""
     dummy: Given = Given()
+    lease: float = 15.0
+    retry: float = 2.0
 
 
 def _host_names(settings: ManagerSettings) -> tuple[str, ...]:
@@ -218,8 +221,17 @@ class Manager:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     async def _lead_in_turn(self, server: TlsServer) -> None:
+        settings = self._settings
         elector = Elector(
-            self._client, LANLOOM_NAMESPACE, LEASE_NAME, self._settings.identity, now=self._now, rng=self._rng
+            self._client,
+            LANLOOM_NAMESPACE,
+            LEASE_NAME,
+            settings.identity,
+            now=self._now,
+            rng=self._rng,
+            lease=settings.lease,
+            renew=settings.lease * 2 / 3,
+            retry=settings.retry,
         )
         await elector.run(lambda: self._lead(server))
 

@@ -12,7 +12,6 @@ from lanloom.api.core import (
     EVENTS,
     LEASES,
     PODS,
-    Lease,
     Pod,
 )
 from lanloom.api.dummy import BRIDGE_LABEL, DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
@@ -23,6 +22,7 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
+from lanloom.api.times import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.app.manager import LEASE_NAME, Manager, ManagerSettings
 from lanloom.dummy.rules.given import Given
@@ -38,6 +38,9 @@ from tests.servers.eventually import eventually
 T = TypeVar("T", bound=Object)
 
 IMAGE = f"registry.example/lanloom@sha256:{'0' * 64}"
+RENEWAL_SECONDS = 0.25
+"""How often a leader renews its lease, and how often, about, who waits looks at it."""
+
 MADE: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, PODS, NETWORKS, CLUSTER_NETWORKS)
 """Kinds of what is made for a network, the pods of its DaemonSet among them."""
 
@@ -76,12 +79,20 @@ class Managed:
         self.nad_name = "isolated"
         self.replicas: list[Replica] = []
 
-    async def manager(self, identity: str = "one", **given: Any) -> Replica:
+    async def manager(self, identity: str = "one", *, lease: float = 15.0, **given: Any) -> Replica:
         """A manager that runs until the test's end. `given` are settings of isolated networks."""
         client = await self.cluster.stack.enter_async_context(HttpClient(await self._account()))
         tapped = Tapped(client)
         said = Given(**{"default": False, "image": IMAGE, **given})
-        settings = ManagerSettings(identity=identity, host="127.0.0.1", port=0, local=True, dummy=said)
+        settings = ManagerSettings(
+            identity=identity,
+            host="127.0.0.1",
+            port=0,
+            local=True,
+            dummy=said,
+            lease=lease,
+            retry=RENEWAL_SECONDS,
+        )
         manager = Manager(tapped, settings, now=time.time, rng=Random(identity))
         self.replicas.append(Replica(manager, tapped, self.cluster.start(manager.run())))
         return self.replicas[-1]
@@ -197,16 +208,15 @@ class Managed:
         await replica.kill()
         await unregister(self.client)
 
-    async def renewals(self, number: int) -> None:
-        """Returns when the leading manager has renewed its lease so often: some seconds have passed for it."""
-        read = partial(self.client.get, LEASES, LEASE_NAME, LANLOOM_NAMESPACE)
-        stamps = {(await read()).spec.renew_time}
+    async def passes(self, seconds: float) -> None:
+        """Returns when so much time has passed for the manager that leads: it has renewed its lease meanwhile."""
 
-        def enough(lease: Lease) -> bool:
-            stamps.add(lease.spec.renew_time)
-            return len(stamps) > number
+        async def renewed() -> float:
+            lease = await self.client.get(LEASES, LEASE_NAME, LANLOOM_NAMESPACE)
+            return parse_rfc3339(lease.spec.renew_time or "")
 
-        await eventually(read, enough)
+        end = await renewed() + seconds
+        await eventually(renewed, lambda time: time >= end)
 
     async def events(self, reason: str) -> list[str]:
         """The messages of Events about the network."""

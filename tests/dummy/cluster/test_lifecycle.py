@@ -96,7 +96,7 @@ async def test_nothing_is_asked_while_a_user_stays(cluster: Ground) -> None:
 
         async def is_quiet() -> bool:
             before = requests.total()
-            await net.renewals(3)
+            await net.passes(5)
             return requests.total() == before
 
         await eventually(is_quiet, bool, 60)

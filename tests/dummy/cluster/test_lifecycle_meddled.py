@@ -193,7 +193,7 @@ async def test_orphans_of_a_forced_deletion_stay_while_they_are_used(cluster: Gr
             return await net.is_gone()
 
         await eventually(forced, bool)
-        await net.renewals(2)
+        await net.passes(2)
         assert sorted(await net.made(uid)) == before
         await net.remove_machine()
         await eventually(partial(net.made, uid), lambda found: found == [])
@@ -225,7 +225,7 @@ async def test_its_namespace_waits_for_the_network(cluster: Ground, used: bool) 
         if used:
             await net.add_machine(namespace=home)
         await net.client.delete(NAMESPACES, net.place)
-        await net.renewals(2)
+        await net.passes(2)
         assert (await net.nad()).metadata.deletion_timestamp is None
         await net.reaches("Ready")
         await net.delete()

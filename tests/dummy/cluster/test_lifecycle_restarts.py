@@ -56,9 +56,9 @@ async def is_dead_or(net: Managed, leader: Replica, phase: str) -> bool:
 async def test_the_one_that_waits_takes_over(cluster: Ground) -> None:
     """Of two managers the second goes on with a deletion when the first one dies."""
     async with managed(cluster) as net:
-        first = await net.manager("one")
+        first = await net.manager("one", lease=4)
         await first.leads()
-        second = await net.manager("two")
+        second = await net.manager("two", lease=4)
         uid = (await net.create_ready()).metadata.uid
         await net.add_machine()
         await net.delete()
@@ -94,7 +94,7 @@ async def test_who_deletes_the_default_network_means_it(cluster: Ground) -> None
         uid = (await net.reaches("Ready")).metadata.uid
         await net.delete()
         await net.gone(uid)
-        await net.renewals(2)
+        await net.passes(2)
         assert await net.is_gone()
         await net.unattended(replica)
         await (await net.manager("two", default=None)).leads()
@@ -107,5 +107,5 @@ async def test_an_administrator_can_opt_out(cluster: Ground) -> None:
         body = {"metadata": {"name": CONFIG_MAP}, "data": {"default": "false"}}
         await net.client.create(CONFIG_MAPS, body, LANLOOM_NAMESPACE)
         await (await net.manager(default=None)).leads()
-        await net.renewals(2)
+        await net.passes(2)
         assert (await net.client.list(DUMMY_CLUSTER_NETWORKS)).items == ()
