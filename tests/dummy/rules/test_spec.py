@@ -61,6 +61,9 @@ BAD_BRIDGES = {
     "veth12ab": "belongs to other links",
     "cali12ab": "belongs to other links",
     "storage-bo": "ends the names of bonds",
+    "Storage-br": "as which none can be called",
+    "a_b-br": "as which none can be called",
+    "a--br": "as which none can be called",
 }
 GOOD_SUBNETS = ("", "10.115.0.0/24", "10.0.0.0/8", "192.0.2.4/30", "172.16.0.0/12", "100.64.0.0/10")
 BAD_SUBNETS = {

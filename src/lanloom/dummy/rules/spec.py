@@ -125,6 +125,12 @@ def bridge_fault(name: str) -> str:
         return f'is "{name}", a name that belongs to other links of a node: choose another one, e.g. dummy-br'
     if name.endswith(names.BOND_SUFFIX):
         return f'is "{name}", but {names.BOND_SUFFIX} ends the names of bonds of uplinks: choose one like dummy-br'
+    prefix = name.removesuffix(names.BRIDGE_SUFFIX)
+    if prefix != name and not _LABEL.fullmatch(prefix):  # no NAD of such a bridge is ever let in
+        return (
+            f'is "{name}", the bridge of a ClusterNetwork "{prefix}", as which none can be called: before '
+            f"{names.BRIDGE_SUFFIX} use lower-case letters, digits and -, e.g. dummy-br"
+        )
     return ""
 
 
