@@ -20,6 +20,7 @@ from tests.dummy.manager.judge import Judge
 from tests.dummy.manager.scene import IMAGE, PLACE, SPEC, Scene, in_a_scene, play
 from tests.dummy.manager.troubled import ready, troubled
 
+UNKNOWN = from_status(404, {"message": "404 page not found"})
 FORBIDDEN = from_status(403, {"message": "no"})
 UNWELL = from_status(503, {"message": "etcd is unwell"})
 
@@ -41,6 +42,30 @@ def test_users_that_cannot_be_listed_keep_the_network(error: ApiError) -> None:
         client.failing.clear()
         await each.rest(70)
         assert await each.is_gone()
+        assert judge.wrong == []
+
+    play(story, "n1")
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("patch", DUMMY_CLUSTER_NETWORKS), ("patch", NADS), ("delete", NADS), ("delete", CLUSTER_NETWORKS)],
+    ids=lambda item: item if isinstance(item, str) else item.kind,
+)
+def test_a_server_that_starts(verb: str, resource: Resource[Any]) -> None:
+    """What a server that starts does not serve yet is not taken for gone: the deletion goes on when it does."""
+
+    async def story(each: Scene) -> None:
+        judge = Judge(each.engine)
+        client = await ready(each)
+        client.failing[verb, resource.plural] = UNKNOWN
+        await each.delete()
+        await each.rest(30)
+        assert not await each.is_gone()
+        client.failing.clear()
+        await each.rest(70)
+        assert await each.is_gone()
+        assert await each.left() == []
         assert judge.wrong == []
 
     play(story, "n1")

@@ -3,11 +3,15 @@
 Each action may be the last: all of them may be repeated, and each leaves a state from which the next look goes on.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import structlog
 
 from lanloom.api.core import ObjectReference
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.meta import Key
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.observed import Action, Change, Create, Delete, Failure, News
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
@@ -64,12 +68,11 @@ class Acting:
             case Create():
                 await self._create(action, uid)
             case Change(resource=resource, key=key, patch=patch):
-                try:
+                with _gone_already(key):
                     await self._client.patch(resource, key.name, patch, key.namespace)
-                except NotFound:
-                    return
             case Delete():
-                await self._delete(action)
+                with _gone_already(action.key):
+                    await self._delete(action)
 
     async def _create(self, action: Create, uid: str) -> None:
         """Of a ClusterNetwork it does not matter whose it is; anything else must be the network's own."""
@@ -86,9 +89,7 @@ class Acting:
         key = action.key
         try:
             await self._client.delete(action.resource, key.name, key.namespace, uid=action.uid)
-        except NotFound:
-            return
-        except (Conflict, ServerError):
+        except (Conflict, NotFound, ServerError):
             raise
         except ApiError as error:
             if not action.or_release:
@@ -99,15 +100,20 @@ class Acting:
     async def _release(self, action: Delete) -> None:
         """Leaves an object to those who keep it from being deleted."""
         key = action.key
-        try:
-            current = await self._client.get(action.resource, key.name, key.namespace)
-            meta = current.metadata
-            if meta.uid != action.uid:
-                return
+        meta = (await self._client.get(action.resource, key.name, key.namespace)).metadata
+        if meta.uid == action.uid:
             patch = {"metadata": {"resourceVersion": meta.resource_version, "labels": {UID_LABEL: None}}}
             await self._client.patch(action.resource, key.name, patch, key.namespace)
-        except NotFound:
-            return
+
+
+@contextmanager
+def _gone_already(key: Key) -> Iterator[None]:
+    """Lets pass that there is no such object any more; not that the server does not know its kind, as when it starts."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.is_of(key.name):
+            raise
 
 
 def _failure(action: Action, error: ApiError) -> Failure:

@@ -50,8 +50,11 @@ class Networks:
             if _is_about_to_be_made(dcn, seen):
                 seen = replace(seen, ranges=await self._observing.ranges(seen))
             return await self._look_after(seen)
-        except NotFound:  # gone meanwhile, with its status
-            return None
+        except NotFound as error:
+            if error.is_of(name):  # gone meanwhile, with its status
+                return None
+            log.warning("dummy-network-not-written", network=name, error=str(error))
+            return self._retries.next(dcn.metadata.uid)
 
     async def _look_after(self, seen: Observed) -> float | None:
         uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name
