@@ -4,6 +4,7 @@ import json
 import re
 
 from lanloom.api.dummy import (
+    ADMITTED,
     CONFLICT,
     DRAINING,
     DRIFTED,
@@ -310,6 +311,17 @@ def test_requests_that_cannot_be_read_may_be_any() -> None:
     state = run(on.both(spoilt, on.removed()), ready())
     assert state.dcn.status.phase == "DeletionBlocked"
     assert is_gone(run(on.later(80), state))
+
+
+def test_requests_that_cannot_be_read_end_where_somebody_deleted_the_nad() -> None:
+    """A NAD that only a finalizer keeps was closed when somebody deleted it: who was let in before comes soon or never."""
+    patch = {"metadata": {"annotations": {ADMITTED: "?"}, "finalizers": ["example.org/x"]}}
+    spoilt = on.both(on.changed(NADS, NAD, patch), on.taken(NADS, NAD))
+    state = run(on.both(spoilt, on.removed()), ready())
+    assert state.dcn.status.phase == "DeletionBlocked"
+    state = run(on.later(80), state)
+    assert state.dcn.status.phase == "Terminating"
+    assert is_gone(run(on.changed(NADS, NAD, {"metadata": {"finalizers": []}}), state))
 
 
 def test_what_cannot_be_looked_up_counts_as_in_use() -> None:

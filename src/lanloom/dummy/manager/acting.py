@@ -108,7 +108,7 @@ class Acting:
 
 @contextmanager
 def _gone_already(key: Key) -> Iterator[None]:
-    """Lets pass that there is no such object any more; not that the server does not know its kind, as when it starts."""
+    """Lets pass that there is no such object any more; not that a server does not know its kind, perhaps not yet."""
     try:
         yield
     except NotFound as error:

@@ -151,8 +151,11 @@ def _awaited(seen: Observed, requests: tuple[Admitted, ...]) -> Clearing:
 
 
 def _drained_since(nad: NetworkAttachmentDefinition) -> float | None:
-    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read."""
-    text = nad.metadata.annotations.get(DRAINING, "")
+    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read.
+
+    Nobody may use one either that somebody deleted, and that only a finalizer keeps.
+    """
+    text = nad.metadata.annotations.get(DRAINING) or nad.metadata.deletion_timestamp or ""
     try:
         return parse_rfc3339(text) if text else None
     except ValueError:
