@@ -51,6 +51,7 @@ async def fill(client: Client) -> None:
     await add_pod(client, "web-0", "shop", annotations={MULTUS_NETWORKS: "default/d-blocked@eth1"})
     requests = (Admitted("u", 0, FAR, "VirtualMachine shop/new"),)
     await note_requests(client, "d-blocked", msgspec.json.encode(requests).decode())
+    await add_event(client, blocked, "Ready", "it is ready")
     await add_event(client, blocked, "DeletionBlocked", "Pod shop/web-0 uses it")
     await client.delete(DUMMY_CLUSTER_NETWORKS, "d-blocked")
     going = await add_network(client, "e-going", {"phase": "Terminating", "message": "bridges go"})
@@ -125,7 +126,7 @@ def test_show_a_network_that_is_ready(cluster: Cluster) -> None:
 
 
 def test_show_a_network_whose_deletion_is_blocked(cluster: Cluster) -> None:
-    """Its users, the requests that may still come, its Events, and what to ask next; exit code 1."""
+    """Its users, the requests that may still come, its Events in order, and what to ask next; exit code 1."""
     done = cluster.lanloom("dummy", "show", "d-blocked")
     assert done.exit_code == 1
     assert "Used by:\n  Pod shop/web-0" in done.output
@@ -133,7 +134,7 @@ def test_show_a_network_whose_deletion_is_blocked(cluster: Cluster) -> None:
     assert "Warning DeletionBlocked (x3): Pod shop/web-0 uses it" in " ".join(done.output.split())
     assert "`lanloom why-not-deleted dcn/d-blocked`" in done.output
     data = json.loads(cluster.lanloom("dummy", "show", "d-blocked", "-o", "json").output)
-    assert [event["reason"] for event in data["events"]] == ["DeletionBlocked"]
+    assert [event["reason"] for event in data["events"]] == ["Ready", "DeletionBlocked"]
 
 
 @pytest.mark.parametrize("name", ["b-new", "c-invalid", "e-going"])

@@ -44,7 +44,10 @@ NO_POD = "NoPod"
 """The state of a node on which the network's DaemonSet has no pod."""
 
 _DONE = {PRESENT: "Ready", ABSENT: "Gone"}
-_BUSY = "its pod is not ready yet"
+_BUSY = {
+    PRESENT: "its pod is not ready yet",
+    ABSENT: "its pod is not ready yet; after a minute it says what is in its way",
+}
 _PODLESS = "the DaemonSet has no pod there yet"
 _AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
 
@@ -160,12 +163,18 @@ async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
 async def read_events(client: Client, uid: str) -> tuple[EventView, ...]:
     """What was said of the network of that uid, the latest last. Raises KubeError."""
     found = (await client.list(EVENTS, fields=f"involvedObject.uid={uid}")).items
-    return tuple(sorted(map(_event, found), key=lambda view: view.last))
+    ordered = sorted(found, key=lambda item: (_last(item), item.metadata.version))
+    return tuple(map(_event, ordered))
+
+
+def _last(item: Event) -> str:
+    return item.last_timestamp or item.first_timestamp or item.metadata.creation_timestamp or ""
 
 
 def _event(item: Event) -> EventView:
-    last = item.last_timestamp or item.first_timestamp or item.metadata.creation_timestamp or ""
-    return EventView(last=last, type=item.type, reason=item.reason, message=item.message, count=item.count)
+    return EventView(
+        last=_last(item), type=item.type, reason=item.reason, message=item.message, count=item.count
+    )
 
 
 async def _all(client: Client, resource: Resource[T], labels: str) -> tuple[T, ...]:
@@ -238,7 +247,7 @@ def _nodes(network: DummyClusterNetwork, objects: DummyObjects, now: float) -> t
     views = [NodeView(node=name, acknowledged=True, state=_DONE[state]) for name in found.acknowledged]
     views += [NodeView(node=name, acknowledged=False, state=AWAY, message=_AWAY) for name in found.away]
     for name, why in found.missing.items():
-        message = why or (_BUSY if name in phases else _PODLESS)
+        message = why or (_BUSY[state] if name in phases else _PODLESS)
         views.append(NodeView(node=name, acknowledged=False, state=phases.get(name, NO_POD), message=message))
     return tuple(sorted(views, key=lambda view: view.node))
 
