@@ -7,6 +7,7 @@ it: loopback only, a temporary directory, an administrator's token, no kubelet a
 import base64
 import http.client
 import json
+import random
 import shutil
 import socket
 import ssl
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +25,10 @@ import trustme
 ISSUER = "https://kubernetes.default.svc"
 READY_TIMEOUT = 90.0
 """Seconds; it takes 3 on an idle machine, many more if others compile on it."""
+
+
+_PORTS = range(20_000, 32_000)
+"""Below what Linux takes for connections and for listeners that ask for any port."""
 
 
 class RealServerError(Exception):
@@ -202,10 +208,14 @@ def is_ready(port: int, context: ssl.SSLContext, token: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on at the moment, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return loopback ports that nobody listens on at the moment, all different.
+
+    None of them is one that the kernel chooses by itself for others, until a server that was told of it listens there.
+    """
+    ports: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(ports) == count:
+            break
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
+    return ports
