@@ -21,7 +21,7 @@ from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.apiserver.patches import merge_patch
 from lanloom.dummy.rules.harvester import implied_cluster_network
 from lanloom.dummy.rules.lifecycle import decide, unanswered
-from lanloom.dummy.rules.marks import is_ours
+from lanloom.dummy.rules.marks import is_foreign
 from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.dummy.rules.observed import (
     Action,
@@ -118,7 +118,7 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
         network=state.find(NETWORKS, resource_name(meta.name, meta.uid)),
         cluster_network=state.find(CLUSTER_NETWORKS, implied) if implied else None,
         configs=tuple(item for item in state.of(VLAN_CONFIGS) if item.spec.cluster_network == implied),
-        foreign=frozenset(key for key in nads if _is_foreign(state, key, meta.uid)),
+        foreign=frozenset(key for key in nads if _is_foreign(state, key, dcn)),
         made=made,
         nodes=state.of(NODES),
         ranges=ranges(state.of(NODES)),
@@ -140,9 +140,9 @@ def _own(state: State, resource: Resource[T], uid: str) -> tuple[T, ...]:
     return tuple(item for item in state.of(resource) if item.metadata.labels.get(UID_LABEL) == uid)
 
 
-def _is_foreign(state: State, key: Key, uid: str) -> bool:
+def _is_foreign(state: State, key: Key, dcn: DummyClusterNetwork) -> bool:
     nad = state.find(NADS, key.name, key.namespace)
-    return nad is not None and not is_ours(nad.metadata, uid)
+    return nad is not None and is_foreign(nad.metadata, dcn)
 
 
 def _say(state: State, dcn: DummyClusterNetwork, decision: Decision) -> State:

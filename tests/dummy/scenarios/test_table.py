@@ -168,6 +168,18 @@ def test_a_nad_of_another_network_of_the_same_name_is_foreign() -> None:
     assert condition(state, CONFLICT) == "True NotOurs"
 
 
+def test_a_nad_that_lost_our_label_keeps_its_users() -> None:
+    """Who takes the label off our NAD by force takes nothing from its users: the NAD is known by its uid; it stays."""
+    bare = on.changed(NADS, NAD, {"metadata": {"labels": {UID_LABEL: None}}})
+    state = run(on.both(on.used(VM), bare), ready())
+    assert condition(state, CONFLICT) == "True NotOurs"
+    state = run(on.removed(), state)
+    assert state.dcn.status.phase == "DeletionBlocked"
+    assert state.dcn.status.users == (str(VM),)
+    assert is_gone(run(on.used(), state))
+    assert state.find(NADS, NAD.name, NAD.namespace) is not None
+
+
 def test_a_nad_that_replaced_ours_is_not_deleted_with_the_network() -> None:
     """Somebody deletes our NAD while the network goes, and makes another one: that one stays, and its users."""
     state = run(on.both(on.used(VM), on.removed()), ready())
@@ -314,7 +326,7 @@ def test_requests_that_cannot_be_read_may_be_any() -> None:
 
 
 def test_requests_that_cannot_be_read_end_where_somebody_deleted_the_nad() -> None:
-    """A NAD that only a finalizer keeps was closed when somebody deleted it: who was let in before comes soon or never."""
+    """A NAD that only a finalizer keeps was closed when somebody deleted it: who was let in comes soon or not."""
     patch = {"metadata": {"annotations": {ADMITTED: "?"}, "finalizers": ["example.org/x"]}}
     spoilt = on.both(on.changed(NADS, NAD, patch), on.taken(NADS, NAD))
     state = run(on.both(spoilt, on.removed()), ready())

@@ -14,7 +14,7 @@ from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.manager.informers import BY_UID, DummyInformers, nads_of
 from lanloom.dummy.ranges import read_ranges
 from lanloom.dummy.rules.harvester import implied_cluster_network
-from lanloom.dummy.rules.marks import daemon_set_places, is_ours
+from lanloom.dummy.rules.marks import daemon_set_places, is_foreign
 from lanloom.dummy.rules.model import Settings, UserView
 from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.dummy.rules.observed import Failure, Fresh, Look, Made, Observed
@@ -66,7 +66,7 @@ class Observing:
                 for item in stores.configs.store.items()
                 if implied and item.spec.cluster_network == implied
             ),
-            foreign=frozenset(key for key in nads_of(dcn) if self._is_foreign(key, meta.uid)),
+            foreign=frozenset(key for key in nads_of(dcn) if self._is_foreign(key, dcn)),
             made=made,
             nodes=stores.nodes.store.items(),
             ranges=ranges(
@@ -127,9 +127,9 @@ class Observing:
     def _places(self, dcn: DummyClusterNetwork) -> frozenset[str]:
         return daemon_set_places(self._settings(), dcn.status.resources)
 
-    def _is_foreign(self, key: Key, uid: str) -> bool:
+    def _is_foreign(self, key: Key, dcn: DummyClusterNetwork) -> bool:
         nad = self._informers.nads.store.get(key)
-        return nad is not None and not is_ours(nad.metadata, uid)
+        return nad is not None and is_foreign(nad.metadata, dcn)
 
 
 def _in(places: frozenset[str], items: tuple[DaemonSet, ...]) -> tuple[DaemonSet, ...]:

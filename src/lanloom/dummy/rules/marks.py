@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL, DummyResource
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL, DummyClusterNetwork, DummyResource
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
@@ -25,6 +25,15 @@ def owner_of(item: Object) -> str:
 def is_ours(metadata: ObjectMeta, uid: str) -> bool:
     """Whether an object was made for the DummyClusterNetwork of that uid. Everything else is somebody else's."""
     return bool(uid) and metadata.labels.get(UID_LABEL) == uid
+
+
+def is_foreign(metadata: ObjectMeta, dcn: DummyClusterNetwork) -> bool:
+    """Whether an object is somebody else's: neither marked as the network's nor known to its status by the uid.
+
+    Whoever takes the mark off by force takes the object off the network, but its users are still there.
+    """
+    made = {item.uid for item in dcn.status.resources}
+    return not is_ours(metadata, dcn.metadata.uid) and metadata.uid not in made
 
 
 def daemon_set_places(settings: Settings, recorded: Iterable[DummyResource]) -> frozenset[str]:
