@@ -232,6 +232,19 @@ def parse_fields(text: str, resource: GroupPlural) -> FieldSelector:
     return FieldSelector(terms)
 
 
+def required_name(text: str) -> str:
+    """The name that a field selector requires of an object, empty if none, or none that a path could have.
+
+    A list or a watch of that one object is what a role allows that names it.
+    """
+    try:
+        terms = tuple(_field_term(text, part) for part in sorted(_split_terms(text)) if part)
+    except BadRequest:
+        return ""
+    name = FieldSelector(terms).exact("metadata.name") or ""
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
 def _unsupported(field: str, resource: GroupPlural) -> str:
     """Kubernetes' own kinds without fields of their own say it in other words than all others."""
     if resource in _SELECTABLE or not (resource.group in ("", "apps") or resource.group.endswith(".k8s.io")):

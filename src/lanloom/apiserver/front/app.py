@@ -18,6 +18,7 @@ from lanloom.apiserver.front.rendering import Renderer
 from lanloom.apiserver.front.requests import NoSuchPath, Target, target_of, verb_of
 from lanloom.apiserver.front.reviews import Reviews
 from lanloom.apiserver.front.watches import Streams
+from lanloom.apiserver.selectors import required_name
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class ApiServer:
             await self._documents.serve(exchange, target)
             return
         verb = verb_of(exchange.method, target, exchange.query)
-        self._authorizer.check(user, _attempt(target, verb))
+        self._authorizer.check(user, _attempt(target, verb, exchange.query))
         kind = self._engine.registry.find(target.group, target.version, target.plural)
         if kind is None:
             await self._documents.nothing(exchange, target)
@@ -88,12 +89,13 @@ class ApiServer:
         return user
 
 
-def _attempt(target: Target, verb: str) -> Attempt:
+def _attempt(target: Target, verb: str, query: Mapping[str, str]) -> Attempt:
+    chosen = query.get("fieldSelector", "") if verb in ("list", "watch") else ""
     return Attempt(
         verb=verb,
         group=target.group,
         resource=target.plural,
         subresource=target.subresource,
         namespace=target.namespace,
-        name=target.name,
+        name=required_name(chosen) if chosen else target.name,
     )

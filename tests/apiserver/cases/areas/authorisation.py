@@ -100,6 +100,24 @@ def by_a_role_with_names(api: Api) -> None:
     api.get("configmaps", user="alice", expect=403)
 
 
+SELECTORS = {
+    "its": "metadata.name=mine",
+    "its-and-more": "metadata.namespace!=x,metadata.name==mine",
+    "another": "metadata.name=other",
+    "all-but": "metadata.name!=mine",
+    "none": "",
+    "broken": "metadata.name",
+}
+
+
+@case.each(SELECTORS)
+def by_a_role_with_names_to_list(api: Api, selector: str) -> None:
+    """A role that names an object allows a list of it alone, chosen by its name."""
+    grant(api, rules("get", "list", "watch", resourceNames=["mine"]))
+    api.until("configmaps/mine", lambda answer: answer.status in (200, 404), user="alice")
+    api.get("configmaps", user="alice", query={"fieldSelector": selector}, expect=-1)
+
+
 @case
 def by_a_cluster_role(api: Api) -> None:
     """A cluster role that is bound in the cluster allows its verbs in every namespace."""
