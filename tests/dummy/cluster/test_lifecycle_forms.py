@@ -1,17 +1,21 @@
 """Who counts as a user of an isolated network and who does not, and what of a network is refused, on either cluster."""
 
 import json
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
-from lanloom.api.core import NAMESPACES, PODS
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.api.core import CRDS, NAMESPACES, PODS
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.kube.errors import Forbidden
 from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.installed import KUBEVIRT
 from tests.dummy.cluster.managed import Managed, managed
+from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +111,38 @@ async def test_every_form_of_use_keeps_it(cluster: Ground) -> None:
         dcn = await net.reaches("DeletionBlocked", lambda dcn: len(dcn.status.users) >= len(users))
         assert {text.partition(" (")[0] for text in dcn.status.users} == users
         await take_users(net, other)
+        await net.gone(uid)
+
+
+OLD_MACHINES = msgspec.structs.replace(VIRTUAL_MACHINES, version="v1alpha3")
+"""Virtual machines as clients of former versions of KubeVirt write them."""
+
+
+async def serve_old_machines(net: Managed) -> None:
+    """The server takes machines in the former version, too."""
+    crd = KUBEVIRT[0]
+    (version,) = crd["spec"]["versions"]
+    versions = [version, version | {"name": OLD_MACHINES.version, "storage": False}]
+    await net.client.patch(CRDS, crd["metadata"]["name"], {"spec": {"versions": versions}})
+    await eventually(partial(net.client.list, OLD_MACHINES), lambda _: True)
+
+
+async def test_a_machine_of_a_former_version(cluster: Ground) -> None:
+    """Whatever version of the API a machine is written in, it keeps the network, and is not let in once that goes."""
+    async with managed(cluster) as net:
+        await serve_old_machines(net)
+        await (await net.manager()).leads()
+        uid = (await net.create_ready()).metadata.uid
+        spec = {"template": {"spec": on(net.nad_name)}}
+        await net.client.create(OLD_MACHINES, {"metadata": {"name": "vm"}, "spec": spec}, net.place)
+        await net.delete()
+        await net.reaches(
+            "DeletionBlocked", lambda dcn: f"VirtualMachine {net.place}/vm" in dcn.status.message
+        )
+        await eventually(net.nad, lambda nad: DRAINING in nad.metadata.annotations)
+        with pytest.raises(Forbidden, match="is being deleted"):
+            await net.client.create(OLD_MACHINES, {"metadata": {"name": "late"}, "spec": spec}, net.place)
+        await net.remove_machine()
         await net.gone(uid)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lanloom.api.core import CRDS, PODS
+from lanloom.api.crds import manifest
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -321,5 +322,33 @@ def test_no_kubevirt() -> None:
         await each.client.delete(PODS, "pod", PLACE, grace=0)
         await each.rest()
         assert await each.is_gone()
+
+    play(story, "n1")
+
+
+def test_kubevirt_that_comes_and_goes() -> None:
+    """Machines of a kind that is new keep the network, and a kind that goes for good takes its machines along."""
+
+    async def story(each: Scene) -> None:
+        judge = Judge(each.engine)
+        for kind in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES):
+            await each.client.delete(CRDS, kind.full_name)
+        await asyncio.sleep(5)
+        each.lead()
+        await each.add()
+        await each.rest()
+        for kind in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES):
+            await each.client.create(CRDS, manifest(kind))
+        await each.rest(1)
+        await each.add_machine()
+        await each.delete()
+        await each.rest(60)
+        assert (await each.get()).status.users == ("VirtualMachine vms/vm",)
+        for kind in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES):
+            await each.client.delete(CRDS, kind.full_name)
+        await each.rest(120)
+        assert await each.is_gone()
+        assert await each.left() == []
+        assert judge.wrong == []
 
     play(story, "n1")
