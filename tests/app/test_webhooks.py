@@ -13,7 +13,14 @@ import pytest
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.multus import NADS
 from lanloom.app.certificates import Bundle, issue
-from lanloom.app.webhooks import Admission, TlsServer, WebhookObserver, webhook_app, webhook_configurations
+from lanloom.app.webhooks import (
+    BODY_MAX,
+    Admission,
+    TlsServer,
+    WebhookObserver,
+    webhook_app,
+    webhook_configurations,
+)
 from lanloom.kube.errors import TransportError
 from lanloom.kube.webhookcall import HttpsPoster
 
@@ -181,6 +188,14 @@ async def test_the_certificate_changes_without_a_restart() -> None:
                 await fresh.post(url, body, ca_bundle=webhooks.ca, timeout=10)
         finally:
             await fresh.close()
+
+
+async def test_a_body_that_no_api_server_sends_is_not_kept() -> None:
+    """A body that is longer than any review is refused before it has taken the manager's memory."""
+    async with running([Scripted()]) as webhooks:
+        with pytest.raises(TransportError, match="413"):
+            await webhooks.post("/validate", b" " * (BODY_MAX + 1))
+        assert (await webhooks.ask("/validate"))["allowed"]
 
 
 def test_configurations_fail_closed() -> None:

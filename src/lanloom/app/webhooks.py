@@ -29,6 +29,10 @@ log = structlog.get_logger(__name__)
 
 API_VERSION = "admission.k8s.io/v1"
 REFERENCES_PATH = "/references"
+BODY_MAX = 32 * 1024 * 1024
+"""Bytes of a review: an object has 3 MiB at the most, the one that is stored 1.5, and six stand for one where it is
+escaped."""
+
 Watched = Sequence[tuple[Resource[Any], tuple[str, ...]]]
 """Resources and the operations on them that a webhook is to see."""
 
@@ -125,10 +129,12 @@ def webhook_app(
         async def review(request: Request) -> Response:
             if not ready():
                 return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
+            body = await _body(request)
+            if body is None:
+                return PlainTextResponse(f"The body is longer than {BODY_MAX} bytes", 413)
             try:
                 return Response(
-                    await answer(await request.body(), decide, partial(observe, webhook)),
-                    media_type="application/json",
+                    await answer(body, decide, partial(observe, webhook)), media_type="application/json"
                 )
             except (msgspec.DecodeError, RecursionError) as error:  # also one that is nested too deeply
                 return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
@@ -142,6 +148,16 @@ def webhook_app(
             Route(REFERENCES_PATH, endpoint("references", refer), methods=["POST"]),
         ]
     )
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None for one that is too long, of which no more is kept: whoever reaches the port may send one."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_MAX:
+            return None
+    return bytes(body)
 
 
 class TlsServer:
@@ -221,15 +237,29 @@ REFERENCES_CONDITION = (
 )
 """CEL: whether a pod, a virtual machine or an instance of one names networks of Multus."""
 
+_TEMPLATES = " && ".join(
+    _is_there(path)
+    for owner in ("object", "oldObject")
+    for path in (f"{owner}.spec", f"{owner}.spec.template")
+)
+ANEW_CONDITION = (
+    f"request.operation != 'UPDATE' || !({_TEMPLATES}) || object.spec.template != oldObject.spec.template"
+)
+"""CEL: whether something may name other networks than before. Of what is updated only machines are looked at, and what
+KubeVirt and people change of those all the time is outside the template: that they run, finalizers, annotations."""
+
 
 def references_webhook(referring: Watched, client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     """The webhook that judges references to networks.
 
     It must not fail open, because a reference that it has not seen may be to a network that is being deleted. Nor may
-    pods and machines that have nothing to do with networks depend on it. An API server before 1.28 knows no
-    `matchConditions`; there it has to fail open (`registration.Registration`).
+    pods and machines that have nothing to do with networks depend on it, nor changes that are about something else. An
+    API server before 1.28 knows no `matchConditions`; there it has to fail open (`registration.Registration`).
     """
-    conditions = [{"name": "names-networks", "expression": REFERENCES_CONDITION}]
+    conditions = [
+        {"name": "names-networks", "expression": REFERENCES_CONDITION},
+        {"name": "names-them-anew", "expression": ANEW_CONDITION},
+    ]
     webhook = _webhook(
         "references.lanloom.io", _rules(referring, statuses=False), client_config(REFERENCES_PATH)
     )
