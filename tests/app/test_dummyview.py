@@ -2,7 +2,10 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api.core import NodeStatus
+from lanloom.api.meta import Condition
 from lanloom.api.times import rfc3339
 from lanloom.app.dummyview import DummyObjects, DummyView, dummy_views
 from lanloom.dummy.rules.admitted import Admitted
@@ -39,6 +42,17 @@ def test_a_node_without_a_pod_and_one_that_is_away() -> None:
     """A live node without a pod is waited for; one that has been down for long is not."""
     shown = view(network(), nodes=(node("node1"), node("node2", up=False)), daemon_sets=(daemon_set(),))
     assert [item.state for item in shown.nodes] == ["NoPod", "Away"]
+    assert (shown.acknowledged, shown.live) == (0, 1)
+
+
+def test_a_node_that_went_down_just_now() -> None:
+    """A node that is waited for although it is down is told as that, whatever its pod said last."""
+    lately = Condition(type="Ready", status="Unknown", last_transition_time=rfc3339(NOW - 5))
+    fallen = replace(node("node1"), status=NodeStatus(conditions=(lately,)))
+    shown = view(
+        network(), nodes=(fallen,), pods=(pod("node1", ready=False, said="x"),), daemon_sets=(daemon_set(),)
+    )
+    assert states(shown)["node1"] == ("Down", "the node is not Ready; it is waited for for some minutes")
     assert (shown.acknowledged, shown.live) == (0, 1)
 
 

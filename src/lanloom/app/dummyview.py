@@ -27,7 +27,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.dummy.rules.acknowledged import acknowledgement
+from lanloom.dummy.rules.acknowledged import acknowledgement, is_up
 from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
 from lanloom.dummy.rules.marks import daemon_set_places
 from lanloom.dummy.rules.model import Settings, User, UserView
@@ -49,6 +49,7 @@ _BUSY = {
     ABSENT: "its pod is not ready yet; after a minute it says what is in its way",
 }
 _PODLESS = "the DaemonSet has no pod there yet"
+_DOWN = "Down", "the node is not Ready; it is waited for for some minutes"
 _AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
 
 
@@ -59,8 +60,8 @@ class NotServed(Exception):
 class NodeView(Struct, frozen=True, kw_only=True):
     """A network on one node.
 
-    `state` is Ready or Gone where the node has acknowledged; else the phase of its pod, NoPod, or Away for a node that
-    is not waited for. `message` says why in the pod's own words, where it said any.
+    `state` is Ready or Gone where the node has acknowledged; else the phase of its pod, NoPod, Down for a node that is
+    not up, or Away for one that is not waited for any more. `message` says why, in the pod's own words if it said any.
     """
 
     node: str
@@ -246,9 +247,11 @@ def _nodes(network: DummyClusterNetwork, objects: DummyObjects, now: float) -> t
     phases = {pod.spec.node_name: pod.status.phase or "Pending" for pod in pods}
     views = [NodeView(node=name, acknowledged=True, state=_DONE[state]) for name in found.acknowledged]
     views += [NodeView(node=name, acknowledged=False, state=AWAY, message=_AWAY) for name in found.away]
+    up = {node.metadata.name for node in objects.nodes if is_up(node)}
     for name, why in found.missing.items():
-        message = why or (_BUSY[state] if name in phases else _PODLESS)
-        views.append(NodeView(node=name, acknowledged=False, state=phases.get(name, NO_POD), message=message))
+        there = (phases[name], why or _BUSY[state]) if name in phases else (NO_POD, _PODLESS)
+        said, message = there if name in up else _DOWN
+        views.append(NodeView(node=name, acknowledged=False, state=said, message=message))
     return tuple(sorted(views, key=lambda view: view.node))
 
 
