@@ -14,7 +14,7 @@ from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
 from tests.dummy.scenarios.course import run
 from tests.dummy.scenarios.events import NAD, OTHER_VM, VM, ready
-from tests.dummy.scenarios.state import Event, Impossible, State, put
+from tests.dummy.scenarios.state import IMAGE, Event, Impossible, State, put
 from tests.dummy.scenarios.test_table import condition, is_gone
 
 
@@ -109,6 +109,18 @@ def test_an_image_that_is_not_known_any_more() -> None:
     state = run(lambda state: replace(state, settings=Settings()), ready())
     assert state.dcn.status.phase == "Ready"
     assert is_gone(run(on.removed(), state))
+
+
+def test_bridges_that_nothing_can_remove() -> None:
+    """Where no image is known exactly the deletion says what to set, and goes on when that is done."""
+    before = run(lambda state: replace(state, settings=Settings()), ready())
+    (found,) = before.of(DAEMON_SETS)
+    spoilt = {"spec": {"template": {"spec": {"containers": [{"name": "bridge", "image": "x:latest"}]}}}}
+    edited = on.changed(DAEMON_SETS, found.metadata.key, spoilt)
+    state = run(on.both(edited, on.removed()), before)
+    assert state.dcn.status.phase == "Terminating"
+    assert "--dummy-image" in state.dcn.status.message
+    assert is_gone(run(lambda state: replace(state, settings=Settings(image=IMAGE)), state))
 
 
 def test_deletion_blocked() -> None:

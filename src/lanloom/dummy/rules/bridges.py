@@ -67,7 +67,7 @@ def keeping(seen: Observed, net: Isolated) -> Bridges:
 
 
 def removing(seen: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...]:
-    """What makes these DaemonSets take the bridges away; nothing once all of them are told to."""
+    """What makes these DaemonSets take the bridges away; nothing once all of them are told to. Raises UnknownImage."""
     staying = [item for item in sets if not item.metadata.is_leaving]
     patches = [(item.metadata.key, _removal(seen, item)) for item in staying]
     return tuple(Change(DAEMON_SETS, key, patch) for key, patch in patches if patch)
@@ -107,17 +107,12 @@ def _address(seen: Observed) -> str:
 def _removal(seen: Observed, item: DaemonSet) -> Raw:
     """The patch; it leaves a DaemonSet where it is, even if the settings would have it elsewhere by now.
 
-    The bridge is the one that the DaemonSet keeps: the spec may have been changed by force.
+    The bridge is the one that the DaemonSet keeps: the spec may have been changed by force. Raises UnknownImage.
     """
     meta = seen.dcn.metadata
     bridge = bridge_of(item) or seen.dcn.spec.bridge_name
     settings = replace(_with_image(seen.settings, item, meta.uid), namespace=item.metadata.namespace)
-    try:
-        wanted = daemon_set_body(
-            meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway")
-        )
-    except UnknownImage:
-        return {}
+    wanted = daemon_set_body(meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway"))
     return daemon_set_patch(item, wanted)
 
 

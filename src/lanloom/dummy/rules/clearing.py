@@ -19,10 +19,11 @@ from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.times import parse_rfc3339, rfc3339
-from lanloom.api.workloads import DAEMON_SETS
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.acknowledged import Acknowledgement, titles
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, unsettled
 from lanloom.dummy.rules.bridges import acknowledgement_of, remover, removing
+from lanloom.dummy.rules.errors import UnknownImage
 from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import User, UserView
 from lanloom.dummy.rules.observed import Action, Change, Look, Made, Observed, deletion, on_version
@@ -182,16 +183,25 @@ def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) ->
         return Clearing(stage="bridges", message=message, actions=(again,), nodes=nodes)
     wait = None if nodes.until is None else max(0.0, nodes.until - seen.now)
     count = f"{len(nodes.acknowledged)} of {len(nodes.live)} nodes have removed the bridge"
-    if actions := removing(seen, sets):
+    actions, why = _removing(seen, sets)
+    if actions:
         if seen.fresh is None:  # a watch may not have brought the NADs, and they go first
             return Clearing(stage="asking", look="made")
         return Clearing(stage="bridges", message=count, actions=actions, nodes=nodes, wait=wait)
     if nodes.missing:
-        message = f"{count}; waits for {listed(titles(nodes.missing))}"
+        message = f"{count}; {why or f'waits for {listed(titles(nodes.missing))}'}"
         return Clearing(stage="bridges", message=message, nodes=nodes, wait=wait)
     leaving = tuple(deletion(DAEMON_SETS, item) for item in sets if not item.metadata.is_leaving)
     message = f"{count}{_without(nodes)}"
     return Clearing(stage="others", message=message, actions=leaving, nodes=nodes, removed=True)
+
+
+def _removing(seen: Observed, sets: tuple[DaemonSet, ...]) -> tuple[tuple[Action, ...], str]:
+    """What makes the DaemonSets remove the bridges, or why nothing can."""
+    try:
+        return removing(seen, sets), ""
+    except UnknownImage as error:
+        return (), str(error)
 
 
 def _without(nodes: Acknowledgement) -> str:
