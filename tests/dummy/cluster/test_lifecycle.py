@@ -41,7 +41,7 @@ async def test_a_whole_life(cluster: Ground) -> None:
         assert blocked.status.users == (f"VirtualMachine {net.place}/vm",)
         told = await eventually(partial(net.events, "DeletionBlocked"), lambda found: len(found) > 0)
         assert f"VirtualMachine {net.place}/vm" in told[-1]
-        assert DRAINING in (await net.nad()).metadata.annotations
+        await eventually(net.nad, lambda nad: DRAINING in nad.metadata.annotations)
         assert (await net.bridge_pods(uid, "present")).keys() == {"n1", "n2", "n3"}
 
         await net.remove_machine()

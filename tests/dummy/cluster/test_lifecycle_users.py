@@ -70,7 +70,7 @@ async def they_keep_it(net: Managed, uid: str, machines: list[str]) -> None:
     wanted = {f"VirtualMachine {net.place}/{name}" for name in machines}
     if wanted:
         await net.reaches("DeletionBlocked", lambda dcn: wanted <= set(dcn.status.users))
-        assert DRAINING in (await net.nad()).metadata.annotations
+        await eventually(net.nad, lambda nad: DRAINING in nad.metadata.annotations)
         assert (await net.bridge_pods(uid, "present")).keys() == {"n1", "n2", "n3"}
     for name in machines:
         assert not await net.is_gone()
