@@ -61,7 +61,15 @@ def cluster(clean: Lab) -> Lab:
 
 
 def remove_networks(lab: Lab) -> None:
-    """Deletes all networks but mgmt, and waits until the nodes have nothing of them."""
+    """Deletes all pods and all networks but mgmt, and waits until the nodes have nothing of them.
+
+    Pods go before the networks that they would keep, and what a test has switched off runs again, or they could not go.
+    """
+    for node in lab.status()["nodes"]:
+        if node["state"] == "stopped":
+            lab.run("node", "start", node["name"])
+    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=50s")
+    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=50s")
     lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
     lab.kubectl("delete", "vlanconfigs", "--all")
     eventually(lambda: not [item for item in _items(lab, "vlanstatuses") if "mgmt-" not in item])
