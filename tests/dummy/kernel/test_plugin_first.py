@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from lanloom.dummy.rules.nad import nad_config
 from lanloom.node.namespaces import namespace
 from tests.dummy.kernel.test_bridge_process import Daemons, daemons, ip, there, until
+from tests.dummy.rules.made import isolated
 
 __all__ = ["daemons"]
 
@@ -19,6 +21,7 @@ PLUGINS = "/usr/lib/cni"
 """Where Debian has the reference plugins."""
 
 GATEWAY = "10.7.0.1/24"
+ROUTED_NETWORK = isolated(subnet="10.7.0.0/24", gateway="node")
 ROUTED = {"isGateway": True, "ipam": {"type": "static", "addresses": [{"address": "10.7.0.9/24"}]}}
 
 
@@ -124,6 +127,19 @@ def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...
     assert daemons.start(gateway="10.7.0.1/16").wait(30) == 1
     assert "Lanloom did not make the link" in (daemons.directory / "why").read_text()
     assert not there() and "fe80::" in ip("address show dev dummy-br") and ports() == 1
+
+
+def test_the_gateway_of_another_subnet(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """With what the network's NAD says, the first pod of another subnet gives the bridge the gateway of that one."""
+    forced = {key: value for key, value in nad_config(ROUTED_NETWORK).items() if key == "forceAddress"}
+    call("ADD", pods[0], **ROUTED, **forced)
+    daemons.start(gateway=GATEWAY)
+    until(daemons.ready().exists)
+    call("DEL", pods[0], **ROUTED, **forced)
+    other = {"ipam": {"type": "static", "addresses": [{"address": "10.8.0.9/24"}]}}
+    call("ADD", pods[1], **ROUTED | forced | other)
+    shown = ip("address show dev dummy-br")
+    assert "inet 10.8.0.1/24" in shown and GATEWAY not in shown and there()
 
 
 def test_routers_are_ignored(daemons: Daemons, pods: tuple[str, ...]) -> None:
