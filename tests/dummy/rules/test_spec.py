@@ -58,6 +58,8 @@ BAD_BRIDGES = {
     "bond0": "belongs to other links",
     "cni0": "belongs to other links",
     "docker0": "belongs to other links",
+    "lanloom-new": "belongs to other links",
+    "lanloom-00c0ffe": "belongs to other links",
     "veth12ab": "belongs to other links",
     "cali12ab": "belongs to other links",
     "storage-bo": "ends the names of bonds",

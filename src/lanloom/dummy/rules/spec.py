@@ -39,8 +39,10 @@ _TAKEN_FORM = re.compile(
     r"(eth|ib|wlan|bond|team|dummy|docker|cni|cbr|virbr|vnet|tap|tun|tunl|wg|kube-ipvs|ovn)[0-9]+"
     r"|(en|wl|ww)[opsxb][0-9a-fA-F].*"
     r"|(veth|cali|lxc|cilium|flannel|nodelocaldns).*"
+    r"|lanloom-(new|[0-9a-f]{7})"
 )
-"""Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own."""
+"""Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own, and Lanloom to those that
+it has half made."""
 
 _UNUSABLE = tuple(
     (IPv4Network(cidr), what)
