@@ -191,6 +191,27 @@ async def test_many_nodes_cost_few_looks(each: Scene) -> None:
     assert len(each.reconciled) < 12
 
 
+@in_a_scene()
+async def test_nodes_that_acknowledge_while_the_status_is_written_wait_for_the_next_one(each: Scene) -> None:
+    """A status that counts nodes is written once a second, however many acknowledge meanwhile, and at each step."""
+    writes: list[float] = []
+    for number in range(100):
+        each.fleet.silence(f"n{number}")
+        await each.fleet.add(f"n{number}")
+    await each.add()
+    await each.rest()
+    each.engine.ledger.listen(
+        lambda change: (
+            writes.append(each.now()) if change.resource.plural == DUMMY_CLUSTER_NETWORKS.plural else None
+        )
+    )
+    for number in range(100):
+        each.fleet.hear(f"n{number}")
+    await each.rest()
+    assert (await each.get()).status.phase == "Ready"
+    assert len(writes) <= 3
+
+
 @in_a_scene("n1", "n2")
 async def test_a_node_that_stays_away_ends_its_time_by_itself(each: Scene) -> None:
     """Nothing happens when a node has been away for long enough; the deletion goes on at that moment all the same."""
