@@ -41,8 +41,8 @@ _TAKEN_FORM = re.compile(
     r"|(veth|cali|lxc|cilium|flannel|nodelocaldns).*"
     r"|lanloom-(new|[0-9a-f]{7})"
 )
-"""Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own, and Lanloom to those that
-it has half made."""
+"""Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own, and Lanloom to what it
+has half made."""
 
 _UNUSABLE = tuple(
     (IPv4Network(cidr), what)
