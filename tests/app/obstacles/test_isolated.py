@@ -34,6 +34,16 @@ def test_workloads_by_their_template() -> None:
     assert "spec.template.metadata.annotations" in obstacle.remedy
 
 
+def test_users_of_whom_nothing_can_be_read() -> None:
+    """Whoever counts as a user because his networks can't be read is to be mended first."""
+    user = User("Pod", "shop", "odd", problem="annotation x can't be read")
+    (obstacle,) = obstacles(view(network(leaving=True), Told((user, POD))), (FINALIZER,))
+    assert obstacle.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
+    assert obstacle.remedy.startswith("Mend what can't be read")
+    (obstacle,) = obstacles(view(network(leaving=True), Told((POD,))), (FINALIZER,))
+    assert "Mend" not in obstacle.remedy
+
+
 def test_users_would_keep_a_living_network() -> None:
     """Before a deletion is asked for, it is told what it would wait for, and nothing else."""
     requests = (Admitted("u", 0, NOW + 9, "Pod default/new"),)

@@ -12,6 +12,7 @@ from lanloom.dummy.rules.model import User
 _WHAT = f"finalizer {FINALIZER}"
 
 _TEMPLATE = "spec.template.metadata.annotations"
+_MENDING = "Mend what can't be read: until then it counts as a user of every network."
 _REMEDIES = {
     "VirtualMachine": (
         "Delete the VirtualMachine; or take the network out of spec.template.spec.networks, and the interface of the "
@@ -28,8 +29,10 @@ _REMEDIES = {
 
 def remedies(users: Iterable[User]) -> str:
     """What to do about users of a network, in a sentence for each kind of them."""
-    kinds = dict.fromkeys(user.kind for user in users)
-    return " ".join(_REMEDIES.get(kind) or _of_workload(kind) for kind in kinds)
+    every = tuple(users)
+    kinds = dict.fromkeys(user.kind for user in every)
+    texts = [_REMEDIES.get(kind) or _of_workload(kind) for kind in kinds]
+    return " ".join([_MENDING, *texts] if any(user.problem for user in every) else texts)
 
 
 def _of_workload(kind: str) -> str:
