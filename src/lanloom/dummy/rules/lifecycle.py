@@ -24,6 +24,7 @@ from lanloom.kube.conditions import find
 
 _DELETING = "Deleting"
 _GOING = Finding("False", _DELETING, "the network is being deleted")
+_DRAINING = Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
 _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "asking": "Unanswered"}
 """Why a network does not go, as the reason of its conditions, by the step that is waited for."""
 
@@ -87,7 +88,7 @@ def _said(seen: Observed, step: Clearing) -> Decision:
         phase=phase,
         reason=_DELETING if terminating else _REASONS[step.stage],
         message=message,
-        nad=_nad(seen, terminating),
+        nad=_GOING if terminating else _DRAINING,
         bridges=_bridges(seen, step),
         in_use=_in_use(step, message) if not terminating else None,
         users=step.users,
@@ -103,12 +104,6 @@ def _said(seen: Observed, step: Clearing) -> Decision:
         )
         news = (*news, News("Warning", "NodesSkipped", text))
     return Decision(status=status, actions=step.actions, news=news, wait=step.wait)
-
-
-def _nad(seen: Observed, terminating: bool) -> Finding:
-    if terminating:
-        return _GOING
-    return Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
 
 
 def _bridges(seen: Observed, step: Clearing) -> Finding:

@@ -104,7 +104,7 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
     unwell = [part.finding for part in parts if part.finding.status != "True"]
     broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
     acknowledged = bridges.acknowledgement
-    phase, reason, message = _phase(parts, broken, bridges)
+    phase, reason, message = _phase(broken, bridges)
     found = Findings(
         phase=phase,
         reason=reason,
@@ -119,7 +119,7 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
     return _decision(seen, found, tuple(actions), wait)
 
 
-def _phase(parts: tuple[_Part, ...], broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
+def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
     """Phase, and reason and message of the condition Ready."""
     if broken is not None:
         on_the_way = broken.reason == _PENDING
