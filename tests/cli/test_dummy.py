@@ -12,6 +12,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.dummy.rules.admitted import Admitted
 from lanloom.kube.ports import Client
 from tests.cli.dummies import (
+    HOME,
     add_daemons,
     add_event,
     add_namespace,
@@ -25,6 +26,13 @@ from tests.cli.serving import Cluster, served
 pytestmark = pytest.mark.slow
 
 FAR = 4_000_000_000.0
+PODLESS = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "name": "dummy-f-podless",
+    "namespace": HOME,
+    "uid": "u",
+}
 HOSTILE = "\x1b[31mred\x07 [bold]loud[/bold]\nsecond line"
 
 
@@ -57,6 +65,11 @@ async def fill(client: Client) -> None:
     going = await add_network(client, "e-going", {"phase": "Terminating", "message": "bridges go"})
     await add_daemons(client, going, "absent", {"node1": "", "node2": f"dummy-br has a port {HOSTILE}"})
     await client.delete(DUMMY_CLUSTER_NETWORKS, "e-going")
+    waits = {"phase": "Pending", "message": "0 of 2 nodes have the bridge", "resources": [PODLESS]}
+    waits["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "NodesPending", "message": waits["message"]}
+    ]
+    await add_daemons(client, await add_network(client, "f-podless", waits), "present", {})
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +163,17 @@ def test_texts_of_others_are_no_markup(cluster: Cluster) -> None:
     done = cluster.lanloom("dummy", "show", "c-invalid")
     assert "[bold]loud[/bold] second line" in done.output
     assert "addresses from [bold]10.0.0.0/99" in done.output
+
+
+def test_show_nodes_without_pods(cluster: Cluster) -> None:
+    """Where nodes lack the pod that keeps the bridge, it says what to ask; the message at the top is said only once."""
+    done = cluster.lanloom("dummy", "show", "f-podless")
+    text = " ".join(done.output.split())
+    assert row(done, "node1")[:2] == ["node1", "NoPod"]
+    assert "kubectl -n lanloom-system describe daemonset dummy-f-podless" in text
+    assert text.count("0 of 2 nodes have the bridge") == 1
+    assert "Ready: False NodesPending" in text
+    assert is_tidy(done)
 
 
 def test_show_nodes_that_take_the_bridge_away(cluster: Cluster) -> None:
