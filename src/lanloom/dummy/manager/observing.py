@@ -69,15 +69,19 @@ class Observing:
             foreign=frozenset(key for key in nads_of(dcn) if self._is_foreign(key, dcn)),
             made=made,
             nodes=stores.nodes.store.items(),
-            ranges=ranges(
-                stores.nodes.store.items(),
-                pod_cidrs=settings.pod_cidrs,
-                service_cidrs=settings.service_cidrs,
-            ),
+            ranges=self._ranges() if spec.subnet else Ranges(),
             pods=tuple(
                 pod for pod in stores.pods.store.by(BY_UID, meta.uid) if pod.metadata.namespace in places
             ),
             failure=failure,
+        )
+
+    def _ranges(self) -> Ranges:
+        settings = self._settings()
+        return ranges(
+            self._informers.nodes.store.items(),
+            pod_cidrs=settings.pod_cidrs,
+            service_cidrs=settings.service_cidrs,
         )
 
     def orphaned(self, uid: str) -> Made:

@@ -47,10 +47,10 @@ def acknowledgement(
         by_node.setdefault(pod.spec.node_name, []).append(pod)
     ends = {node.metadata.name: _given_up(node, patience) for node in nodes}
     live = tuple(sorted(name for name, end in ends.items() if end is None or now < end))
-    done = tuple(name for name in live if _has_acknowledged(by_node.get(name, ()), state))
+    done = dict.fromkeys(name for name in live if _has_acknowledged(by_node.get(name, ()), state))
     return Acknowledgement(
         live=live,
-        acknowledged=done,
+        acknowledged=tuple(done),
         missing={name: _why(by_node.get(name, ())) for name in live if name not in done},
         away=tuple(sorted(ends.keys() - live)),
         until=min((end for name in live if (end := ends[name]) is not None), default=None),

@@ -5,6 +5,7 @@ one goes out to the other.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from msgspec import Struct
@@ -98,6 +99,7 @@ def _gateways(net: Isolated, others: Iterable[Isolated]) -> Iterator[Taken]:
             yield Taken(str(routed), f"DummyClusterNetwork {other.name}, which has a gateway too")
 
 
+@lru_cache(8192)
 def _read(text: str) -> IPv4Network | IPv6Network | None:
     try:
         return ip_network(text, strict=False)
