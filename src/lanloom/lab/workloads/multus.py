@@ -13,11 +13,9 @@ from msgspec import Struct
 
 from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.meta import Key
+from lanloom.api.multus import DEFAULT_NETWORK
 
 Raw = dict[str, Any]
-
-DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
-"""Annotation of a pod: the NAD for its `eth0`. Without it a pod of the lab has no such interface."""
 
 PLUGINS = ("/opt/cni/bin", "/usr/lib/cni")
 """Where plugins are looked for: the agent's, and Debian's of the reference plugins."""
@@ -61,6 +59,7 @@ _SELECTIONS = msgspec.json.Decoder(tuple[Selection, ...])
 def selections(annotations: Mapping[str, str], namespace: str) -> tuple[tuple[Selection, bool], ...]:
     """What a pod of that namespace is to be attached to, each with whether it is its default network.
 
+    Without a default network a pod of the lab has no `eth0`.
     Every selection has its namespace and its interface. Raises Unreadable.
     """
     first = _parsed(DEFAULT_NETWORK, annotations)

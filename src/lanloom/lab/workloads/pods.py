@@ -4,9 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.core import PODS as API_PODS
-from lanloom.api.core import PodStatus
-from lanloom.api.meta import Object
+from lanloom.api import core
 from lanloom.api.resource import Resource
 
 
@@ -57,34 +55,27 @@ class Volume(Struct, frozen=True, kw_only=True, rename="camel"):
     empty_dir: dict[str, Any] | None = None
 
 
-class PodSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+class PodSpec(core.PodSpec, frozen=True, kw_only=True, rename="camel"):
     """What a pod consists of."""
 
-    node_name: str = ""
     host_network: bool = False
     containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
 
 
-class Pod(Object, frozen=True, kw_only=True):
+class Pod(core.Pod, frozen=True, kw_only=True):
     """A pod. Its `deletionTimestamp` is when it must have ended."""
 
     spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether none of its containers will run any more."""
-        return self.status.phase in ("Succeeded", "Failed")
 
 
 PODS = Resource(
-    group=API_PODS.group,
-    version=API_PODS.version,
-    kind=API_PODS.kind,
-    plural=API_PODS.plural,
+    group=core.PODS.group,
+    version=core.PODS.version,
+    kind=core.PODS.kind,
+    plural=core.PODS.plural,
     type=Pod,
     namespaced=True,
-    short_names=API_PODS.short_names,
+    short_names=core.PODS.short_names,
     status=True,
 )
