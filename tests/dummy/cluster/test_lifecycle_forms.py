@@ -89,7 +89,7 @@ async def take_users(net: Managed, other: str) -> None:
     """The users end or go, each in another way."""
     ended = {"status": {"phase": "Failed"}}
     await net.client.patch(VIRTUAL_MACHINE_INSTANCES, "instance", ended, other)
-    left = {"spec": {"template": {"spec": {"networks": []}}}}
+    left: Raw = {"spec": {"template": {"spec": {"networks": []}}}}
     await net.client.patch(VIRTUAL_MACHINES, "stopped", left, net.place)
     mended: Raw = {"metadata": {"annotations": {ASKED: None}}}
     await net.client.patch(PODS, "unreadable", mended, other)
