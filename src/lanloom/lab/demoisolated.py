@@ -14,7 +14,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.app.connect import connect
 from lanloom.kube.conditions import is_true
-from lanloom.kube.errors import KubeError
+from lanloom.kube.errors import Forbidden, KubeError
 from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 from lanloom.lab import examples
@@ -25,7 +25,7 @@ from lanloom.lab.witness import Witness
 
 EXAMPLE = "dummy-subnet.yaml"
 NETWORK, BRIDGE = "isolated-subnet", "isosub-br"
-POD, NEIGHBOUR = Key("default", "addressed"), Key("default", "neighbour")
+POD, NEIGHBOUR, LATE = (Key("default", name) for name in ("addressed", "neighbour", "late"))
 
 STEP_TIMEOUT = 60.0
 PAUSE = 0.2
@@ -56,28 +56,51 @@ class _Story:
 
     async def run(self) -> None:
         """All of it, in order."""
-        nodes = await self._make()
-        self._progress("deleting the network while both pods use it")
+        bodies = dict(examples.objects(EXAMPLE))
+        nodes = await self._make(bodies[DUMMY_CLUSTER_NETWORKS])
+        node = await self._use(bodies[PODS])
+        self._progress("deleting the network while both pods use it: it stays, and goes on carrying")
         await self._client.delete(DUMMY_CLUSTER_NETWORKS, NETWORK)
         await self._until("a deletion that is blocked", lambda: self._has_phase("DeletionBlocked"))
         self._ask(f"why-not-deleted dcn/{NETWORK}")
+        await self._carries(node)
+        self._progress(f"a third pod comes too late: {await self._refusal(_like(bodies[PODS], LATE, node))}")
         await self._end(nodes)
 
-    async def _make(self) -> int:
+    async def _make(self, body: dict[str, Any]) -> int:
         """The number of nodes that have the bridge."""
-        self._progress("an isolated network on every node, and two pods of one node on it")
-        bodies = dict(examples.objects(EXAMPLE))
-        await self._client.create(DUMMY_CLUSTER_NETWORKS, bodies[DUMMY_CLUSTER_NETWORKS])
+        self._progress("an isolated network: on every node a bridge without an uplink, which leads nowhere")
+        await self._client.create(DUMMY_CLUSTER_NETWORKS, body)
         await self._until("an isolated network that is ready", lambda: self._has_phase("Ready"))
-        await self._client.create(PODS, bodies[PODS], POD.namespace)
-        node = await self._started(POD)
-        await self._client.create(PODS, _beside(bodies[PODS], node), NEIGHBOUR.namespace)
-        await self._started(NEIGHBOUR)
-        self._ask("dummy list")
-        neighbour = await self._client.get(PODS, NEIGHBOUR.name, NEIGHBOUR.namespace)
-        await self._witness.pod_reaches(node, str(POD).replace("/", "."), address_of(neighbour))
         found = await self._network()
         return found.status.nodes.live if found is not None and found.status.nodes is not None else 0
+
+    async def _use(self, body: dict[str, Any]) -> str:
+        """The node on which two pods use the network."""
+        self._progress("two pods of one node on it, which get addresses and ping each other")
+        await self._client.create(PODS, body, POD.namespace)
+        node = await self._started(POD)
+        await self._client.create(PODS, _like(body, NEIGHBOUR, node), NEIGHBOUR.namespace)
+        await self._started(NEIGHBOUR)
+        await self._carries(node)
+        self._ask("dummy list")
+        return node
+
+    async def _carries(self, node: str) -> None:
+        """The pods of this node reach each other."""
+        neighbour = await self._client.get(PODS, NEIGHBOUR.name, NEIGHBOUR.namespace)
+        await self._witness.pod_reaches(node, str(POD).replace("/", "."), address_of(neighbour))
+
+    async def _refusal(self, body: dict[str, Any]) -> str:
+        """Why a pod is not let in."""
+        try:
+            await self._client.create(PODS, body, LATE.namespace)
+        except Forbidden as error:
+            return str(error)
+        raise DemoFailed(
+            f"the pod {LATE} was let onto the network {NETWORK}, which is being deleted",
+            "Run the demo with --keep, then see `lanloom lab status`.",
+        )
 
     async def _end(self, nodes: int) -> None:
         self._progress("deleting the pods: now the network goes by itself")
@@ -131,7 +154,7 @@ def address_of(pod: Pod) -> str:
         ) from None
 
 
-def _beside(body: dict[str, Any], node: str) -> dict[str, Any]:
-    """A pod once more, on a certain node."""
-    metadata = body["metadata"] | {"name": NEIGHBOUR.name}
+def _like(body: dict[str, Any], key: Key, node: str) -> dict[str, Any]:
+    """A pod once more, under another name on a certain node."""
+    metadata = body["metadata"] | {"name": key.name}
     return body | {"metadata": metadata, "spec": body["spec"] | {"nodeName": node}}
