@@ -13,6 +13,7 @@ from lanloom.node.guards import describe, guard
 from lanloom.node.isolated import unfinished_name
 from lanloom.node.netlink import isolated
 from lanloom.node.netlink.dump import look_closely, read_links
+from lanloom.node.netlink.messages import tolerating
 from lanloom.node.netlink.remedies import refusal
 from lanloom.node.netlink.vlans import add_vlans, remove_vlans
 from lanloom.node.ports import MARK, Link
@@ -168,7 +169,7 @@ class Changes:
             self._route.link("del", index=self._links[UNFINISHED].index)
         self._route.link("add", ifname=UNFINISHED, **attributes)
         self._refresh()
-        with _tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
+        with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
             self._set(UNFINISHED, IFLA_AF_SPEC=NO_ADDRESSES)
         self._set(UNFINISHED, ifname=name, ifalias=MARK)
         self._refresh()
@@ -208,15 +209,6 @@ class Changes:
 
     def _refresh(self) -> None:
         self._links = read_links(self._dumps)
-
-
-@contextmanager
-def _tolerating(code: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno != code:
-            raise
 
 
 @contextmanager

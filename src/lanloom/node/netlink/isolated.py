@@ -4,7 +4,6 @@ import errno
 import socket
 import struct
 from binascii import crc32
-from ipaddress import IPv6Interface
 
 from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.netlink.addresses import ipv6_addresses, remove_ipv6_address
@@ -23,7 +22,7 @@ from lanloom.node.netlink.dump import (
     IFLA_INFO_KIND,
     IFLA_LINKINFO,
 )
-from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request
+from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request, tolerating
 from lanloom.node.ports import Link
 
 RTM_NEWLINK, RTM_DELLINK = 16, 17
@@ -47,11 +46,8 @@ def make(sock: socket.socket, name: str) -> None:
     info = attribute(IFLA_INFO_KIND, b"bridge") + attribute(IFLA_INFO_DATA, data)
     body = _LINK.pack(0, 0, 0, 0, 0) + _text(IFLA_IFNAME, name) + attribute(IFLA_LINKINFO, info)
     body += attribute(IFLA_ADDRESS, hardware_address(name))
-    try:
+    with tolerating(errno.EEXIST):
         request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
-    except OSError as error:
-        if error.errno != errno.EEXIST:
-            raise
 
 
 def hardware_address(name: str) -> bytes:
@@ -64,12 +60,9 @@ def hardware_address(name: str) -> bytes:
 
 def finish(sock: socket.socket, index: int, name: str, owner: str) -> None:
     """Gives the half-made bridge with this index its name and mark. Raises OSError unless another one was quicker."""
-    try:
+    with tolerating(*LOST_RACE):
         _take_no_address(sock, index)
         _change(sock, index, _text(IFLA_IFNAME, name) + _mark(owner))
-    except OSError as error:
-        if error.errno not in LOST_RACE:
-            raise
 
 
 def adopt(sock: socket.socket, link: Link, owner: str) -> None:
@@ -82,7 +75,8 @@ def adopt(sock: socket.socket, link: Link, owner: str) -> None:
     _take_no_address(sock, index)
     for address in ipv6_addresses(sock, index):
         if address.is_link_local:
-            _remove(sock, index, address)
+            with tolerating(errno.EADDRNOTAVAIL):  # another keeper was quicker
+                remove_ipv6_address(sock, index, address)
     if not link.addresses:
         _change(sock, index, attribute(IFLA_ADDRESS, hardware_address(unfinished_name(owner))))
     _change(sock, index, _mark(owner))
@@ -113,33 +107,18 @@ def set_up(sock: socket.socket, index: int) -> None:
 
 def delete(sock: socket.socket, index: int) -> None:
     """Deletes a link; one that is gone is no error. Raises OSError."""
-    try:
+    with tolerating(errno.ENODEV):
         request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
-    except OSError as error:
-        if error.errno != errno.ENODEV:
-            raise
 
 
 def _mark(owner: str) -> bytes:
     return attribute(IFLA_IFALIAS, alias_of(owner).encode())
 
 
-def _remove(sock: socket.socket, index: int, address: IPv6Interface) -> None:
-    try:
-        remove_ipv6_address(sock, index, address)
-    except OSError as error:
-        if error.errno != errno.EADDRNOTAVAIL:  # another keeper was quicker
-            raise
-
-
 def _take_no_address(sock: socket.socket, index: int) -> None:
     family = attribute(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
-    try:
+    with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
         _change(sock, index, attribute(IFLA_AF_SPEC, family))
-    except OSError as error:
-        # A kernel with ipv6.disable=1 gives no such addresses anyway.
-        if error.errno != errno.EAFNOSUPPORT:
-            raise
 
 
 def _change(sock: socket.socket, index: int, attributes: bytes) -> None:

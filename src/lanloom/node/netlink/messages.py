@@ -32,6 +32,16 @@ _ERROR = struct.Struct("=i")
 
 
 @contextmanager
+def tolerating(*codes: int) -> Iterator[None]:
+    """Takes answers of the kernel with these numbers of errors for none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in codes:
+            raise
+
+
+@contextmanager
 def dump_socket() -> Iterator[socket.socket]:
     """A netlink socket for dumps. Raises LinkError where the kernel gives none."""
     try:
