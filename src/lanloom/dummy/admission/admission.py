@@ -16,6 +16,7 @@ from lanloom.dummy.admission.references import References
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_nads import concerns
 from lanloom.dummy.rules.errors import InvalidSpec, Refused
+from lanloom.dummy.users import SharedLooks
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 
@@ -55,6 +56,7 @@ class DummyAdmission:
         self._world = world
         self._is_manager = is_manager
         self._now = now
+        self._looks = SharedLooks(client)
         self._references = References(client, world, now=now)
 
     def mutate(self, _request: AdmissionRequest) -> Verdict:
@@ -93,7 +95,7 @@ class DummyAdmission:
                     "change the spec instead"
                 )
             return ()
-        return await judge_network(self._client, self._world, new, old)
+        return await judge_network(self._client, self._world, new, old, self._looks)
 
     async def _nad(self, request: AdmissionRequest) -> None:
         try:
@@ -101,7 +103,9 @@ class DummyAdmission:
         except Unreadable:
             return  # somebody else's, for all we know; the webhook of VLANs says what is wrong
         by_manager = concerns(new, old) and await self._is_manager(request.user_info)
-        await judge_nad(self._client, self._world, new, old, now=self._now(), by_manager=by_manager)
+        await judge_nad(
+            self._client, self._world, new, old, now=self._now(), by_manager=by_manager, looks=self._looks
+        )
 
     async def _config(self, request: AdmissionRequest) -> None:
         try:

@@ -16,7 +16,7 @@ from lanloom.dummy.rules.admit_nads import (
 from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
 from lanloom.dummy.rules.errors import Refused
 from lanloom.dummy.rules.marks import owner_of
-from lanloom.dummy.users import fresh_users
+from lanloom.dummy.users import SharedLooks
 from lanloom.kube.ports import Client
 
 
@@ -28,6 +28,7 @@ async def judge_nad(
     *,
     now: float,
     by_manager: bool,
+    looks: SharedLooks,
 ) -> None:
     """Raises Refused, KubeError."""
     if new is not None and new.metadata.is_leaving:
@@ -38,7 +39,7 @@ async def judge_nad(
         return
     await _check_marked(client, world, new, old, by_manager=by_manager)
     if new is None and old is not None and not by_manager:
-        await _check_unused(client, old, now)
+        await _check_unused(looks, old, now)
 
 
 async def _check_marked(
@@ -83,9 +84,9 @@ async def _check_foreign(client: Client, world: World, new: NetworkAttachmentDef
         check_foreign_nad(new, (await client.list(DUMMY_CLUSTER_NETWORKS)).items)
 
 
-async def _check_unused(client: Client, nad: NetworkAttachmentDefinition, now: float) -> None:
+async def _check_unused(looks: SharedLooks, nad: NetworkAttachmentDefinition, now: float) -> None:
     """A manager has seen to that itself before it deletes one."""
-    users, pending = await fresh_users(client), tuple[Admitted, ...]()
+    users, pending = await looks.users(), tuple[Admitted, ...]()
     with suppress(ValueError):  # only managers write there; what can't be read is of nobody who waits
         pending = unsettled(admitted(nad), users.seen, now)
     check_unused(nad, users.users_of(nad.metadata.key), pending)

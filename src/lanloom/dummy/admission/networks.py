@@ -26,13 +26,17 @@ from lanloom.dummy.rules.errors import InvalidSpec, Refused
 from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.spec import changes, changes_while_used, parse
-from lanloom.dummy.users import fresh_users
+from lanloom.dummy.users import SharedLooks
 from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 
 async def judge_network(
-    client: Client, world: World, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
+    client: Client,
+    world: World,
+    new: DummyClusterNetwork | None,
+    old: DummyClusterNetwork | None,
+    looks: SharedLooks,
 ) -> tuple[str, ...]:
     """The warnings. Raises Refused, InvalidSpec, KubeError."""
     if new is None:
@@ -48,7 +52,7 @@ async def judge_network(
     if old is None or _places(old) != _places(new):
         await _check_places(client, world, net, present)
     if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
-        changes_while_used(old, new, (await fresh_users(client)).users_of(net.nad))
+        changes_while_used(old, new, (await looks.users()).users_of(net.nad))
     if net.subnet is not None:
         known = await read_ranges(client, world.nodes(), world.settings)
         check_subnet(net, known, _readable(present))

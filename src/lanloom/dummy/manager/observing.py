@@ -19,7 +19,7 @@ from lanloom.dummy.rules.model import Settings, UserView
 from lanloom.dummy.rules.names import daemon_set_name, resource_name
 from lanloom.dummy.rules.observed import Failure, Fresh, Look, Made, Observed
 from lanloom.dummy.rules.subnet import Ranges, ranges
-from lanloom.dummy.users import fresh_users
+from lanloom.dummy.users import SharedLooks
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
@@ -37,6 +37,7 @@ class Observing:
         now: Callable[[], float],
     ) -> None:
         self._client = client
+        self._looks = SharedLooks(client)
         self._informers = informers
         self._users = users
         self._settings = settings
@@ -100,7 +101,7 @@ class Observing:
     async def look(self, dcn: DummyClusterNetwork, what: Look) -> Fresh:
         """What the API server says now. Who uses networks is asked after the NADs were read. Raises KubeError."""
         made = await self._made_anew(dcn.metadata.uid, self._places(dcn))
-        return Fresh(made=made, users=await fresh_users(self._client) if what == "users" else None)
+        return Fresh(made=made, users=await self._looks.users() if what == "users" else None)
 
     async def ranges(self, seen: Observed) -> Ranges:
         """What addresses the cluster uses, services included, which nobody watches. Raises KubeError."""
