@@ -2,13 +2,16 @@
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from lanloom.dummy.agent.keeper import Keeper
 from lanloom.dummy.rules.bridge import Assignment, State
+from lanloom.node.errors import LinkError
 from lanloom.node.fakes import FakeHost, FakeSwitch
-from lanloom.node.ports import Link, Links
+from lanloom.node.isolated import alias_of
+from lanloom.node.ports import Link, Links, LinkState
+from lanloom.node.steps import LinkStep
 from tests import virtual
 
 BRIDGE = "dummy-br"
@@ -17,6 +20,44 @@ OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-
 
 PLUGINS = Link(name=BRIDGE, index=0, kind="bridge", up=True, ignores_routers=True)
 """The bridge as CNI's plugin makes it."""
+
+FOREIGN = {
+    "": "Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName",
+    "lanloom": "it belongs to a cluster network; take another spec.bridgeName",
+    alias_of(OTHER): f"it belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
+}
+"""Aliases of bridges that are others', and what a keeper says of them."""
+
+HOUR = 3600.0
+
+
+def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
+    """A bridge as somebody has left it."""
+    return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
+
+
+class Counting:
+    """The links port that counts looks, and whose watch may be broken."""
+
+    def __init__(self, links: Links, *, broken: bool = False) -> None:
+        self.dumps = 0
+        self._links = links
+        self._broken = broken
+
+    async def dump(self) -> LinkState:
+        """As the port says."""
+        self.dumps += 1
+        return await self._links.dump()
+
+    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
+        """As the port says."""
+        await self._links.apply(steps)
+
+    def changes(self) -> AsyncGenerator[None, None]:
+        """As the port says."""
+        if self._broken:
+            raise LinkError("can't watch the kernel's links: No buffer space available")
+        return self._links.changes()
 
 
 class Kept:

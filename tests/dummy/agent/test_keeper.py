@@ -1,46 +1,28 @@
 """A keeper makes and heals its bridge, or takes it away, says truly whether all is well, and touches nothing else."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
 from msgspec import structs
 
 from lanloom.dummy.rules.bridge import State
-from lanloom.node.errors import LinkError
-from lanloom.node.isolated import alias_of, unfinished_name
-from lanloom.node.ports import Link, Links, LinkState
-from lanloom.node.steps import EnsureBridge, EnsureIsolatedBridge, LinkStep, RemoveIsolatedBridge
+from lanloom.node.isolated import alias_of
+from lanloom.node.steps import EnsureBridge, EnsureIsolatedBridge, RemoveIsolatedBridge
 from tests import virtual
-from tests.dummy.agent.hosts import BRIDGE, OTHER, OWNER, PLUGINS, Kept, Scene, on_a_host, until
-
-HOUR = 3600.0
-
-
-def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
-    """A bridge as somebody has left it."""
-    return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
-
-
-class Counting:
-    """The links port that counts looks, and whose watch may be broken."""
-
-    def __init__(self, links: Links, *, broken: bool = False) -> None:
-        self.dumps = 0
-        self._links = links
-        self._broken = broken
-
-    async def dump(self) -> LinkState:
-        self.dumps += 1
-        return await self._links.dump()
-
-    async def apply(self, steps: tuple[LinkStep, ...]) -> None:
-        await self._links.apply(steps)
-
-    def changes(self) -> AsyncGenerator[None, None]:
-        if self._broken:
-            raise LinkError("can't watch the kernel's links: No buffer space available")
-        return self._links.changes()
+from tests.dummy.agent.hosts import (
+    BRIDGE,
+    FOREIGN,
+    HOUR,
+    OTHER,
+    OWNER,
+    PLUGINS,
+    Counting,
+    Kept,
+    Scene,
+    bridge,
+    on_a_host,
+    until,
+)
 
 
 @on_a_host
@@ -102,13 +84,6 @@ async def test_nothing_to_do(scene: Scene) -> None:
         await asyncio.sleep(0.01)
     assert links.dumps <= 51
     assert scene.found[BRIDGE].up
-
-
-FOREIGN = {
-    "": "Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName",
-    "lanloom": "it belongs to a cluster network; take another spec.bridgeName",
-    alias_of(OTHER): f"it belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
-}
 
 
 @pytest.mark.parametrize("alias", FOREIGN)
@@ -273,107 +248,6 @@ async def test_end(scene: Scene) -> None:
     before = dict(scene.found)
     await kept.kill()
     assert scene.found == before and not kept.ready
-
-
-@on_a_host
-async def test_absent(scene: Scene) -> None:
-    """A bridge that is to go is removed, and so it is if somebody makes it again; then the keeper is ready."""
-    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
-    kept = scene.keep("absent")
-    await kept.until_ready()
-    assert BRIDGE not in scene.found
-    await asyncio.sleep(100)
-    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
-    await until(lambda: BRIDGE not in scene.found)
-    await kept.until_ready()
-
-
-@on_a_host
-async def test_absent_everything_of_the_owner(scene: Scene) -> None:
-    """What the owner has under another name, and what is half-made for it, goes as well."""
-    scene.fake.plant_link(bridge("renamed"))
-    scene.fake.plant_link(bridge(unfinished_name(OWNER), "", up=False))
-    await scene.keep("absent").until_ready()
-    assert set(scene.found) == {"eth0", "eth1"}
-
-
-@pytest.mark.parametrize("alias", FOREIGN)
-def test_absent_leaves_others(alias: str) -> None:
-    """A link of that name which is another's does not keep a network from going, and stays."""
-
-    @on_a_host
-    async def scenario(scene: Scene) -> None:
-        scene.fake.plant_link(bridge(alias=alias))
-        before = dict(scene.found)
-        await scene.keep("absent").until_ready()
-        await asyncio.sleep(HOUR)
-        assert scene.found == before
-
-    scenario()
-
-
-@on_a_host
-async def test_absent_before_it_was_ever_marked(scene: Scene) -> None:
-    """A bridge that the plugin made and no keeper saw goes, too; with ports it is marked, and goes after the last."""
-    scene.fake.kernel.add(PLUGINS)
-    kept = scene.keep("absent")
-    await kept.until_ready()
-    assert BRIDGE not in scene.found
-    scene.fake.kernel.add(PLUGINS)
-    scene.attach("veth1")
-    await until(lambda: scene.found[BRIDGE].isolated_owner == OWNER)
-    await asyncio.sleep(30)
-    assert scene.found["veth1"].master == BRIDGE and not kept.ready
-    scene.fake.delete_link("veth1")
-    await until(lambda: BRIDGE not in scene.found)
-    await kept.until_ready()
-
-
-@on_a_host
-async def test_absent_with_ports(scene: Scene) -> None:
-    """A bridge with ports stays, the keeper is not ready, and within a second of the last port's end it is gone."""
-    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
-    scene.attach("veth1")
-    scene.attach("veth2")
-    kept = scene.keep("absent")
-    await asyncio.sleep(30)
-    scene.fake.delete_link("veth1")
-    await asyncio.sleep(20)
-    assert BRIDGE in scene.found and True not in kept.shown
-    scene.fake.delete_link("veth2")
-    await until(lambda: BRIDGE not in scene.found)
-    await kept.until_ready()
-
-
-@on_a_host
-async def test_absent_with_ports_that_stay(scene: Scene) -> None:
-    """After a minute with ports the keeper gives up and names them; the next one begins anew."""
-    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
-    scene.attach("veth2")
-    scene.attach("veth1")
-    for _ in range(2):
-        kept = scene.keep("absent")
-        await asyncio.sleep(59)
-        assert not kept.task.done()
-        assert await kept.failure() == (
-            "can't remove the bridge dummy-br: it has the ports veth1, veth2; stop what uses them"
-        )
-    assert scene.found["veth1"].master == BRIDGE
-
-
-@on_a_host
-async def test_port_at_the_last_moment(scene: Scene) -> None:
-    """A port that joins between the look and the removal keeps the bridge."""
-    await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
-
-    class Late(Counting):
-        async def apply(self, steps: tuple[LinkStep, ...]) -> None:
-            scene.attach("veth1")
-            await super().apply(steps)
-
-    kept = scene.keep("absent", links=Late(scene.fake.host.links))
-    await asyncio.sleep(30)
-    assert scene.found["veth1"].master == BRIDGE and not kept.ready and not kept.task.done()
 
 
 @pytest.mark.parametrize("state", ["present", "absent"])
