@@ -71,6 +71,16 @@ def test_an_interrupted_start_leaves_nothing(own_lab: Lab) -> None:
     eventually(lambda: not own_lab.processes())
 
 
+def test_an_interrupted_demo_leaves_nothing(own_lab: Lab) -> None:
+    """Ctrl-C while the demo's lab starts ends all of it and removes its files, so that the next demo can begin."""
+    starting = own_lab.start("demo")
+    eventually(lambda: any("\0serve\0" in command_line(pid) for pid in own_lab.processes()))
+    starting.send_signal(signal.SIGINT)
+    assert starting.wait(30) != 0
+    assert not own_lab.processes()
+    assert not own_lab.state.exists()
+
+
 def test_a_failed_start_says_why(own_lab: Lab) -> None:
     """A lab that can't start says which part failed, shows its log, and leaves no process."""
     own_lab.state.mkdir()

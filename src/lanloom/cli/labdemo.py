@@ -51,8 +51,8 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
     _check_unused(layout)
     with waiting("demo") as progress:
         show = _Tables(svg, progress)
-        start(layout, Wishes(3, kernel), progress)
         try:
+            start(layout, Wishes(3, kernel), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
             asyncio.run(run_isolated(layout, progress, _asking(layout.kubeconfig, progress)))

@@ -1,10 +1,12 @@
 """Starting a lab: decide, fetch what is missing, then leave a supervisor behind that is ready."""
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -19,9 +21,13 @@ from lanloom.lab.kernel import KERNELS, Choice, KernelWish, choose_here, namespa
 from lanloom.lab.layout import LabRecord, Layout, check_plain
 from lanloom.lab.part import tail
 from lanloom.lab.plan import DEFAULT_DHCP, DhcpNetwork
+from lanloom.lab.polling import until
 from lanloom.lab.settings import Settings, encode
 
 Progress = Callable[[str], None]
+
+END_SECONDS = 10.0
+"""Within which all of a lab has ended that is killed."""
 
 
 class Wishes(Struct, frozen=True):
@@ -97,7 +103,15 @@ def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
     except BaseException:
         process.kill()
         process.wait()
+        asyncio.run(_end(layout))
         raise
+
+
+async def _end(layout: Layout) -> None:
+    """Waits until nothing of a lab that was killed holds its lock any more: its files can be removed then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            await until(lambda: not layout.runs())
 
 
 def _follow(read: int, log: Path, progress: Progress) -> None:
