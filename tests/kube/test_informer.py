@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import math
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from lanloom.kube.errors import Forbidden, Gone, NotFound, ServerError, TransportError
 from lanloom.kube.informer import ABSENT_SECONDS, Informer, all_synced, freeze_memory
@@ -17,7 +19,7 @@ from tests.virtual import run
 class Followed:
     """A server with two Things and an informer on it, whose changes are noted as (old colour, new colour)."""
 
-    def __init__(self, optional: bool = False) -> None:
+    def __init__(self, optional: bool = False, keep: Callable[[Thing], Thing] = lambda item: item) -> None:
         self.server = ThingServer(Random(1))
         self.server.put("a", "red")
         self.server.put("b", "blue")
@@ -26,6 +28,7 @@ class Followed:
             THINGS,
             rng=Random(1),
             optional=optional,
+            keep=keep,
         )
         self.changes: list[tuple[str | None, str | None]] = []
         self.informer.on_change(self.note)
@@ -66,6 +69,21 @@ def test_a_late_handler_catches_up() -> None:
         heard: list[Thing | None] = []
         followed.informer.on_change(lambda _old, new: heard.append(new))
         assert heard == list(followed.informer.store.items())
+
+    _scene(main())
+
+
+def test_what_is_kept_of_objects() -> None:
+    """Store and handlers get what is to be kept of an object, of a list and of a watch that goes on for long."""
+
+    async def main() -> None:
+        followed = Followed(keep=lambda item: replace(item, colour=item.colour[0]))
+        await followed.informer.synced()
+        await asyncio.sleep(70)
+        followed.server.put("a", "green")
+        await followed.quiet()
+        assert [item.colour for item in followed.informer.store.items()] == ["g", "b"]
+        assert followed.changes == [(None, "r"), (None, "b"), ("r", "g")]
 
     _scene(main())
 

@@ -91,6 +91,9 @@ _ROLE, _LAUNCHER, _CREATED_BY, _DOMAIN = (
 LAUNCHER_LABELS = f"{_ROLE}={_LAUNCHER}"
 """Selects the pods in which machines run."""
 
+LAUNCHER_MARKS = (_ROLE, _CREATED_BY, _DOMAIN)
+"""The labels and the annotation by which `instance_of` knows the machine of a pod without an owner."""
+
 
 def machine_uid_of(instance: VirtualMachineInstance) -> str:
     """The uid of the VirtualMachine that an instance belongs to; empty for an instance of its own."""

@@ -19,7 +19,7 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.backoff import backoff
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.kube.store import Change, Indexes, Store
 
 T = TypeVar("T", bound=Object)
@@ -43,6 +43,7 @@ class Informer(Generic[T]):
 
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
+    `keep` says what of an object the store is to hold; its key, uid and resourceVersion must stay.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Informer(Generic[T]):
         indexes: Indexes[T] | None = None,
         optional: bool = False,
         title: str = "",
+        keep: Callable[[T], T] = lambda item: item,
     ) -> None:
         self.title = title or resource.full_name
         self.store: Store[T] = Store(indexes)
@@ -64,6 +66,7 @@ class Informer(Generic[T]):
         self._client = client
         self._rng = rng
         self._optional = optional
+        self._keep = keep
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler[T]] = []
@@ -133,6 +136,8 @@ class Informer(Generic[T]):
                 self._note_sign_of_life()
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
+                else:
+                    event = WatchEvent(event.type, self._keep(event.object))
                 await self._take(self.store.apply(event))
 
     async def _list(self) -> None:
@@ -153,7 +158,7 @@ class Informer(Generic[T]):
         await asyncio.sleep(ABSENT_SECONDS)
 
     async def _replace(self, items: Iterable[T], version: str) -> None:
-        for change in self.store.replace(items):
+        for change in self.store.replace(map(self._keep, items)):
             await self._take(change)
         self._version = version
         self._note_sign_of_life()

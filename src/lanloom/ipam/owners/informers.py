@@ -9,6 +9,7 @@ from msgspec import Struct
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE
 from lanloom.api.kubevirt import VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance, instance_of
+from lanloom.api.leanpod import lean
 from lanloom.ipam.rules.model import Owner
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
@@ -34,7 +35,7 @@ def owner_informers(
 ) -> OwnerInformers:
     """The informers, with their indexes; that of running machines is shared with other features."""
     return OwnerInformers(
-        pods=Informer(client, PODS, rng=rng, indexes={BY_INSTANCE: _instances}),
+        pods=Informer(client, PODS, rng=rng, indexes={BY_INSTANCE: _instances}, keep=lean),
         machines=Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True),
         instances=instances,
     )
