@@ -13,6 +13,7 @@ in Lanloom's own namespace only, whose pods have the host's network anyway.
 from typing import Any
 
 from lanloom.api import core, dummy, harvester, ipam, kubevirt, multus, names, services
+from lanloom.api.resource import Resource
 from lanloom.app.credentials import SECRET_NAME
 from lanloom.app.dummy.settings import CONFIG_MAP
 from lanloom.app.manager import LEASE_NAME
@@ -29,8 +30,17 @@ _CONFIGURATIONS = ["mutatingwebhookconfigurations", "validatingwebhookconfigurat
 _LEASES = core.LEASES
 _VMS = kubevirt.VIRTUAL_MACHINE_INSTANCES
 _REVIEWS = core.SELF_REVIEWS
-_KINDS = [kubevirt.VIRTUAL_MACHINES.full_name, _VMS.full_name]
-"""Definitions that are asked for, to know whether the kinds are only not served at the moment."""
+
+
+def _definitions(*kinds: Resource[Any]) -> Raw:
+    """Their definitions are asked for, to know whether they are only not served at the moment."""
+    return {
+        "apiGroups": [core.CRDS.group],
+        "resources": [core.CRDS.plural],
+        "resourceNames": [kind.full_name for kind in kinds],
+        "verbs": ["get"],
+    }
+
 
 AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [harvester.GROUP], "resources": ["clusternetworks", "vlanconfigs"], "verbs": _FOLLOW},
@@ -42,6 +52,7 @@ AGENT_RULES: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
     {"apiGroups": [_VMS.group], "resources": [_VMS.plural], "verbs": ["get"]},
     {"apiGroups": [dummy.GROUP], "resources": ["dummyclusternetworks"], "verbs": _FOLLOW},
+    _definitions(_VMS, ipam.NICS),
     _EVENTS,
 )
 
@@ -69,12 +80,7 @@ MANAGER_RULES: tuple[Raw, ...] = (
         "verbs": _FOLLOW,
     },
     {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": _FOLLOW},
-    {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "resourceNames": _KINDS,
-        "verbs": ["get"],
-    },
+    _definitions(kubevirt.VIRTUAL_MACHINES, _VMS, multus.NADS, ipam.NETWORKS, ipam.NICS),
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["services"], "resourceNames": ["kubernetes"], "verbs": ["get"]},
     {"apiGroups": [services.SERVICE_CIDRS.group], "resources": ["servicecidrs"], "verbs": ["list"]},
