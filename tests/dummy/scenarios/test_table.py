@@ -256,6 +256,30 @@ def test_the_daemon_set_is_applied_and_not_only_created() -> None:
     assert state.dcn.status.phase == "Ready"
 
 
+def test_users_keep_their_bridges_while_they_keep_the_network() -> None:
+    """While a deletion is blocked the DaemonSet is still put right: who runs needs the bridge, also after a reboot."""
+    before = run(on.both(on.used(VM), on.removed()), ready())
+    (daemon_set,) = before.of(DAEMON_SETS)
+    key = daemon_set.metadata.key
+    worse = {"spec": {"template": {"spec": {"hostPID": True}}}}
+    state = run(on.changed(DAEMON_SETS, key, worse), before)
+    assert "hostPID" not in state.get(DAEMON_SETS, key.name, key.namespace).spec.template["spec"]
+    assert state.reasons == ("DaemonSetRepaired",)
+    state = run(on.taken(DAEMON_SETS, key), state)
+    assert state.find(DAEMON_SETS, key.name, key.namespace) is not None
+    assert state.dcn.status.phase == "DeletionBlocked"
+    assert is_gone(run(on.used(), state))
+
+
+def test_a_draining_network_keeps_no_other_bridge() -> None:
+    """A spec that was changed by force while users keep the network moves no bridge from under them."""
+    before = run(on.both(on.used(VM), on.removed()), ready())
+    (daemon_set,) = before.of(DAEMON_SETS)
+    state = run(on.configured({"spec": {"bridgeName": "other-br"}}), before)
+    assert state.of(DAEMON_SETS) == (daemon_set,)
+    assert is_gone(run(on.used(), state))
+
+
 def test_bridges_are_removed_before_the_daemon_set_goes() -> None:
     """The DaemonSet stays, told to remove the bridges, until every live node has said that its bridge is gone."""
     state = run(on.both(on.answers("n1"), on.removed()), ready())

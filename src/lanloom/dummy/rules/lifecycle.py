@@ -7,10 +7,13 @@ is no state but what the objects say, so any order of events and any number of d
 from lanloom.api.dummy import BRIDGES_READY, DUMMY_CLUSTER_NETWORKS, FINALIZER, DummyClusterNetwork, Phase
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.bridges import Bridges, bridge_of, keeping
 from lanloom.dummy.rules.clearing import Clearing, clearing
+from lanloom.dummy.rules.errors import InvalidSpec
 from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.observed import Action, Change, Decision, News, Observed, on_version
 from lanloom.dummy.rules.presence import presence
+from lanloom.dummy.rules.spec import parse
 from lanloom.dummy.rules.status import (
     REMOVED,
     Finding,
@@ -84,15 +87,16 @@ def _said(seen: Observed, step: Clearing) -> Decision:
     if seen.failure is not None and step.actions:
         message = f"{seen.failure.message}; it is tried again"
     kept = frozenset(([] if terminating else [NADS.kind]) + ([] if step.removed else [DAEMON_SETS.kind]))
+    bridges = _keeping(seen) if step.stage == "users" else None
     found = Findings(
         phase=phase,
         reason=_DELETING if terminating else _REASONS[step.stage],
         message=message,
         nad=_GOING if terminating else _DRAINING,
-        bridges=_bridges(seen, step),
+        bridges=bridges.finding if bridges is not None else _bridges(seen, step),
         in_use=_in_use(step, message) if not terminating else None,
         users=step.users,
-        nodes=step.nodes,
+        nodes=bridges.acknowledgement if bridges is not None else step.nodes,
     )
     made = seen.fresh.made if seen.fresh is not None else seen.made
     status = status_of(seen, found, resources_of(seen, made, keep=kept))
@@ -103,7 +107,24 @@ def _said(seen: Observed, step: Clearing) -> Decision:
             "their agents remove the bridge when they are back"
         )
         news = (*news, News("Warning", "NodesSkipped", text))
-    return Decision(status=status, actions=step.actions, news=news, wait=step.wait)
+    actions = (*step.actions, *(bridges.actions if bridges is not None else ()))
+    return Decision(status=status, actions=actions, news=news, wait=step.wait)
+
+
+def _keeping(seen: Observed) -> Bridges | None:
+    """What users need as long as they are there: their bridges. None where none were made.
+
+    Nor where the spec names another bridge by now: while an object is deleted, webhooks let every change of it pass.
+    """
+    if not any(item.kind == DAEMON_SETS.kind for item in seen.dcn.status.resources):
+        return None
+    try:
+        net = parse(seen.dcn)
+    except InvalidSpec:
+        return None
+    if seen.daemon_set is not None and bridge_of(seen.daemon_set) not in ("", net.bridge):
+        return None
+    return keeping(seen, net)
 
 
 def _bridges(seen: Observed, step: Clearing) -> Finding:
