@@ -5,16 +5,14 @@ long as an API server may take for a request. What managers send may arrive long
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
 
 import msgspec
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import LEASES, NODES, PODS, Node, Pod
+from lanloom.api.core import NODES, PODS, Node, Pod
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
@@ -37,7 +35,6 @@ from lanloom.dummy.manager import DummyManager, dummy_informers
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users, user_informers
 from lanloom.kube.election import Elector
-from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
@@ -50,8 +47,9 @@ from tests.sim.dummy_clients import (
     Protections,
 )
 from tests.sim.dummy_judge import USERS, Witness
-from tests.sim.faults import Faults, FaultyClient, retrieve
-from tests.sim.processes import Life, Process
+from tests.sim.faults import FaultyClient
+from tests.sim.processes import Life
+from tests.sim.twomanagers import Happening, TwoManagers
 
 T = TypeVar("T", bound=Object)
 
@@ -64,87 +62,30 @@ STORE_SECONDS = 55.0
 SETTINGS = Settings(default=False, image="registry.example/lanloom@sha256:" + "0" * 64, node_timeout=60.0)
 ALICE = UserInfo(username="alice")
 
-Happening = Callable[[], Coroutine[Any, Any, None]]
 
-
-class DummyCluster:
+class DummyCluster(TwoManagers):
     """One cluster for one seed."""
 
+    _calm, _down, _apart, _steps = 10.0, 4.0, 15.0, 60
+
     def __init__(self, seed: int, storage: MemoryStorage, protections: Protections = ALL_OF_THEM) -> None:
-        self.now = asyncio.get_running_loop().time
-        self.faults = Faults(Random(f"faults {seed}"))
-        self.engine = Engine(
-            storage, webhooks=_Webhooks(self), now=self.now, rng=Random(f"engine {seed}"), history=HISTORY
-        )
+        now = asyncio.get_running_loop().time
+        webhooks, rng = _Webhooks(self), Random(f"engine {seed}")
+        engine = Engine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
+        super().__init__(seed, engine, LANLOOM_NAMESPACE)
         self.engine._writer._admission = _Slow(self)  # type: ignore[assignment]
-        self.admin = LocalClient(self.engine)
         self.users = LocalClient(self.engine, ALICE)
         self.witness = Witness(self.note)
-        self.deaf: dict[tuple[str, str], asyncio.Event] = {}
-        self.journal: list[str] = []
         self.replicas: dict[str, DummyAdmission] = {}
         self.served = asyncio.Event()
-        self.processes = {
-            name: Process(name, partial(self._manage, name)) for name in ("manager-1", "manager-2")
-        }
         self.rng = Random(f"delays {seed}")
         self._protections = protections
-        self._seed = seed
-        self._lives = 0
-        self._rng = Random(f"chaos {seed}")
-        self._began = self.now()
         self.engine.ledger.listen(self.witness.see)
 
-    def note(self, text: str) -> None:
-        """Writes down what happened, for whoever must understand a failure."""
-        self.journal.append(f"{self.now() - self._began:9.3f} v{self.engine.ledger.version} {text}")
+    def _misfortunes(self) -> dict[Happening, int]:
+        return {self._kill: 6, self._partition: 3, self._steal_lease: 3, self._lose_hearing: 6}
 
-    async def start(self) -> None:
-        """The API server and both managers."""
-        await self.engine.start()
-        for process in self.processes.values():
-            process.start()
-
-    async def close(self) -> None:
-        """Ends everything."""
-        for process in self.processes.values():
-            await process.kill()
-        await self.engine.close()
-
-    async def heal(self) -> None:
-        """Ends all faults; whatever is down comes up."""
-        self.note("all faults end")
-        self.faults.on = False
-        self.faults.partitioned.clear()
-        for ears in self.deaf.values():
-            ears.set()
-        self.deaf.clear()
-        for process in self.processes.values():
-            await process.revive()
-
-    async def misfortunes(self) -> None:
-        """Lets one thing after the other happen until cancelled."""
-        acts: dict[Happening, int] = {
-            self._kill: 6,
-            self._partition: 3,
-            self._steal_lease: 3,
-            self._deafen: 6,
-        }
-        happenings, weights = list(acts), list(acts.values())
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await asyncio.sleep(self._rng.expovariate(1 / 10.0))
-                group.create_task(self._rng.choices(happenings, weights)[0]())
-
-    async def hears(self, name: str, plural: str) -> None:
-        """Returns when a manager's watch of a resource brings something again."""
-        ears = self.deaf.get((name, plural))
-        if ears is not None:
-            await ears.wait()
-
-    async def _manage(self, name: str, life: Life) -> None:
-        self._lives += 1
-        rng = Random(f"{name} {self._lives} {self._seed}")
+    async def _manage(self, name: str, life: Life, rng: Random) -> None:
         late = LateClient(LocalClient(self.engine, SYSTEM), self, name, rng)
         client: Client = FaultyClient(late, self.faults, life, name)
         machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True)
@@ -177,58 +118,14 @@ class DummyCluster:
                 if self.replicas.get(name) is admission:  # the next life may have begun
                     del self.replicas[name]
 
-    async def _lead(self, name: str, manager: DummyManager, rng: Random) -> None:
-        """Leads, and now and then goes on for a while after it has lost the lease, as a slow process would."""
-        self.note(f"{name} leads")
-        leading = asyncio.create_task(manager.run())
-        leading.add_done_callback(retrieve)
-        try:
-            await asyncio.shield(leading)
-        except asyncio.CancelledError:
-            if self.faults.strikes(0.7):
-                self.note(f"{name} does not know yet that it has lost the lease")
-                with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(rng.random() * 40)
-            raise
-        finally:
-            leading.cancel()
-            self.note(f"{name} leads no longer")
-
-    async def _kill(self) -> None:
-        process = self._process()
-        self.note(f"kill {process.name} soon")
-        await process.kill_within(self._rng.randrange(1, 60), self._rng.random() * 10)
-        await asyncio.sleep(self._rng.expovariate(1 / 4.0))
-        self.note(f"start {process.name}")
-        process.start()
-
-    async def _partition(self) -> None:
-        name = self._process().name
-        self.note(f"cut {name} off the network")
-        self.faults.partitioned.add(name)
-        await asyncio.sleep(self._rng.expovariate(1 / 15.0))
-        self.faults.partitioned.discard(name)
-
-    async def _steal_lease(self) -> None:
-        """The lease passes to the other manager at once, while the one that had it goes on."""
-        self.note("steal the lease")
-        with suppress(KubeError):
-            spec = {"holderIdentity": self._rng.choice(("", "a thief")), "leaseDurationSeconds": 1}
-            await self.admin.patch(LEASES, "lanloom-manager", {"spec": spec}, LANLOOM_NAMESPACE)
-
-    async def _deafen(self) -> None:
+    async def _lose_hearing(self) -> None:
         """A manager hears nothing of NADs, of some users, or of any, for longer than any request, perhaps."""
-        name, ears = self._process().name, asyncio.Event()
-        plurals = self._rng.choice(([NADS.plural], [self._rng.choice(sorted(USERS))], sorted(USERS)))
-        self.note(f"{name} hears nothing of {plurals} any more")
-        for plural in plurals:
-            self.deaf.setdefault((name, plural), ears)
+        name = self._process().name
+        ears = self._deafen(
+            name, *self._rng.choice(([NADS.plural], [self._rng.choice(sorted(USERS))], sorted(USERS)))
+        )
         await asyncio.sleep(self._rng.random() * 200)
-        self.deaf = {key: other for key, other in self.deaf.items() if other is not ears}
-        ears.set()
-
-    def _process(self) -> Process:
-        return self.processes[self._rng.choice(sorted(self.processes))]
+        self._listen(ears)
 
 
 async def _is_manager(user: UserInfo) -> bool:

@@ -5,10 +5,9 @@ they are.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,9 +20,10 @@ from lanloom.api.resource import Resource
 from lanloom.dummy.admission import StoreWorld
 from lanloom.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
-from lanloom.kube.ports import Client, Listing, WatchEvent
+from lanloom.kube.ports import Client, Listing
 from tests.interceptor import Interceptor, Verb
-from tests.sim.faults import Faults, retrieve
+from tests.sim.faults import retrieve
+from tests.sim.twomanagers import HardOfHearing, TwoManagers
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -40,35 +40,12 @@ class Protections(Struct, frozen=True, kw_only=True):
 ALL_OF_THEM = Protections()
 
 
-class Surroundings(Protocol):
-    """What a client knows of the cluster around it."""
-
-    @property
-    def faults(self) -> Faults:
-        """What goes wrong."""
-        ...
-
-    async def hears(self, name: str, plural: str) -> None:
-        """Returns when a manager's watch of a resource brings something again."""
-        ...
-
-
-class LateClient(Interceptor):
+class LateClient(HardOfHearing):
     """An API server that some writes reach long after their sender has given them up, and that tells some late."""
 
-    def __init__(self, inner: Client, cluster: Surroundings, name: str, rng: Random) -> None:
-        super().__init__(inner)
-        self._cluster = cluster
-        self._name = name
+    def __init__(self, inner: Client, cluster: TwoManagers, name: str, rng: Random) -> None:
+        super().__init__(inner, cluster, name)
         self._rng = rng
-
-    async def _hear(
-        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        async with aclosing(begin()) as stream:
-            async for event in stream:
-                await self._cluster.hears(self._name, resource.plural)
-                yield event
 
     async def _ask(
         self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
