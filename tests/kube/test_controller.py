@@ -99,7 +99,7 @@ def test_a_later_look_is_taken() -> None:
         (AlreadyExists(409, "AlreadyExists", "there"), "retry"),
         (ServerError(503, "", "busy"), "retry"),
         (TransportError("reset"), "retry"),
-        (NotFound(404, "NotFound", "gone"), "error"),
+        (NotFound(404, "NotFound", "404 page not found"), "retry"),
         (ZeroDivisionError("a bug"), "error"),
         (TimeoutError(), "error"),
     ],

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import Conflict, Gone, KubeError, ServerError, TransportError
+from lanloom.kube.errors import Conflict, Gone, KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.ports import Client, Listing, WatchEvent
 from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
 from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles, Records
@@ -24,6 +24,15 @@ R = TypeVar("R")
 
 _IDLE_SECONDS = 90.0
 """After so long the kit gives up a silent watch."""
+
+_CUSTOM = {
+    "network.harvesterhci.io",
+    "network.harvester.io",
+    "ipam.lanloom.io",
+    "kubevirt.io",
+    "k8s.cni.cncf.io",
+}
+"""Groups of custom resources, which an API server that starts does not know for a moment."""
 
 
 class Faults:
@@ -121,6 +130,8 @@ class FaultyClient(Interceptor):
     ) -> R:
         await self._pass()
         self._faults.before(self._caller)
+        if resource.group in _CUSTOM and self._faults.strikes(0.01):
+            raise NotFound(404, "NotFound", "404 page not found")
         task = asyncio.create_task(send())
         task.add_done_callback(retrieve)
         result = await asyncio.shield(task)

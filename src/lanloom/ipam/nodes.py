@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -24,8 +23,8 @@ from lanloom.ipam.state import State
 from lanloom.ipam.wire import network_of, owned
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
-from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.ports import Client
 
 REPAIR_SECONDS = 1.0
@@ -163,7 +162,7 @@ class NodePools:
         meta = nic.metadata
         if meta.is_leaving:
             return
-        with suppress(NotFound):
+        with gone_already(meta.name):
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
 
     def _find(self, ident: str) -> Network | None:

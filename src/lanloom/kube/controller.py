@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 import structlog
 
-from lanloom.kube.errors import AlreadyExists, Conflict, ServerError, TransportError
+from lanloom.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
 from lanloom.kube.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -22,7 +22,8 @@ Outcome = Literal["done", "later", "retry", "error"]
 Observer = Callable[[str, K, float, Outcome], None]
 """Told the controller's name, the key, the seconds that it took and how it ended, after each reconcile."""
 
-_PASSING = (Conflict, AlreadyExists, ServerError, TransportError)
+_PASSING = (Conflict, AlreadyExists, NotFound, ServerError, TransportError)
+"""NotFound is said by a server that starts of kinds that it does not serve yet."""
 
 log = structlog.get_logger(__name__)
 

@@ -97,7 +97,7 @@ class Stub:
         for known, bodies in BODIES.values():
             if known is resource and name == bodies[-1]["metadata"]["name"]:
                 return msgspec.convert(bodies[-1], resource.type)
-        raise NotFound(404, "NotFound", "not there")
+        raise NotFound(404, "NotFound", "not there", {"details": {"name": name}})
 
     async def list(self, resource: Resource[Any], namespace: str = "", **_: str) -> Listing[Any]:
         """As the port says."""

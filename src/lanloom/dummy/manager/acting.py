@@ -3,19 +3,16 @@
 Each action may be the last: all of them may be repeated, and each leaves a state from which the next look goes on.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import structlog
 
 from lanloom.api.core import ObjectReference
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.api.meta import Key
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.observed import Action, Change, Create, Delete, Failure, News
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from lanloom.kube.events import Recorder
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)
@@ -68,10 +65,10 @@ class Acting:
             case Create():
                 await self._create(action, uid)
             case Change(resource=resource, key=key, patch=patch):
-                with _gone_already(key):
+                with gone_already(key.name):
                     await self._client.patch(resource, key.name, patch, key.namespace)
             case Delete():
-                with _gone_already(action.key):
+                with gone_already(action.key.name):
                     await self._delete(action)
 
     async def _create(self, action: Create, uid: str) -> None:
@@ -104,16 +101,6 @@ class Acting:
         if meta.uid == action.uid:
             patch = {"metadata": {"resourceVersion": meta.resource_version, "labels": {UID_LABEL: None}}}
             await self._client.patch(action.resource, key.name, patch, key.namespace)
-
-
-@contextmanager
-def _gone_already(key: Key) -> Iterator[None]:
-    """Lets pass that there is no such object any more; not that a server does not know its kind, perhaps not yet."""
-    try:
-        yield
-    except NotFound as error:
-        if not error.is_of(key.name):
-            raise
 
 
 def _failure(action: Action, error: ApiError) -> Failure:

@@ -17,8 +17,9 @@ from lanloom.dummy.manager.observing import Observing
 from lanloom.dummy.manager.retries import Retries
 from lanloom.dummy.rules.lifecycle import decide, unanswered
 from lanloom.dummy.rules.observed import Decision, Failure, Observed
-from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.errors import KubeError
 from lanloom.kube.events import reference
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 
@@ -46,15 +47,11 @@ class Networks:
             self._forget(name)
             return None
         seen = self._observing.of(dcn, self._failures.get(dcn.metadata.uid))
-        try:
+        with gone_already(name):
             if _is_about_to_be_made(dcn, seen):
                 seen = replace(seen, ranges=await self._observing.ranges(seen))
             return await self._look_after(seen)
-        except NotFound as error:
-            if error.is_of(name):  # gone meanwhile, with its status
-                return None
-            log.warning("dummy-network-not-written", network=name, error=str(error))
-            return self._retries.next(dcn.metadata.uid)
+        return None
 
     async def _look_after(self, seen: Observed) -> float | None:
         uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name

@@ -11,7 +11,7 @@ Whoever makes others is read before them: who is gone by then makes nothing more
 import asyncio
 from typing import Any
 
-from lanloom.api.core import CRDS, PODS
+from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
@@ -19,6 +19,7 @@ from lanloom.dummy.rules.model import User, UserView
 from lanloom.dummy.users.informers import REFERENCES, WAVES, index_values
 from lanloom.dummy.users.stored import StoredUsers
 from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import is_defined
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Store
 
@@ -65,17 +66,6 @@ async def _listed(client: Client, resource: Resource[Any]) -> tuple[Object, ...]
     try:
         return (await client.list(resource)).items
     except NotFound:
-        if resource is PODS or (resource in _DEFINED and await _is_defined(client, resource)):
+        if resource is PODS or (resource in _DEFINED and await is_defined(client, resource)):
             raise
         return ()
-
-
-async def _is_defined(client: Client, resource: Resource[Any]) -> bool:
-    """Whether there is a definition of a kind. Raises NotFound where the server doesn't even know definitions yet."""
-    try:
-        await client.get(CRDS, resource.full_name)
-    except NotFound as error:
-        if not error.is_of(resource.full_name):
-            raise
-        return False
-    return True

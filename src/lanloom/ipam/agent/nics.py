@@ -12,7 +12,7 @@ from lanloom.ipam.rules.errors import Refused
 from lanloom.ipam.rules.names import object_name
 from lanloom.ipam.state import State
 from lanloom.kube.errors import AlreadyExists, BadRequest, Conflict, NotFound
-from lanloom.kube.lookup import look_up
+from lanloom.kube.lookup import gone_already, look_up
 from lanloom.kube.ports import Client
 
 TRIES = 5
@@ -84,5 +84,5 @@ def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
 
 async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
     """Asks for a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
-    with suppress(NotFound, Conflict):
+    with suppress(Conflict), gone_already(key.name):
         await client.delete(NICS, key.name, key.namespace, uid=uid)

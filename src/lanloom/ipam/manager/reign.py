@@ -91,7 +91,9 @@ class Reign:
         """A network as the API server has it now."""
         try:
             return self._note(await self._client.get(NETWORKS, name))
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of(name):
+                raise
             self.forget(name)
             return None
 

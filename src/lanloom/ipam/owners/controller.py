@@ -28,6 +28,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.ports import Client
 
 LOOK_AGAIN_SECONDS = 30.0
@@ -171,16 +172,16 @@ class OwnerController:
     async def _patch_finalizers(self, nic: Nic, wanted: list[str] | tuple[str, ...]) -> None:
         """Conditional on the version that was judged: an owner can't be exchanged in between."""
         meta = {"resourceVersion": nic.metadata.resource_version, "finalizers": list(wanted)}
-        try:
+        with gone_already(nic.metadata.name):
             await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
-        except NotFound:
-            return
 
     async def _delete(self, nic: Nic, *, unused: bool) -> None:
         meta, owner = nic.metadata, nic.spec.owner
         try:
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of(meta.name):
+                raise
             return
         self._suspected.pop(str(meta.key), None)
         if not unused:

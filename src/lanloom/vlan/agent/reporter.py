@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from lanloom.api import names
@@ -10,6 +9,7 @@ from lanloom.api.harvester import VLAN_STATUSES, VlanStatus, VlStatus
 from lanloom.api.meta import Condition, Key
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.rules.names import node_label, vlan_status_name
@@ -133,6 +133,6 @@ class Reporter:
         """Deletes a report once: the watch may be a while behind."""
         name, uid = report.metadata.name, report.metadata.uid
         self.forget(report)
-        with suppress(NotFound):
+        with gone_already(name):
             await self._client.delete(VLAN_STATUSES, name, uid=uid)
         self._deleted[name] = uid

@@ -7,7 +7,7 @@ VlanStatuses of nodes that left.
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 from lanloom.api import names
@@ -20,6 +20,7 @@ from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers
 from lanloom.vlan.manager.labels import Labels
@@ -183,7 +184,8 @@ class VlanManager:
             return
         annotations = {names.MATCHED_NODES: value}
         patch = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
-        await _tolerate_gone(self._client.patch(VLAN_CONFIGS, name, patch))
+        with gone_already(name):
+            await self._client.patch(VLAN_CONFIGS, name, patch)
 
     async def _reconcile_status(self, name: str) -> None:
         """A node that left can't take its reports with it. One that the watch has not brought yet keeps them."""
@@ -192,7 +194,8 @@ class VlanManager:
             return
         if status.status.node and await self._exists(status.status.node):
             return
-        await _tolerate_gone(self._client.delete(VLAN_STATUSES, name, uid=status.metadata.uid))
+        with gone_already(name):
+            await self._client.delete(VLAN_STATUSES, name, uid=status.metadata.uid)
 
     async def _exists(self, node: str) -> bool:
         try:
@@ -226,11 +229,3 @@ def _selected_by(node: Node) -> tuple[object, ...]:
 def _face(node: Node) -> tuple[object, ...]:
     """What of a node matters to the VLAN networks."""
     return *_selected_by(node), is_live(node)
-
-
-async def _tolerate_gone(request: Awaitable[object]) -> None:
-    """An object that is deleted meanwhile needs nothing any more."""
-    try:
-        await request
-    except NotFound:
-        return

@@ -6,7 +6,6 @@ theirs from the beginning: they have no uplink that could be ready or not.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from lanloom.api import names
@@ -16,7 +15,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.times import parse_rfc3339
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import NotFound
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import VlanInformers
 from lanloom.vlan.rules.status import READY
@@ -57,7 +56,7 @@ class Labels:
         if wait > 0 and names.READY_LABEL in nad.metadata.labels:
             return wait
         patch = {"metadata": {"labels": {names.READY_LABEL: wanted.value}}}
-        with suppress(NotFound):  # deleted meanwhile
+        with gone_already(key.name):
             await self._client.patch(NADS, key.name, patch, key.namespace)
         return None
 

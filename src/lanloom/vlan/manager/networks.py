@@ -18,8 +18,8 @@ from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nodepools import NO_LEASES, NodeLeases
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder, reference
+from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
@@ -73,10 +73,9 @@ class Networks:
 
     async def reconcile(self, name: str) -> float | None:
         """Makes the ClusterNetwork say what is so; in how many seconds to look again, if that is known."""
-        try:
+        with gone_already(name):
             return await self._reconcile(name)
-        except NotFound:  # deleted meanwhile
-            return None
+        return None
 
     async def _reconcile(self, name: str) -> float | None:
         network = self._present(name)
