@@ -40,6 +40,9 @@ _QUOTED_MAX = 60
 NETWORKS_MAX = 128
 """Networks that one annotation or machine may name: far more than there are NICs, and few enough to look at each."""
 
+TEXT_MAX = 65_536
+"""Characters of an annotation that are read: 500 for each network."""
+
 TOO_MANY = f"it names more than {NETWORKS_MAX} networks"
 """What is said of one that names more, which counts as one that can't be read."""
 
@@ -56,9 +59,10 @@ def selections(text: str) -> tuple[Selection, ...]:
     """What an annotation for Multus names, in order, as Multus reads it (multus-cni, pkg/k8sclient).
 
     It is JSON if one of `[{"` is in it, and else `namespace/name@interface` with commas between; namespace and
-    interface may be missing. Raises ValueError where that can't be read, a name can be no object's, or there are more
-    than NETWORKS_MAX.
+    interface may be missing. Raises ValueError where that can't be read, a name can be no object's, or it is too much.
     """
+    if len(text) > TEXT_MAX:
+        raise ValueError(f"it is longer than {TEXT_MAX} characters")
     if any(mark in text for mark in _JSON_MARKS):
         found = tuple(_element(item) for item in _elements(text))
     elif text.count(",") >= NETWORKS_MAX:
