@@ -12,8 +12,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.ranges import read_ranges
+from lanloom.dummy.rules.addresses import ipam_network_body, ipam_network_patch
 from lanloom.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
-from lanloom.dummy.rules.made import cluster_network_body, ipam_network_body, ipam_network_patch
+from lanloom.dummy.rules.harvester import cluster_network_body
 from lanloom.dummy.rules.nad import is_as_wanted, nad_body
 from lanloom.dummy.rules.subnet import overlaps
 from lanloom.kube.config import load

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.acknowledged import Acknowledgement, acknowledgement, titles
+from lanloom.dummy.rules.addresses import bridge_address
 from lanloom.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
 from lanloom.dummy.rules.errors import InvalidSpec, UnknownImage
 from lanloom.dummy.rules.listing import listed
-from lanloom.dummy.rules.made import bridge_address
 from lanloom.dummy.rules.marks import Raw, is_ours
 from lanloom.dummy.rules.model import Isolated, Settings
 from lanloom.dummy.rules.observed import Action, Change, Create, News, Observed, deletion

@@ -23,11 +23,11 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.dummy.rules.addresses import ipam_network_body, ipam_network_patch
 from lanloom.dummy.rules.bridges import Bridges, keeping
 from lanloom.dummy.rules.errors import InvalidSpec
-from lanloom.dummy.rules.harvester import implied_cluster_network
+from lanloom.dummy.rules.harvester import cluster_network_body, implied_cluster_network
 from lanloom.dummy.rules.listing import listed
-from lanloom.dummy.rules.made import cluster_network_body, ipam_network_body, ipam_network_patch
 from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.nad import is_as_wanted, nad_body, nad_patch

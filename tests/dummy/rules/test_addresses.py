@@ -1,4 +1,4 @@
-"""What else is made for an isolated network, and which ClusterNetwork a bridge implies."""
+"""The Network of an isolated network's addresses: what stands in it, and what of it is put right."""
 
 from random import Random
 from typing import Any
@@ -6,14 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanConfig
+from lanloom.api.dummy import NAME_ANNOTATION
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.apiserver.patches import merge_patch
-from lanloom.dummy.rules.harvester import implied_cluster_network, uplink_fault
-from lanloom.dummy.rules.made import (
+from lanloom.dummy.rules.addresses import (
     bridge_address,
-    cluster_network_body,
     gateway_of,
     ipam_network_body,
     ipam_network_patch,
@@ -87,47 +84,3 @@ def test_the_name_is_put_right() -> None:
     raw["metadata"]["annotations"] = {}
     patch = ipam_network_patch(msgspec.convert(raw, NETWORKS.type), PLAIN)
     assert patch == {"metadata": {"annotations": {NAME_ANNOTATION: "net1"}, "resourceVersion": "7"}}
-
-
-def test_a_cluster_network_is_marked() -> None:
-    """The ClusterNetwork of a bridge says for whom it was made, and has no uplink."""
-    body = cluster_network_body(PLAIN, "dummy")
-    made = msgspec.convert(body, CLUSTER_NETWORKS.type)
-    assert (made.metadata.name, made.metadata.labels) == ("dummy", {UID_LABEL: UID})
-    assert "spec" not in body
-
-
-@pytest.mark.parametrize(
-    ("bridge", "implied"),
-    [
-        ("dummy-br", "dummy"),
-        ("abcdefghijkl-br", "abcdefghijkl"),
-        ("br-dummy", ""),
-        ("br0", ""),
-        ("-br", ""),
-        ("Dummy-br", ""),
-        ("a_b-br", ""),
-        ("a--br", ""),
-        ("a-br-br", "a-br"),
-    ],
-)
-def test_a_bridge_s_name_implies_a_cluster_network(bridge: str, implied: str) -> None:
-    """`<name>-br` implies `<name>`, where a ClusterNetwork can be called so."""
-    assert implied_cluster_network(bridge) == implied
-
-
-def config(name: str, cluster_network: str) -> VlanConfig:
-    """A VlanConfig that gives a cluster network an uplink."""
-    raw = {"metadata": {"name": name}, "spec": {"clusterNetwork": cluster_network}}
-    return msgspec.convert(raw, VLAN_CONFIGS.type)
-
-
-def test_a_bridge_with_an_uplink_is_not_isolated() -> None:
-    """A ClusterNetwork with VlanConfigs is refused, and the message names them; others do not matter."""
-    configs = [config("two", "dummy"), config("one", "dummy"), config("three", "other")]
-    assert "dummy-br, the bridge of ClusterNetwork dummy, which has an uplink by VlanConfig one, two;" in (
-        uplink_fault("dummy-br", configs)
-    )
-    assert not uplink_fault("dummy-br", [config("three", "other")])
-    assert not uplink_fault("br0", [config("three", "")])
-    assert " and 4 more;" in uplink_fault("dummy-br", [config(f"c{number}", "dummy") for number in range(9)])

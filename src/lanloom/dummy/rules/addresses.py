@@ -1,7 +1,6 @@
-"""What else is made for an isolated network: the Network of its addresses, and a ClusterNetwork for its bridge."""
+"""The addresses of an isolated network: its gateway, and the Network of which everybody on it gets one."""
 
 from lanloom.api.dummy import NAME_ANNOTATION
-from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
 from lanloom.dummy.rules.marks import Raw, marks
 from lanloom.dummy.rules.model import Isolated
@@ -52,15 +51,6 @@ def ipam_network_patch(current: Network, net: Isolated) -> Raw:
     if patch:
         patch.setdefault("metadata", {})["resourceVersion"] = current.metadata.resource_version
     return patch
-
-
-def cluster_network_body(net: Isolated, cluster_network: str) -> Raw:
-    """The ClusterNetwork without uplinks of which a NAD's bridge must be one (see `rules.harvester`)."""
-    return {
-        "apiVersion": CLUSTER_NETWORKS.api_version,
-        "kind": CLUSTER_NETWORKS.kind,
-        "metadata": {"name": cluster_network, **marks(net.name, net.uid)},
-    }
 
 
 def _subnet(net: Isolated, uuid: str) -> Raw:
