@@ -27,7 +27,7 @@ def test_truth_is_refused() -> None:
 def test_unknown_index() -> None:
     """An index that the store doesn't have is an error, a value without objects is not."""
     store = _store(thing("a", 1, "red"))
-    assert store.by("colour", "blue") == ()
+    assert store.by("colour", "blue") == () and not store.has("colour", "blue")
     with pytest.raises(KeyError):
         store.by("taste", "sour")
 
@@ -49,7 +49,7 @@ def test_a_list_overrules_versions() -> None:
     store = _store(thing("a", 100, "red"))
     older = thing("a", 5, "blue")
     assert list(store.replace([older])) == [Change(thing("a", 100, "red"), older)]
-    assert store.by("colour", "blue") == (older,)
+    assert store.by("colour", "blue") == (older,) and store.has("colour", "blue")
 
 
 def test_stale_events() -> None:

@@ -63,6 +63,10 @@ class Store(Generic[T]):
         """The objects that the index has under the value. Raises KeyError for an index that the store doesn't have."""
         return tuple(map(self._objects.__getitem__, self._indexes[index].get(value, ())))
 
+    def has(self, index: str, value: str) -> bool:
+        """Whether the index has anything under the value. Raises KeyError for an index that the store doesn't have."""
+        return value in self._indexes[index]
+
     def replace(self, items: Iterable[T]) -> Iterator[Change[T]]:
         """Makes the store equal to a list; yields each difference right after it was made.
 

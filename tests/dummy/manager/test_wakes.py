@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from lanloom.api.core import NODES, PODS
-from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.times import rfc3339
@@ -133,6 +134,21 @@ async def test_a_network_that_gave_way_goes_on_when_the_older_is_gone(each: Scen
         assert (await each.get(name)).status.phase == "Ready"
 
 
+@in_a_scene("n1")
+async def test_a_place_that_becomes_free_is_taken(each: Scene) -> None:
+    """When somebody's Network goes that stood where the network's own would, that is made."""
+    await each.add(subnet="10.52.0.0/16")
+    await each.rest()
+    (made,) = (await each.client.list(NETWORKS)).items
+    name = made.metadata.name
+    await each.client.patch(NETWORKS, name, {"metadata": {"labels": {UID_LABEL: None}}})
+    await each.rest()
+    assert (await each.get()).status.phase == "ErrorEnsuringNAD"
+    await each.client.delete(NETWORKS, name)
+    await each.rest()
+    assert (await each.get()).status.phase == "Ready"
+
+
 async def _machine_goes(each: Scene) -> None:
     await each.remove_machine()
 
@@ -189,6 +205,26 @@ async def test_many_nodes_cost_few_looks(each: Scene) -> None:
     status = (await each.get()).status
     assert (status.phase, status.message) == ("Ready", "50 of 50 nodes have the bridge")
     assert len(each.reconciled) < 12
+
+
+@in_a_scene()
+async def test_many_who_come_and_go_cost_a_look_a_second_while_others_stay(each: Scene) -> None:
+    """Users of a network that goes are counted once a second, and the last one's end is heard of at once."""
+    await each.add()
+    await each.rest()
+    for number in range(50):
+        await each.add_pod(f"p{number}")
+    await each.delete()
+    await each.rest()
+    each.reconciled.clear()
+    for number in range(49):
+        await each.client.delete(PODS, f"p{number}", PLACE, grace=0)
+        await each.rest(0.05)
+    assert len(each.reconciled) <= 4
+    assert (await each.get()).status.phase == "DeletionBlocked"
+    await each.client.delete(PODS, "p49", PLACE, grace=0)
+    await each.rest(0.1)
+    assert await each.is_gone() or (await each.get()).status.phase == "Terminating"
 
 
 @in_a_scene()

@@ -174,6 +174,7 @@ def test_what_users_are_called(case: str) -> None:
     async def story() -> None:
         async with Watching(cluster) as watching:
             assert watching.titles("a/net") == expected
+            assert watching.users.is_used(Key("a", "net")) == bool(expected)
         fresh = await fresh_users(cluster)  # type: ignore[arg-type]
         assert [str(user) for user in fresh.users_of(Key("a", "net"))] == expected
 

@@ -21,7 +21,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import bridge_name
 from lanloom.api.workloads import DaemonSet
 from lanloom.dummy.manager.acting import Acting
-from lanloom.dummy.manager.informers import BY_BRIDGE, BY_NAD, BY_UID, DummyInformers, nads_of
+from lanloom.dummy.manager.informers import BY_BRIDGE, BY_NAD, BY_NETWORK, BY_UID, DummyInformers, nads_of
 from lanloom.dummy.manager.networks import Networks
 from lanloom.dummy.manager.observing import Observing
 from lanloom.dummy.manager.orphans import Orphans
@@ -63,6 +63,7 @@ class DummyManager:
         observe: Observer[str] | None = None,
     ) -> None:
         self._informers = informers
+        self._users = users
         self._looked: dict[str, float] = {}
         observing = Observing(client, informers, users, settings, now)
         acting = Acting(client, recorder)
@@ -194,7 +195,9 @@ class DummyManager:
     def _network_changed(self, old: Network | None, new: Network | None) -> None:
         """Each address that is given changes a Network; only who waits for its end is woken by that."""
         given = old is not None and new is not None and _substance(old) == _substance(new)
-        for dcn in self._owners(old, new):
+        store = self._informers.dcns.store
+        placed = [dcn for item in _present(old, new) for dcn in store.by(BY_NETWORK, item.metadata.name)]
+        for dcn in (*self._owners(old, new), *placed):
             if not given or dcn.metadata.is_leaving:
                 self._look_soon(dcn.metadata.name)
 
@@ -215,7 +218,7 @@ class DummyManager:
                 self._networks.enqueue(dcn.metadata.name)
 
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
-        """Wakes who waits for users to go, at once."""
+        """Wakes who waits for users to go, at once; in a while if there are others left, of whom there may be many."""
         store = self._informers.dcns.store
         if nads is None:
             concerned: Iterable[DummyClusterNetwork] = store.items()
@@ -224,8 +227,16 @@ class DummyManager:
             concerned = [dcn for nad in nads for dcn in store.by(BY_NAD, str(nad))]
             titles = [nad for key in nads if (nad := self._informers.nads.store.get(key)) is not None]
         for dcn in (*concerned, *(dcn for nad in titles for dcn in self._owners(nad))):
-            if _waits_for_users(dcn):
+            if not _waits_for_users(dcn):
+                continue
+            if self._is_used(dcn):
+                self._look_soon(dcn.metadata.name)
+            else:
                 self._networks.enqueue(dcn.metadata.name)
+
+    def _is_used(self, dcn: DummyClusterNetwork) -> bool:
+        own = {item.metadata.key for item in self._informers.nads.store.by(BY_UID, dcn.metadata.uid)}
+        return any(self._users.is_used(nad) for nad in nads_of(dcn) | own)
 
 
 def _present(*items: T | None) -> tuple[T, ...]:

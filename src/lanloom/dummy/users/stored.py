@@ -80,6 +80,11 @@ class StoredUsers:
                     using.add(found, value == exact)
         return tuple(sorted(_user(using) for using in users.values()))
 
+    def is_used(self, nad: Key) -> bool:
+        """Whether anybody uses a NAD or may use it, however many they are."""
+        values = values_of(nad)
+        return any(store.has(REFERENCES, value) for store in self._stores.values() for value in values)
+
     def _top(self, found: Found) -> Found:
         for _ in range(_LEVELS):
             owner = self._owner(found.item)

@@ -36,6 +36,10 @@ class Users:
         """Everybody who uses a NAD or may use it, each once, ordered."""
         return self._stored.users_of(nad)
 
+    def is_used(self, nad: Key) -> bool:
+        """Whether anybody uses a NAD or may use it, which takes as long for many as for few."""
+        return self._stored.is_used(nad)
+
     def seen(self, uid: str) -> int | None:
         """The newest resourceVersion that was known of a VM, VMI or pod of that uid; see `Seen`."""
         return self._seen(uid)
