@@ -7,7 +7,7 @@
 * Its life: `lifecycle` decides, by `presence` (what is to be there) and `clearing` (how it is taken away), from and to
   the values of `observed`. Parts of both: `bridges` and `acknowledged` (what nodes say), `rivals` (what is in the way),
   `status` (what is said of it all).
-* What the webhooks ask: `admit_networks`, `admit_nads`, `admit_references`; `admitted` are the notes of what was let in,
-  which a deletion waits for.
+* What the webhooks ask: `admit_networks`, `admit_nads`, `admit_references`; `admitted` are the notes of what was let
+  in, which a deletion waits for.
 * On a host: `bridge` (one that is kept, or taken away) and `surplus` (those that belong to nobody).
 """
