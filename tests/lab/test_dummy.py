@@ -76,9 +76,12 @@ def test_a_bridge_that_somebody_uses(network: Isolated) -> None:
 
 
 def test_a_bridge_that_is_deleted_by_hand(network: Isolated) -> None:
-    """A bridge that somebody deletes is made again, and marked."""
+    """A bridge that somebody deletes is made again, marked, and carries those who were on it."""
+    address = network.add_pods(a="node1", b="node1")["b"]
+    assert network.reaches("node1", "a", address)
     network.lab.on("node1", f"ip link delete {BRIDGE}")
-    eventually(lambda: "lanloom-dummy" in network.lab.on("node1", f"ip link show {BRIDGE}", status=None))
+    eventually(lambda: network.reaches("node1", "a", address))
+    assert "lanloom-dummy" in network.bridge("node1")["ifalias"]
 
 
 def test_a_link_of_that_name(isolated: Isolated) -> None:

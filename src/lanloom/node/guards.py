@@ -25,6 +25,7 @@ from lanloom.node.steps import (
     EnsureBridge,
     EnsureIsolatedBridge,
     LinkStep,
+    Port,
     RemoveIsolatedBridge,
     RemoveVlans,
     SetMaster,
@@ -92,6 +93,13 @@ def standing_on(bridge: str, links: Mapping[str, Link]) -> tuple[str, ...]:
     """The links that a bridge's end would leave without it: its ports, and those on top of it. Ordered."""
     users = (link.name for link in links.values() if bridge in (link.master, link.parent))
     return tuple(sorted(set(users) - {bridge}))
+
+
+def lost_ports(step: EnsureIsolatedBridge, links: Mapping[str, Link]) -> tuple[Port, ...]:
+    """The ports of the step that are there still, the same ones, and under nobody."""
+    found = (links.get(port.name) for port in step.ports)
+    free = {link.name: link.index for link in found if link is not None and not link.master}
+    return tuple(port for port in step.ports if free.get(port.name) == port.index)
 
 
 def _guard_deletion(step: DeleteLink, links: Mapping[str, Link], what: str) -> None:

@@ -82,6 +82,13 @@ class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
     name: str
 
 
+class Port(Struct, frozen=True):
+    """A link that is or was a port of a bridge; another link of the same name has another index."""
+
+    name: str
+    index: int
+
+
 class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
@@ -93,12 +100,16 @@ class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
     (see `node.adoption`), perhaps with the address `gateway`, is marked and kept; so is the bridge with the index
     `known`, which was the owner's before somebody changed its mark. Raises NotOurs where another link of that name is
     there that is not that owner's.
+
+    A bridge that is made gets those of `ports` that are there and under nobody: it is in the place of one that somebody
+    deleted from under them.
     """
 
     name: str
     owner: str
     gateway: str = ""
     known: int = 0
+    ports: tuple[Port, ...] = ()
 
 
 class RemoveIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):

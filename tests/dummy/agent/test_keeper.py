@@ -48,6 +48,23 @@ async def test_deleted_by_hand(scene: Scene) -> None:
 
 
 @on_a_host
+async def test_deleted_under_its_ports(scene: Scene) -> None:
+    """The bridge that is made in the place of one that somebody deleted has its ports, but those that are elsewhere."""
+    kept = scene.keep()
+    await kept.until_ready()
+    for name in ("veth1", "veth2", "veth3"):
+        scene.attach(name)
+        await asyncio.sleep(1)
+    for pause in (0.0, 100.0):
+        await asyncio.sleep(pause)
+        scene.fake.delete_link(BRIDGE)
+        scene.fake.delete_link("veth3")
+        scene.fake.kernel.change("veth2", master="eth1")
+        await until(lambda: BRIDGE in scene.found and kept.ready)
+        assert (scene.found["veth1"].master, scene.found["veth2"].master) == (BRIDGE, "eth1")
+
+
+@on_a_host
 async def test_set_down_by_hand(scene: Scene) -> None:
     """A bridge that somebody sets down is up again within a second, with the ports that it has."""
     kept = scene.keep()

@@ -119,6 +119,19 @@ def test_no_address_of_its_own(daemons: Daemons) -> None:
     assert "stp_state 0" in details and "vlan_filtering 0" in details and "addrgenmode none" in details
 
 
+def test_deleted_under_a_port(daemons: Daemons) -> None:
+    """A bridge that somebody deletes is back within a second with the ports that it had."""
+    daemons.start()
+    until(daemons.ready().exists)
+    ip("link add veth1 up type veth peer name cable")
+    ip("link set veth1 master dummy-br")
+    for _ in range(2):
+        time.sleep(0.5)  # it is known by what was seen of it, and nothing tells when that was
+        ip("link delete dummy-br")
+        assert until(lambda: "veth1" in ip("link show master dummy-br")) < 1
+        until(daemons.ready().exists)
+
+
 def test_alias_changed(daemons: Daemons) -> None:
     """A bridge that gets another alias has its mark again within a second."""
     daemons.start()

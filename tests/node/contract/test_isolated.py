@@ -15,6 +15,7 @@ from lanloom.node.steps import (
     EnsureBridge,
     EnsureIsolatedBridge,
     LinkStep,
+    Port,
     RemoveIsolatedBridge,
     SetMaster,
     SetMtu,
@@ -61,6 +62,27 @@ async def test_the_host_stays_out(node: Node, gateway: str) -> None:
         await node.host.links.apply((structs.replace(ENSURE, gateway=given),))
         bridge = (await links(node))[BRIDGE]
         assert (bridge.secluded, bridge.forwarding) == (True, bool(given))
+
+
+@on_node
+async def test_ports_of_the_bridge_before(node: Node) -> None:
+    """A bridge that is made anew gets the ports that the former one had, but none that is another link or another's."""
+    await node.host.links.apply((ENSURE,))
+    node.set_master("eth2", BRIDGE)
+    found = await links(node)
+    port = Port("eth2", found["eth2"].index)
+    again = structs.replace(ENSURE, ports=(Port("gone", 99), port, Port("eth1", found["eth1"].index + 50)))
+    await node.host.links.apply((structs.replace(ENSURE, ports=(Port("eth1", found["eth1"].index),)),))
+    assert (await links(node))["eth1"].master == ""  # the bridge was there
+    node.delete_link(BRIDGE)
+    await node.host.links.apply((again,))
+    found = await links(node)
+    assert (found["eth2"].master, found["eth1"].master, found[BRIDGE].up) == (BRIDGE, "", True)
+    node.delete_link(BRIDGE)
+    node.plant_bare_bridge("x-br")
+    node.set_master("eth2", "x-br")
+    await node.host.links.apply((again,))
+    assert (await links(node))["eth2"].master == "x-br"
 
 
 @pytest.mark.parametrize("alias", ["mine", ""])

@@ -10,7 +10,7 @@ from lanloom.node.errors import LinkError
 from lanloom.node.guards import guard, standing_on
 from lanloom.node.isolated import unfinished_name
 from lanloom.node.ports import Link
-from lanloom.node.steps import DeleteLink, EnsureIsolatedBridge, LinkStep, RemoveIsolatedBridge
+from lanloom.node.steps import DeleteLink, EnsureIsolatedBridge, LinkStep, Port, RemoveIsolatedBridge
 
 State = Literal["present", "absent"]
 
@@ -26,7 +26,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     """The bridge `bridge` of `owner`, a uid: it is to be there, or nothing of that owner's is.
 
     `gateway` is the address (a CIDR) that the network's pods have CNI's plugin give the bridge, if any. `known` is the
-    index of the bridge that had the owner's mark when it was last looked at, 0 for none.
+    index of the bridge that had the owner's mark when it was last looked at, 0 for none; `ports` are those it had.
     """
 
     bridge: str
@@ -34,12 +34,13 @@ class Assignment(Struct, frozen=True, kw_only=True):
     state: State
     gateway: str = ""
     known: int = 0
+    ports: tuple[Port, ...] = ()
 
     @property
     def making(self) -> EnsureIsolatedBridge:
         """The step that makes the bridge, or takes it over."""
         return EnsureIsolatedBridge(
-            name=self.bridge, owner=self.owner, gateway=self.gateway, known=self.known
+            name=self.bridge, owner=self.owner, gateway=self.gateway, known=self.known, ports=self.ports
         )
 
 
@@ -58,12 +59,16 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
     """The assignment for whoever looks again: the bridge that is the owner's now is so whatever becomes of its mark.
 
-    Only who has seen the mark on a bridge knows that; for anybody else one without it is somebody else's.
+    Only who has seen the mark on a bridge knows that; for anybody else one without it is somebody else's. And only he
+    knows the ports that it had when it is gone.
     """
     link = links.get(task.bridge)
     if link is None:
         return replace(task, known=0)
-    return replace(task, known=link.index) if link.isolated_owner == task.owner else task
+    if link.isolated_owner != task.owner:
+        return task
+    ports = tuple(Port(port.name, port.index) for port in links.values() if port.master == task.bridge)
+    return replace(task, known=link.index, ports=ports)
 
 
 def judge(task: Assignment, links: Mapping[str, Link]) -> Verdict:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes.switch import bare
 from lanloom.node.fakes.watches import Watchers
-from lanloom.node.guards import describe, guard
+from lanloom.node.guards import describe, guard, lost_ports
 from lanloom.node.isolated import alias_of, unfinished_name
 from lanloom.node.ports import MARK, Link, LinkState, Rule
 from lanloom.node.steps import (
@@ -211,6 +211,8 @@ class FakeKernel:
         if step.name not in self.links:
             self.delete(unfinished_name(step.owner))
             self._make(step.name, "bridge", alias_of(step.owner))
+            for port in lost_ports(step, self.links):
+                self._join(port.name, step.name)
         gateway = bool(step.gateway)
         self.change(step.name, alias=alias_of(step.owner), secluded=True, forwarding=gateway)
         if not self.links[step.name].up:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.errors import KernelUnsupported, LinkError
-from lanloom.node.guards import describe, guard
+from lanloom.node.guards import describe, guard, lost_ports
 from lanloom.node.isolated import unfinished_name
 from lanloom.node.netlink import isolated
 from lanloom.node.netlink.dump import look_closely, read_links
@@ -129,7 +129,8 @@ class Changes:
 
     def _ensure_isolated(self, step: EnsureIsolatedBridge) -> None:
         # Others may do the same at the same moment: each goes on where any of them has come to.
-        if step.name not in self._links:
+        missing = step.name not in self._links
+        if missing:
             half = unfinished_name(step.owner)
             isolated.make(self._dumps, half)
             self._refresh()
@@ -149,6 +150,8 @@ class Changes:
             isolated.seclude(self._dumps, bridge.index, forwarding=bool(step.gateway))
         if not bridge.up:
             isolated.set_up(self._dumps, bridge.index)
+        for port in lost_ports(step, self._links) if missing else ():
+            isolated.attach(self._dumps, port.index, bridge.index)
         self._refresh()
 
     def _take_over(self, step: EnsureIsolatedBridge, link: Link) -> None:

@@ -21,6 +21,7 @@ from lanloom.node.netlink.dump import (
     IFLA_INFO_DATA,
     IFLA_INFO_KIND,
     IFLA_LINKINFO,
+    IFLA_MASTER,
 )
 from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request, tolerating
 from lanloom.node.ports import Link
@@ -98,6 +99,15 @@ def seclude(sock: socket.socket, index: int, *, forwarding: bool) -> None:
     wanted = b"".join(attribute(kind, _WORD.pack(value)) for kind, value in settings.items())
     family = attribute(socket.AF_INET, attribute(IFLA_INET_CONF, wanted))
     _change(sock, index, attribute(IFLA_AF_SPEC, family))
+
+
+def attach(sock: socket.socket, port: int, bridge: int) -> None:
+    """Puts a link under a bridge; one that is gone is no error. Raises OSError."""
+    try:
+        _change(sock, port, attribute(IFLA_MASTER, _WORD.pack(bridge)))
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
 
 
 def set_up(sock: socket.socket, index: int) -> None:
