@@ -14,6 +14,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.marks import owner_of
+from lanloom.dummy.rules.names import resource_name
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Store
@@ -21,8 +22,9 @@ from lanloom.kube.store import Store
 BY_UID = "dummy-uid"
 """DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""
 
-BY_NAD, BY_BRIDGE = "dummy-nad", "dummy-bridge"
-"""DummyClusterNetworks by `namespace/name` of their NADs, those of their specs and their statuses, and by bridge."""
+BY_NAD, BY_BRIDGE, BY_NETWORK = "dummy-nad", "dummy-bridge", "dummy-network"
+"""DummyClusterNetworks by `namespace/name` of their NADs, those of their specs and their statuses, by bridge, and by
+the name that the Network of their addresses has."""
 
 
 class DummyInformers(Struct, frozen=True):
@@ -71,6 +73,7 @@ def dummy_informers(
             BY_UID: lambda item: (item.metadata.uid,),
             BY_NAD: lambda item: map(str, nads_of(item)),
             BY_BRIDGE: lambda item: (item.spec.bridge_name,),
+            BY_NETWORK: lambda item: (resource_name(item.metadata.name, item.metadata.uid),),
         },
     )
     made = DummyInformers(
