@@ -32,7 +32,7 @@ from lanloom.dummy.rules.admitted import Admitted, admitted, unsettled
 from lanloom.dummy.rules.marks import daemon_set_places
 from lanloom.dummy.rules.model import Settings, User, UserView
 from lanloom.dummy.users import fresh_users
-from lanloom.kube.errors import NotFound
+from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
@@ -53,7 +53,7 @@ _DOWN = "Down", "the node is not Ready; it is waited for for some minutes"
 _AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
 
 
-class NotServed(Exception):
+class NotServed(KubeError):
     """The API server does not know the kind; the message says what to do."""
 
 
@@ -142,7 +142,7 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
 
 
 async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
-    """Reads all of it, and who uses networks. Raises KubeError, NotServed."""
+    """Reads all of it, and who uses networks. Raises KubeError."""
     try:
         networks = await client.list(DUMMY_CLUSTER_NETWORKS)
     except NotFound:

@@ -1,4 +1,4 @@
-"""What commands of address management share: how they reach the cluster, and tell what they changed there."""
+"""What commands share: how they reach the cluster, complete names of it, and tell what they changed there."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from lanloom.cli.refusals import refusals
 if TYPE_CHECKING:
     from lanloom.ipam.rules.difference import Difference
     from lanloom.ipam.state import State
+    from lanloom.kube.http import HttpClient
     from lanloom.kube.ports import Client
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ def dry_run_option(function: F) -> F:
     )
 
 
-def run(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]", *, read: bool = False) -> T:
+def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
     """What comes of work on the cluster. Ends the command where it fails.
 
     Where the command's input was `read` before, what is malformed can only be in the cluster.
@@ -58,23 +59,33 @@ def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Comp
     """Completes names of what the cluster has; none where it does not answer at once."""
 
     def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        import asyncio
+        async def read(client: "Client") -> "Iterable[str]":
+            from lanloom.ipam.state import read_state
 
-        from lanloom.app.connect import connect
-        from lanloom.ipam.state import read_state
-        from lanloom.kube.errors import KubeError
+            return names(await read_state(client), ctx)
 
-        async def read() -> "State":
-            async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
-                return await read_state(client)
-
-        try:
-            found = names(asyncio.run(read()), ctx)
-        except (KubeError, OSError, TimeoutError):
-            return []
-        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+        return completed(ctx, incomplete, read)
 
     return complete
+
+
+def completed(
+    ctx: click.Context, incomplete: str, names: "Callable[[Client], Awaitable[Iterable[str]]]"
+) -> list[CompletionItem]:
+    """What of the cluster's names begins so; nothing where it does not answer at once."""
+    import asyncio
+
+    from lanloom.app.connect import connect
+    from lanloom.kube.errors import KubeError
+
+    async def read() -> "Iterable[str]":
+        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+            return await names(client)
+
+    try:
+        return [CompletionItem(name) for name in asyncio.run(read()) if name.startswith(incomplete)]
+    except (KubeError, OSError, TimeoutError):
+        return []
 
 
 def tell_notes(notes: Iterable[str]) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import AGENT_ADDRESS, CNI_SOCKET, output_option, profiles_option, records_options
+from lanloom.cli.options import (
+    AGENT_ADDRESS,
+    CNI_SOCKET,
+    output_option,
+    print_json,
+    profiles_option,
+    records_options,
+)
 
 if TYPE_CHECKING:
     from lanloom.app.checks import Check
@@ -87,9 +94,7 @@ def command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
     if output == "json":
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(checks)).decode())
+        print_json(checks)
     else:
         _show(checks)
     sys.exit(1 if failed(checks) else 0)

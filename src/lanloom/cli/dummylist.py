@@ -4,8 +4,9 @@ import sys
 
 import click
 
-from lanloom.cli.dummyreading import read, read_views
-from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.cluster import run
+from lanloom.cli.dummyreading import read_views
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
 
 
 @click.command(name="list")
@@ -23,9 +24,8 @@ def command(kubeconfig: str | None, output: str) -> None:
       lanloom dummy list
       lanloom dummy list --output json | jq -r '.[] | .name + ": " + .message'
     """
-    from lanloom.cli.vlanreading import print_json
 
-    views = read(kubeconfig, read_views)
+    views = run(kubeconfig, read_views, read=True)
     if output == "json":
         print_json(views)
     else:

@@ -1,9 +1,7 @@
 """How the commands of `lanloom dummy` read a cluster."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,27 +9,9 @@ if TYPE_CHECKING:
     from lanloom.app.dummyview import DummyView
     from lanloom.kube.ports import Client
 
-T = TypeVar("T")
-
-
-def read(kubeconfig: str | None, work: "Callable[[Client], Awaitable[T]]") -> T:
-    """What comes of looking at the cluster. Ends the command where it can't be read."""
-    from lanloom.app.connect import connect
-    from lanloom.app.dummyview import NotServed
-    from lanloom.kube.errors import KubeError
-
-    async def connected() -> T:
-        async with connect(kubeconfig) as client:
-            return await work(client)
-
-    try:
-        return asyncio.run(connected())
-    except (KubeError, NotServed) as error:
-        raise click.ClickException(str(error)) from None
-
 
 async def read_views(client: "Client") -> "tuple[DummyView, ...]":
-    """Every network. Raises KubeError, NotServed."""
+    """Every network. Raises KubeError."""
     from lanloom.app.dummyview import dummy_views, read_dummies
 
     objects, users = await read_dummies(client)
@@ -39,7 +19,7 @@ async def read_views(client: "Client") -> "tuple[DummyView, ...]":
 
 
 async def read_view(client: "Client", name: str) -> "DummyView":
-    """One network with its Events. Raises KubeError, NotServed, and ClickException if there is none of that name."""
+    """One network with its Events. Raises KubeError, and ClickException if there is none of that name."""
     from msgspec.structs import replace
 
     from lanloom.api.l3 import quote

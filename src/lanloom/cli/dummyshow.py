@@ -1,30 +1,27 @@
 """`lanloom dummy show`: one isolated network on every node."""
 
-import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import COMPLETION_SECONDS
-from lanloom.cli.dummyreading import read, read_view
-from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.cluster import completed, run
+from lanloom.cli.dummyreading import read_view
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
+
+if TYPE_CHECKING:
+    from lanloom.kube.ports import Client
 
 
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of networks; none where the cluster does not answer at once."""
     from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-    from lanloom.app.connect import connect
-    from lanloom.kube.errors import KubeError
 
-    async def names() -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
-            return sorted(item.metadata.name for item in (await client.list(DUMMY_CLUSTER_NETWORKS)).items)
+    async def names(client: "Client") -> list[str]:
+        return sorted(item.metadata.name for item in (await client.list(DUMMY_CLUSTER_NETWORKS)).items)
 
-    try:
-        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except (KubeError, OSError, TimeoutError):
-        return []
+    return completed(ctx, incomplete, names)
 
 
 @click.command(name="show")
@@ -44,9 +41,8 @@ def command(name: str, kubeconfig: str | None, output: str) -> None:
       lanloom dummy show br-dummy-cluster
       lanloom dummy show br-dummy-cluster --output json | jq -r '.users[].name'
     """
-    from lanloom.cli.vlanreading import print_json
 
-    view = read(kubeconfig, lambda client: read_view(client, name))
+    view = run(kubeconfig, lambda client: read_view(client, name), read=True)
     if output == "json":
         print_json(view)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import output_option, profiles_option
+from lanloom.cli.options import output_option, print_json, profiles_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,9 +92,7 @@ def status(root: Path, output: str) -> None:
     except HostError as error:
         raise click.ClickException(str(error)) from None
     if output == "json":
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
     else:
         _show(found, "" if root == Path("/") else f" --root {root}")
     sys.exit(0 if found.well else 1)

@@ -78,3 +78,10 @@ def output_option(function: F) -> F:
         show_default=True,
         help="Format.",
     )(function)
+
+
+def print_json(value: Any) -> None:
+    """What `--output json` prints."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
 
 if TYPE_CHECKING:
     from lanloom.app.overview import Overview
@@ -33,9 +33,7 @@ def command(kubeconfig: str | None, output: str) -> None:
     except KubeError as error:
         raise click.ClickException(str(error)) from None
     if output == "json":
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(view)).decode())
+        print_json(view)
     else:
         _show(view)
     sys.exit(1 if view.troubles else 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
 from lanloom.cli.vlanplan import plan
-from lanloom.cli.vlanreading import print_json, read, read_now
+from lanloom.cli.vlanreading import read, read_now
 
 if TYPE_CHECKING:
     from lanloom.app.vlan.view import ClusterNetworkView, NetworkView

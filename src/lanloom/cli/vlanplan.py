@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import kubeconfig_option, output_option
-from lanloom.cli.vlanreading import print_json, read
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
+from lanloom.cli.vlanreading import read
 
 if TYPE_CHECKING:
     from rich.console import Console

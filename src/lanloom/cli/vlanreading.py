@@ -1,4 +1,4 @@
-"""How the commands of `lanloom vlan` read a cluster, and what they print for programs."""
+"""How the commands of `lanloom vlan` read a cluster."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from msgspec import Struct
-
     from lanloom.app.vlan.objects import VlanObjects
 
 
@@ -28,10 +26,3 @@ async def read_now(kubeconfig: str | None, *, with_vms: bool = False) -> "VlanOb
 
     async with connect(kubeconfig) as client:
         return await read_objects(client, with_vms=with_vms)
-
-
-def print_json(value: "Struct | tuple[Struct, ...]") -> None:
-    """Prints a value for programs."""
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())

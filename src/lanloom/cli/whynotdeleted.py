@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import COMPLETION_SECONDS
-from lanloom.cli.options import kubeconfig_option, output_option
+from lanloom.cli.cluster import completed, run
+from lanloom.cli.options import kubeconfig_option, output_option, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.app.obstacles.kinds import Target
     from lanloom.app.obstacles.model import Explanation, Obstacle
+    from lanloom.kube.ports import Client
 
 LISTED = 30
 """Things of one obstacle that are shown; all of them with `--output json`."""
@@ -24,11 +25,7 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
     Names are offered as soon as there is one kind left that can be meant: bash puts a blank after a kind alone.
     """
-    import asyncio
-
-    from lanloom.app.connect import connect
     from lanloom.app.obstacles.kinds import Misnamed, find_kind, kinds_of
-    from lanloom.kube.errors import KubeError
 
     word, slash, _ = incomplete.partition("/")
     if not slash:
@@ -38,14 +35,15 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
         word = kinds[0]
         incomplete = f"{word}/"
 
-    async def names() -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
-            return [f"{word}/{item.metadata.key}" for item in (await client.list(find_kind(word))).items]
-
     try:
-        return [CompletionItem(name) for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except (KubeError, Misnamed, OSError, TimeoutError):
+        kind = find_kind(word)
+    except Misnamed:
         return []
+
+    async def names(client: "Client") -> list[str]:
+        return [f"{word}/{item.metadata.key}" for item in (await client.list(kind)).items]
+
+    return completed(ctx, incomplete, names)
 
 
 @click.command(name="why-not-deleted")
@@ -72,7 +70,6 @@ def command(object: str, namespace: str, kubeconfig: str | None, output: str) ->
       lanloom why-not-deleted network/prod -o json | jq '.obstacles[].waitsFor'
     """
     from lanloom.app.obstacles.kinds import Misnamed, find_target
-    from lanloom.cli.vlanreading import print_json
 
     try:
         target = find_target(object, namespace)
@@ -87,21 +84,10 @@ def command(object: str, namespace: str, kubeconfig: str | None, output: str) ->
 
 
 def _explain(kubeconfig: str | None, target: "Target") -> "Explanation":
-    import asyncio
-
-    from lanloom.app.connect import connect
     from lanloom.app.obstacles.reading import explain
     from lanloom.app.obstacles.trial import trial_with
-    from lanloom.kube.errors import KubeError
 
-    async def connected() -> "Explanation":
-        async with connect(kubeconfig) as client:
-            return await explain(client, target, trial_with(client))
-
-    try:
-        return asyncio.run(connected())
-    except KubeError as error:
-        raise click.ClickException(str(error)) from None
+    return run(kubeconfig, lambda client: explain(client, target, trial_with(client)), read=True)
 
 
 def _show(found: "Explanation") -> None:
