@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +22,8 @@ from lanloom.apiserver.local import LocalClient
 from lanloom.app.certificates import Bundle, due, is_whole, issue
 from lanloom.app.credentials import SECRET_NAME
 from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.kube.errors import ServerError
+from lanloom.kube.errors import ServerError, TransportError
+from lanloom.kube.webhookcall import HttpsPoster
 
 T = TypeVar("T", bound=Object)
 
@@ -128,3 +130,30 @@ async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str
             assert is_whole(Bundle(*parts))
             webhook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
             assert webhook["clientConfig"]["caBundle"] == kept["ca.crt"]
+
+
+@pytest.mark.parametrize(
+    "kept", [None, "", "Li4=", "bm90IHN1Y2ggYSBwYXRo"], ids=["no", "empty", "dots", "words"]
+)
+async def test_webhooks_answer_those_alone_who_know_where_they_are(kept: str | None) -> None:
+    """The webhooks are below a path that nobody can guess; a missing or spoilt one is made, the certificate kept."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        data = _data(_FIRST) | ({} if kept is None else {"path": kept})
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": data}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            assert secret.data["tls.crt"] == data["tls.crt"]
+            path = base64.b64decode(secret.data["path"]).decode()
+            assert re.fullmatch("[0-9a-f]{32}", path)
+            webhooks = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert all(f"/{path}/" in webhook["clientConfig"]["url"] for webhook in webhooks)
+            base = webhooks[0]["clientConfig"]["url"].partition("/" + path)[0]
+            poster = HttpsPoster()
+            try:
+                for place, code in (("", 404), ("/" + "0" * 32, 404), ("//" + path, 404), (f"/{path}", 400)):
+                    with pytest.raises(TransportError, match=str(code)):
+                        await poster.post(f"{base}{place}/validate", b"{}", ca_bundle=_FIRST.ca, timeout=10)
+            finally:
+                await poster.close()

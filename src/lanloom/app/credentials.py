@@ -1,6 +1,14 @@
-"""The webhooks' certificate: one for all replicas, in a Secret, made by the first of them and renewed by the leader."""
+"""The webhooks' certificate: one for all replicas, in a Secret, made by the first of them and renewed by the leader.
+
+Beside it is a path that nobody can guess, under which the webhooks are registered. An API server shows no certificate
+of its own to webhooks unless its administrator gave it one; but it knows that path, and so does nobody else but who may
+read registrations. So no pod that reaches the port can have requests judged, noted, and users listed for them.
+"""
 
 import asyncio
+import base64
+import re
+import secrets
 from collections.abc import Callable
 
 import structlog
@@ -15,11 +23,27 @@ from lanloom.kube.ports import Client
 SECRET_NAME = "lanloom-webhook"
 RETRY_SECONDS = 2.0
 
+_PATH = "path"
+_PATH_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
 log = structlog.get_logger(__name__)
 
 
+def path_of(secret: Secret) -> str:
+    """The webhooks' path, one segment of it; empty if somebody removed or spoilt it."""
+    try:
+        text = base64.b64decode(secret.data.get(_PATH, "")).decode("ascii")
+    except ValueError:
+        return ""
+    return text if _PATH_FORM.fullmatch(text) else ""
+
+
+def _new_path() -> dict[str, str]:
+    return {_PATH: base64.b64encode(secrets.token_hex(16).encode()).decode()}
+
+
 class Credentials:
-    """The certificate for some host names. `now` gives seconds since the epoch."""
+    """The certificate for some host names, and a path. `now` gives seconds since the epoch."""
 
     def __init__(self, client: Client, names: tuple[str, ...], *, now: Callable[[], float]) -> None:
         self._client = client
@@ -42,32 +66,37 @@ class Credentials:
         except NotFound:
             return await self._first()
         bundle = bundle_of(secret)
-        if is_whole(bundle) and not due(bundle.certificate, self._now()):
-            return bundle
-        return await self._renewed(secret, bundle)
+        if not is_whole(bundle) or due(bundle.certificate, self._now()):
+            return await self._renewed(secret, bundle)
+        if not path_of(secret):
+            await self._change(secret, _new_path())
+        return bundle
 
     async def _renewed(self, secret: Secret, old: Bundle) -> Bundle:
         """The old CA stays in the bundle, so that replicas that still present the old certificate are believed."""
         fresh = issue(self._names, self._now())
         authority = fresh.ca + (first_certificate(old.ca) if is_whole(old) else b"")
         renewed = Bundle(authority, fresh.certificate, fresh.key)
-        patch = {
-            "metadata": {"resourceVersion": secret.metadata.resource_version},
-            "data": secret_data(renewed),
-        }
-        try:
-            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
-        except Conflict:
+        if not await self._change(secret, secret_data(renewed) | ({} if path_of(secret) else _new_path())):
             return await self.current()
         log.info("webhook-certificate-renewed")
         return renewed
+
+    async def _change(self, secret: Secret, data: dict[str, str]) -> bool:
+        """False if somebody else was faster."""
+        patch = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
+        try:
+            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
+        except Conflict:
+            return False
+        return True
 
     async def _first(self) -> Bundle:
         bundle = issue(self._names, self._now())
         body = {
             "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
             "type": "kubernetes.io/tls",
-            "data": secret_data(bundle),
+            "data": secret_data(bundle) | _new_path(),
         }
         try:
             await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)

@@ -22,11 +22,17 @@ from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.app.bundles import bundle_of
 from lanloom.app.certificates import expires, is_whole
-from lanloom.app.credentials import SECRET_NAME, Credentials
+from lanloom.app.credentials import SECRET_NAME, Credentials, path_of
 from lanloom.app.dummy.parts import DummyParts, Shared
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.registration import Registration
-from lanloom.app.webhooks import TlsServer, references_webhook, webhook_app, webhook_configurations
+from lanloom.app.webhooks import (
+    TlsServer,
+    references_webhook,
+    secluded,
+    webhook_app,
+    webhook_configurations,
+)
 from lanloom.dummy.admission import MUTATED as DUMMY_MUTATED
 from lanloom.dummy.admission import REFERENCES
 from lanloom.dummy.admission import VALIDATED as DUMMY_VALIDATED
@@ -108,6 +114,7 @@ class Manager:
         self._vms = vm_informer(client, rng)
         self._ipam = ipam_informers(client, rng)
         self._credentials = Credentials(client, _host_names(settings), now=now)
+        self._place = ""
         self._secrets: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
@@ -199,7 +206,9 @@ class Manager:
         dummy = self._dummy.admission(Managers(self._client, user).include)
         app = webhook_app([dummy, vlan, ipam], self._synced.is_set, self.metrics.review, dummy.refer)
         bundle = await self._credentials.at_last()
-        server = TlsServer(app, self._settings.host, self._settings.port, bundle)
+        server = TlsServer(
+            secluded(app, lambda: self._place), self._settings.host, self._settings.port, bundle
+        )
         self.metrics.certified(expires(bundle.certificate))
         self._secrets.on_change(lambda _old, new: self._present(server, new))
         group.create_task(server.run())
@@ -211,6 +220,7 @@ class Manager:
         """Takes up a new certificate; the old one serves until the leader has mended a Secret that is broken."""
         if secret is not None and is_whole(bundle := bundle_of(secret)):
             server.use(bundle)
+            self._place = path_of(secret)
             self.metrics.certified(expires(bundle.certificate))
 
     def _node_of_pod(self, name: str) -> str:
@@ -265,9 +275,11 @@ class Manager:
 
     async def _register(self, server: TlsServer, registration: Registration) -> None:
         secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
-        authority = secret.data["ca.crt"]
+        authority, place = secret.data["ca.crt"], path_of(secret)
+        self._place = place  # before anybody hears of it
 
-        def client_config(path: str) -> dict[str, Any]:
+        def client_config(page: str) -> dict[str, Any]:
+            path = f"/{place}{page}"
             if self._settings.local:
                 return {"caBundle": authority, "url": f"https://{self._settings.host}:{server.port}{path}"}
             service = {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}

@@ -9,6 +9,7 @@ import base64
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from hmac import compare_digest
 from typing import Any, Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.resource import Resource
@@ -150,6 +152,25 @@ def webhook_app(
     )
 
 
+def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
+    """The application below a path of one segment; whoever does not know that is told that there is nothing.
+
+    Nothing at all is there as long as the path is empty.
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            first, _, rest = scope["path"][1:].partition("/")
+            known = path()
+            if not known or not compare_digest(first.encode(), known.encode()):
+                await PlainTextResponse("There is nothing here", 404)(scope, receive, send)
+                return
+            scope = {**scope, "path": f"/{rest}"}
+        await app(scope, receive, send)
+
+    return serve
+
+
 async def _body(request: Request) -> bytes | None:
     """The body; None for one that is too long, of which no more is kept: whoever reaches the port may send one."""
     body = bytearray()
@@ -163,7 +184,7 @@ async def _body(request: Request) -> bytes | None:
 class TlsServer:
     """An HTTPS server whose certificate can be exchanged while it runs: new connections get the new one."""
 
-    def __init__(self, app: Starlette, host: str, port: int, bundle: Bundle) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, bundle: Bundle) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.use(bundle)
