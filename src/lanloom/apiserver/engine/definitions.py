@@ -26,9 +26,14 @@ class Definitions:
         ledger.listen(self._notice)
 
     async def settle(self, name: str) -> None:
-        """Brings the status of a CRD up to date, if it is still there."""
-        kind = self._registry.any_version(CRDS)
-        if kind is None or self._ledger.latest(CRDS, Key("", name)) is None:
+        """Brings the status of a CRD up to date, if it is still there. Mostly it is: that costs no write."""
+        kind, key = self._registry.any_version(CRDS), Key("", name)
+        state = self._ledger.latest(CRDS, key)
+        if kind is None or state is None:
+            return
+        crd = state.raw()
+        if self._settled(crd) == crd:
+            await self._ledger.settle(CRDS, key)
             return
         try:
             await self._writer.patch(kind, "", name, self._settled, Call(), subresource="status")
