@@ -117,12 +117,7 @@ class Notes:
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
         """The newest state that is known without asking."""
         stored, written = self._world.nad(key), self._written.get(key)
-        if written is None or (stored is not None and _version(stored) >= _version(written)):
+        if written is None or (stored is not None and stored.metadata.version >= written.metadata.version):
             self._written.pop(key, None)
             return stored
         return written
-
-
-def _version(nad: NetworkAttachmentDefinition) -> int:
-    text = nad.metadata.resource_version
-    return int(text) if text.isdecimal() else 0

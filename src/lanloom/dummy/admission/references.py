@@ -142,7 +142,7 @@ class References:
             return await self._notes.look(key)
         item = Admitted(
             (old or new).metadata.uid or request.uid,
-            _version(old) if old is not None else 0,
+            old.metadata.version or _NEVER_SEEN if old is not None else 0,
             self._now() + REQUEST_SECONDS,
             title_of(new)[:_TITLE_MAX],
             new.metadata.namespace,
@@ -155,8 +155,3 @@ def _placed(item: Object, request: AdmissionRequest) -> Object:
     if item.metadata.namespace:
         return item
     return replace(item, metadata=replace(item.metadata, namespace=request.namespace))
-
-
-def _version(item: Object) -> int:
-    text = item.metadata.resource_version
-    return int(text) if text.isdecimal() else _NEVER_SEEN
