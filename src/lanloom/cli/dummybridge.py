@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from lanloom.dummy.rules.bridge import Assignment
+    from lanloom.dummy.rules.hostbridge import Assignment
 
     T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def command(
     from lanloom.app.logs import configure_logs
     from lanloom.app.process import first_of, run_process
     from lanloom.dummy.agent.keeper import Obstructed
-    from lanloom.dummy.rules.bridge import Assignment
+    from lanloom.dummy.rules.hostbridge import Assignment
     from lanloom.node.isolated import is_owner
 
     if not 0 < len(name.encode()) <= LINK_NAME_MAX:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from lanloom.dummy.agent.keeper import Keeper
-from lanloom.dummy.rules.bridge import Assignment, State
+from lanloom.dummy.rules.hostbridge import Assignment, State
 from lanloom.node.errors import LinkError
 from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.isolated import alias_of

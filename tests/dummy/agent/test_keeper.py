@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from lanloom.dummy.rules.bridge import State
+from lanloom.dummy.rules.hostbridge import State
 from lanloom.node.isolated import alias_of
 from lanloom.node.steps import EnsureBridge, EnsureIsolatedBridge, RemoveIsolatedBridge
 from tests import virtual

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from lanloom.dummy.agent.watch import follow
-from lanloom.dummy.rules.bridge import PORTS_SECONDS, Assignment, Verdict, judge, remembering
+from lanloom.dummy.rules.hostbridge import PORTS_SECONDS, Assignment, Verdict, judge, remembering
 from lanloom.node.errors import LinkError, LinkInUse
 from lanloom.node.ports import Links
 

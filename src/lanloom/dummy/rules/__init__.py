@@ -9,5 +9,5 @@
   `status` (what is said of it all).
 * What the webhooks ask: `admit_networks`, `admit_nads`, `admit_references`; `admitted` are the notes of what was let
   in, which a deletion waits for.
-* On a host: `bridge` (one that is kept, or taken away) and `surplus` (those that belong to nobody).
+* On a host: `hostbridge` (one that is kept, or taken away) and `surplus` (those that belong to nobody).
 """
