@@ -10,10 +10,10 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lanloom.api.core import Node, Pod
-from lanloom.api.dummy import ADMITTED, DRIFTED, DummyClusterNetwork
+from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.ipam import Network
 from lanloom.api.meta import Key, Object
@@ -22,14 +22,21 @@ from lanloom.api.names import bridge_name
 from lanloom.api.workloads import DaemonSet
 from lanloom.dummy.manager.acting import Acting
 from lanloom.dummy.manager.informers import BY_BRIDGE, BY_NAD, BY_NETWORK, BY_UID, DummyInformers, nads_of
+from lanloom.dummy.manager.matters import (
+    claim_of,
+    face_of,
+    is_same,
+    matter_of,
+    step_of,
+    substance_of,
+    waits_for_users,
+)
 from lanloom.dummy.manager.networks import Networks
 from lanloom.dummy.manager.observing import Observing
 from lanloom.dummy.manager.orphans import Orphans
-from lanloom.dummy.rules.acknowledged import READY
 from lanloom.dummy.rules.marks import owner_of
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users
-from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
@@ -138,12 +145,10 @@ class DummyManager:
 
     def _dcn_changed(self, old: DummyClusterNetwork | None, new: DummyClusterNetwork | None) -> None:
         """Mostly the manager itself counts nodes in the status: looked at at once, each count would bring the next."""
-        if old is not None and new is not None and _step(old) == _step(new):
-            self._look_soon(new.metadata.name)
-        else:
-            for item in _present(old, new):
-                self._networks.enqueue(item.metadata.name)
-        if old is not None and new is not None and _claim(old) == _claim(new):
+        wake = self._look_soon if is_same(step_of, old, new) else self._networks.enqueue
+        for item in _present(old, new):
+            wake(item.metadata.name)
+        if is_same(claim_of, old, new):
             return
         for item in _present(old, new):
             for other in self._rivals(item):
@@ -165,7 +170,7 @@ class DummyManager:
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
     ) -> None:
         """A webhook notes each request that it admits on the NAD; only who waits for these is woken by that."""
-        noted = old is not None and new is not None and _matter(old) == _matter(new)
+        noted = is_same(matter_of, old, new)
         for item in _present(old, new):
             claimed = self._informers.dcns.store.by(BY_NAD, str(item.metadata.key))
             for dcn in (*self._owners(item), *claimed):
@@ -185,7 +190,7 @@ class DummyManager:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Heartbeats change nodes all the time; only readiness, addresses, life and death matter here."""
-        if old is not None and new is not None and _face(old) == _face(new):
+        if is_same(face_of, old, new):
             return
         for dcn in self._informers.dcns.store.items():
             self._look_soon(dcn.metadata.name)
@@ -194,7 +199,7 @@ class DummyManager:
 
     def _network_changed(self, old: Network | None, new: Network | None) -> None:
         """Each address that is given changes a Network; only who waits for its end is woken by that."""
-        given = old is not None and new is not None and _substance(old) == _substance(new)
+        given = is_same(substance_of, old, new)
         store = self._informers.dcns.store
         placed = [dcn for item in _present(old, new) for dcn in store.by(BY_NETWORK, item.metadata.name)]
         for dcn in (*self._owners(old, new), *placed):
@@ -202,7 +207,7 @@ class DummyManager:
                 self._look_soon(dcn.metadata.name)
 
     def _cluster_network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
-        if old is not None and new is not None and _substance(old) == _substance(new):
+        if is_same(substance_of, old, new):
             return
         for item in _present(old, new):
             bridge = bridge_name(item.metadata.name)
@@ -227,7 +232,7 @@ class DummyManager:
             concerned = [dcn for nad in nads for dcn in store.by(BY_NAD, str(nad))]
             titles = [nad for key in nads if (nad := self._informers.nads.store.get(key)) is not None]
         for dcn in (*concerned, *(dcn for nad in titles for dcn in self._owners(nad))):
-            if not _waits_for_users(dcn):
+            if not waits_for_users(dcn):
                 continue
             if self._is_used(dcn):
                 self._look_soon(dcn.metadata.name)
@@ -241,40 +246,3 @@ class DummyManager:
 
 def _present(*items: T | None) -> tuple[T, ...]:
     return tuple(item for item in items if item is not None)
-
-
-def _waits_for_users(dcn: DummyClusterNetwork) -> bool:
-    return dcn.metadata.is_leaving or find(dcn.status.conditions, DRIFTED) is not None
-
-
-def _step(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
-    """What of a network people say, and how far it is."""
-    meta, status = dcn.metadata, dcn.status
-    said = [(item.type, item.status, item.reason) for item in status.conditions]
-    return meta.uid, meta.deletion_timestamp, meta.finalizers, dcn.spec, status.phase, said, status.resources
-
-
-def _claim(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
-    """What of a network matters to others."""
-    return dcn.metadata.uid, dcn.spec, nads_of(dcn)
-
-
-def _matter(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
-    """What of a NAD matters besides the requests that were admitted."""
-    meta = nad.metadata
-    said = {key: value for key, value in meta.annotations.items() if key != ADMITTED}
-    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, said, nad.spec
-
-
-def _substance(item: Network | ClusterNetwork) -> tuple[Any, ...]:
-    """What of an object is not its status."""
-    meta = item.metadata
-    spec = item.spec if isinstance(item, Network) else None
-    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, meta.annotations, spec
-
-
-def _face(node: Node) -> tuple[Any, ...]:
-    """What of a node matters to isolated networks."""
-    ready = find(node.status.conditions, READY)
-    since = (ready.status, ready.last_transition_time) if ready is not None else None
-    return node.metadata.uid, node.metadata.deletion_timestamp, since, node.spec, node.status.addresses
