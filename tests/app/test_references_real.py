@@ -26,7 +26,7 @@ from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.apiserver.webhooks import HttpsWebhooks
 from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.dummy.rules.admitted import admitted
 from lanloom.kube.config import load
 from lanloom.kube.errors import AlreadyExists, Forbidden

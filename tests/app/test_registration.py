@@ -13,7 +13,7 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.registration import Registration
-from lanloom.app.webhooks import CONFIGURATION_NAME, references_webhook, webhook_configurations
+from lanloom.app.webhookconfig import CONFIGURATION_NAME, references_webhook, webhook_configurations
 from lanloom.kube.errors import NotFound
 from tests.virtual import run
 

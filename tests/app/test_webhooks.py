@@ -13,14 +13,8 @@ import pytest
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.multus import NADS
 from lanloom.app.certificates import Bundle, issue
-from lanloom.app.webhooks import (
-    BODY_MAX,
-    Admission,
-    TlsServer,
-    WebhookObserver,
-    webhook_app,
-    webhook_configurations,
-)
+from lanloom.app.webhookconfig import webhook_configurations
+from lanloom.app.webhooks import BODY_MAX, Admission, TlsServer, WebhookObserver, webhook_app
 from lanloom.kube.errors import TransportError
 from lanloom.kube.webhookcall import HttpsPoster
 

@@ -15,7 +15,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhooks import references_webhook, webhook_configurations
+from lanloom.app.webhookconfig import references_webhook, webhook_configurations
 from lanloom.dummy.admission import REFERENCES, VALIDATED
 from tests.servers.filled import add_kinds, filled
 from tests.sim.dummy import DummyCluster

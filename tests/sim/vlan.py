@@ -18,7 +18,7 @@ from lanloom.api.harvester import (
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.app.agent import agent_informers
-from lanloom.app.webhooks import webhook_configurations
+from lanloom.app.webhookconfig import webhook_configurations
 from lanloom.ipam.manager import IpamManager, ipam_informers
 from lanloom.ipam.nodes import NodePools
 from lanloom.kube.election import Elector

@@ -11,7 +11,7 @@ from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.kube.errors import NotFound
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.sim.cluster import SimCluster

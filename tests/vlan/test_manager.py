@@ -13,7 +13,7 @@ from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.sim.vlan import NODE_NAMES
 from tests.vlan.cluster import cluster_network, nad

@@ -11,7 +11,7 @@ from lanloom.api import names
 from lanloom.api.core import EVENTS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.vlan.rules.rollout import EVERY_NODE, RolloutState, rollout_state
 from lanloom.vlan.rules.stages import ROLLED_OUT
 from tests.vlan.cluster import nad

@@ -26,13 +26,8 @@ from lanloom.app.credentials import SECRET_NAME, Credentials, path_of
 from lanloom.app.dummy.parts import DummyParts, Shared
 from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.app.registration import Registration
-from lanloom.app.webhooks import (
-    TlsServer,
-    references_webhook,
-    secluded,
-    webhook_app,
-    webhook_configurations,
-)
+from lanloom.app.webhookconfig import references_webhook, webhook_configurations
+from lanloom.app.webhooks import TlsServer, secluded, webhook_app
 from lanloom.dummy.admission import MUTATED as DUMMY_MUTATED
 from lanloom.dummy.admission import REFERENCES
 from lanloom.dummy.admission import VALIDATED as DUMMY_VALIDATED

@@ -17,7 +17,7 @@ from lanloom.api.resource import Resource
 from lanloom.app.credentials import SECRET_NAME
 from lanloom.app.dummy.settings import CONFIG_MAP
 from lanloom.app.manager import LEASE_NAME
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 
 Raw = dict[str, Any]
 

@@ -12,7 +12,7 @@ import structlog
 
 from lanloom.api.core import WebhookConfiguration
 from lanloom.api.resource import Resource
-from lanloom.app.webhooks import CONFIGURATION_NAME
+from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 

@@ -1,7 +1,7 @@
 """The admission webhooks over HTTPS: AdmissionReview in, AdmissionReview out, the features' verdicts between.
 
 `mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
-`references` is about everybody's pods and machines, so it is a webhook of its own (`references_webhook`).
+`references` is about everybody's pods and machines, so it is a webhook of its own (see `webhookconfig`).
 """
 
 import asyncio
@@ -22,21 +22,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.api.resource import Resource
 from lanloom.apiserver.front.server import HttpsServer, listen
 from lanloom.app.certificates import Bundle
+from lanloom.app.webhookconfig import REFERENCES_PATH
 from lanloom.kube.memory import memory_file
 
 log = structlog.get_logger(__name__)
 
 API_VERSION = "admission.k8s.io/v1"
-REFERENCES_PATH = "/references"
 BODY_MAX = 32 * 1024 * 1024
 """Bytes of a review: an object has 3 MiB at the most, the one that is stored 1.5, and six stand for one where it is
 escaped."""
-
-Watched = Sequence[tuple[Resource[Any], tuple[str, ...]]]
-"""Resources and the operations on them that a webhook is to see."""
 
 Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
 Observer = Callable[[str, str, float], None]
@@ -211,115 +207,3 @@ class TlsServer:
             await self._server.run()
         finally:
             self._server.hang_up()
-
-
-def webhook_configurations(
-    mutated: Watched,
-    validated: Watched,
-    client_config: Callable[[str], dict[str, Any]],
-    *more: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mutating and the validating configuration; `client_config` says how a path (`/mutate`) is reached.
-
-    `more` are further validating webhooks.
-    """
-    mutate = _webhook("mutate.lanloom.io", _rules(mutated, statuses=True), client_config("/mutate"))
-    validate = _webhook("validate.lanloom.io", _rules(validated, statuses=True), client_config("/validate"))
-    return (
-        _configuration("MutatingWebhookConfiguration", mutate),
-        _configuration("ValidatingWebhookConfiguration", validate, *more),
-    )
-
-
-CONFIGURATION_NAME = "lanloom"
-
-_NETWORKS_ANNOTATIONS = "['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/default-network']"
-
-
-def _is_there(path: str) -> str:
-    """CEL: whether a field is there; KubeVirt lets some be null, of which nothing can be asked then."""
-    return f"has({path}) && {path} != null"
-
-
-def _names_networks(metadata: str, spec: str) -> str:
-    """CEL: whether something with this metadata and spec names networks of Multus; never an error."""
-    annotations, networks = f"{metadata}.annotations", f"{spec}.networks"
-    return (
-        f"({_is_there(metadata)} && {_is_there(annotations)}"
-        f" && {_NETWORKS_ANNOTATIONS}.exists(key, key in {annotations}))"
-        f" || ({_is_there(spec)} && {_is_there(networks)} && {networks}.exists(item, has(item.multus)))"
-    )
-
-
-REFERENCES_CONDITION = (
-    f"{_names_networks('object.metadata', 'object.spec')}"
-    f" || ({_is_there('object.spec')} && {_is_there('object.spec.template')}"
-    f" && ({_names_networks('object.spec.template.metadata', 'object.spec.template.spec')}))"
-)
-"""CEL: whether a pod, a virtual machine or an instance of one names networks of Multus."""
-
-_TEMPLATES = " && ".join(
-    _is_there(path)
-    for owner in ("object", "oldObject")
-    for path in (f"{owner}.spec", f"{owner}.spec.template")
-)
-ANEW_CONDITION = (
-    f"request.operation != 'UPDATE' || !({_TEMPLATES}) || object.spec.template != oldObject.spec.template"
-)
-"""CEL: whether something may name other networks than before. Of what is updated only machines are looked at, and what
-KubeVirt and people change of those all the time is outside the template: that they run, finalizers, annotations."""
-
-
-def references_webhook(referring: Watched, client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """The webhook that judges references to networks.
-
-    It must not fail open, because a reference that it has not seen may be to a network that is being deleted. Nor may
-    pods and machines that have nothing to do with networks depend on it, nor changes that are about something else. An
-    API server before 1.28 knows no `matchConditions`; there it has to fail open (`registration.Registration`).
-    """
-    conditions = [
-        {"name": "names-networks", "expression": REFERENCES_CONDITION},
-        {"name": "names-them-anew", "expression": ANEW_CONDITION},
-    ]
-    webhook = _webhook(
-        "references.lanloom.io", _rules(referring, statuses=False), client_config(REFERENCES_PATH)
-    )
-    return webhook | {"sideEffects": "NoneOnDryRun", "matchConditions": conditions}
-
-
-def _rules(resources: Watched, *, statuses: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "apiGroups": [resource.group],
-            "apiVersions": [resource.version],
-            "operations": list(operations),
-            "resources": [
-                resource.plural,
-                *([f"{resource.plural}/status"] if statuses and resource.status else []),
-            ],
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-        }
-        for resource, operations in resources
-    ]
-
-
-def _webhook(name: str, rules: list[dict[str, Any]], client_config: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-        "matchPolicy": "Equivalent",
-        "timeoutSeconds": 5,
-        "rules": rules,
-        "clientConfig": client_config,
-    }
-
-
-def _configuration(kind: str, *webhooks: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": CONFIGURATION_NAME},
-        "webhooks": list(webhooks),
-    }

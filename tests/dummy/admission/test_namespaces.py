@@ -16,7 +16,8 @@ from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.engine.webhooks import WebhookError
 from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhooks import answer, webhook_configurations
+from lanloom.app.webhookconfig import webhook_configurations
+from lanloom.app.webhooks import answer
 from lanloom.dummy.admission import MUTATED, VALIDATED, DummyAdmission
 from lanloom.ipam.admission.statuses import Managers
 from lanloom.kube.errors import NotFound
