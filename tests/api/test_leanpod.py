@@ -10,7 +10,7 @@ from lanloom.api.core import Pod
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.kubevirt import instance_of
 from lanloom.api.leanpod import lean
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.references import references_of
 
@@ -28,6 +28,7 @@ def pod(namespace: str = "own", **labels: str) -> Pod:
             "annotations": {
                 MULTUS_NETWORKS: "a/net",
                 DEFAULT_NETWORK: "b/net",
+                NETWORK_STATUS: '[{"name": "c/net", "interface": "net1"}]',
                 "kubevirt.io/domain": "db",
                 "checksum": "1",
             },
@@ -48,6 +49,7 @@ def test_what_is_asked_of_pods_is_kept() -> None:
     """Which networks a pod uses, whose machine runs in it, where, and whether it has ended, is as it was."""
     whole, kept = pod(), lean(pod())
     assert references_of(kept) == references_of(whole)
+    assert {str(key) for key in references_of(kept).networks} == {"a/net", "b/net", "c/net"}
     assert instance_of(kept) == instance_of(whole) == ("db", "i")
     assert (kept.spec, kept.status.phase) == (whole.spec, "Running")
     for name in ("key", "uid", "resource_version", "deletion_timestamp", "owner_references"):

@@ -215,7 +215,16 @@ def test_what_a_pod_is_attached_to() -> None:
     assert of(Pod, annotations={NETWORK_STATUS: '[{"name": "cbr0"}]'}) == NONE
 
 
-@pytest.mark.parametrize("text", ["nets/red", '{"name": "nets/red"}', '[{"name": "a/b/c"}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nets/red",
+        '{"name": "nets/red"}',
+        '[{"name": "a/b/c"}]',
+        '[{"name": "a/B"}]',
+        f'[{{"name": "a/b", "mac": "{"0" * 70_000}"}}]',
+    ],
+)
 def test_attachments_that_cannot_be_read(text: str) -> None:
     """What Multus told and somebody spoilt may be any network."""
     assert NETWORK_STATUS in of(Pod, annotations={NETWORK_STATUS: text}).problem

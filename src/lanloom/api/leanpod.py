@@ -12,10 +12,10 @@ from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod, PodStatus
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.kubevirt import LAUNCHER_MARKS
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
 
-_KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, *LAUNCHER_MARKS})
+_KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_MARKS})
 
 
 def lean(pod: Pod) -> Pod:

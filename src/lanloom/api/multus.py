@@ -61,19 +61,14 @@ def selections(text: str) -> tuple[Selection, ...]:
     It is JSON if one of `[{"` is in it, and else `namespace/name@interface` with commas between; namespace and
     interface may be missing. Raises ValueError where that can't be read, a name can be no object's, or it is too much.
     """
-    if len(text) > TEXT_MAX:
-        raise ValueError(f"it is longer than {TEXT_MAX} characters")
+    _check_length(text)
     if any(mark in text for mark in _JSON_MARKS):
         found = tuple(_element(item) for item in _elements(text))
     elif text.count(",") >= NETWORKS_MAX:
         raise ValueError(TOO_MANY)
     else:
         found = tuple(map(_short, text.split(","))) if text.strip() else ()
-    for item in found:
-        for name in (item.name, item.namespace):
-            if name and not is_name(name):
-                raise ValueError(f"{quoted(name)} can't be the name of an object")
-    return found
+    return _checked(found)
 
 
 def attachments(text: str) -> tuple[Selection, ...]:
@@ -84,8 +79,9 @@ def attachments(text: str) -> tuple[Selection, ...]:
     """
     if "/" not in text:  # of most pods
         return ()
+    _check_length(text)
     names = (item.get("name") for item in _elements(text) if isinstance(item, dict))
-    return tuple(_short(name) for name in names if isinstance(name, str) and "/" in name)
+    return _checked(tuple(_short(name) for name in names if isinstance(name, str) and "/" in name))
 
 
 def is_name(text: str) -> bool:
@@ -96,6 +92,19 @@ def is_name(text: str) -> bool:
 def quoted(text: str) -> str:
     """A user's text as a message shows it: printable, and not all of it if it is long."""
     return ascii(text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]}…")
+
+
+def _check_length(text: str) -> None:
+    if len(text) > TEXT_MAX:
+        raise ValueError(f"it is longer than {TEXT_MAX} characters")
+
+
+def _checked(found: tuple[Selection, ...]) -> tuple[Selection, ...]:
+    for item in found:
+        for name in (item.name, item.namespace):
+            if name and not is_name(name):
+                raise ValueError(f"{quoted(name)} can't be the name of an object")
+    return found
 
 
 def _elements(text: str) -> list[object]:
