@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
@@ -14,7 +14,6 @@ from lanloom.api.core import CRDS
 from lanloom.api.crds import manifests
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.ipam import Network as NetworkObject
-from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
@@ -27,46 +26,27 @@ from lanloom.ipam.rules.general import AddTags, RemoveTags, Rename
 from lanloom.ipam.rules.syntax import add_steps, modify_steps
 from lanloom.ipam.state import read_state
 from lanloom.kube.errors import Conflict
+from tests.interceptor import Interceptor, Verb
 from tests.virtual import run
 
-T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 
-class Meddled(LocalClient):
-    """A client before whose patches and deletions somebody else does something."""
+class Meddled(Interceptor):
+    """A client before whose writes somebody else does something."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
+        super().__init__(LocalClient(engine))
         self.meddle: Callable[[], Awaitable[object]] | None = None
         self.patches = 0
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says."""
-        self.patches += 1
-        await self._meddled()
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """As the port says."""
-        await self._meddled()
-        return await super().create(resource, body, namespace)
-
-    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
-        """As the port says."""
-        await self._meddled()
-        await super().delete(resource, name, namespace, **options)
-
-    async def _meddled(self) -> None:
-        if self.meddle is not None:
+    async def _ask(
+        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
+    ) -> R:
+        self.patches += verb == "patch"
+        if verb in ("create", "patch", "delete") and self.meddle is not None:
             await self.meddle()
+        return await send()
 
 
 @asynccontextmanager
