@@ -26,6 +26,7 @@ from lanloom.ipam.rules.general import AddTags, RemoveTags, Rename
 from lanloom.ipam.rules.syntax import add_steps, modify_steps
 from lanloom.ipam.state import read_state
 from lanloom.kube.errors import Conflict
+from lanloom.kube.ports import Client
 from tests.interceptor import Interceptor, Verb
 from tests.virtual import run
 
@@ -68,7 +69,7 @@ def uuids() -> Iterator[str]:
     return (f"00000000-0000-4000-8000-{number:012}" for number in count())
 
 
-async def added(client: LocalClient, name: str = "net1", cidr: str = "192.0.2.0/24") -> NetworkObject:
+async def added(client: Client, name: str = "net1", cidr: str = "192.0.2.0/24") -> NetworkObject:
     """A network with one subnet and a pool over all of it."""
     await add(client, name, add_steps([f"cidr={cidr},pool"]), uuids().__next__)
     return next(
@@ -76,13 +77,13 @@ async def added(client: LocalClient, name: str = "net1", cidr: str = "192.0.2.0/
     )
 
 
-async def changed(client: LocalClient, *steps: Step, ident: str = "net1", dry_run: bool = False) -> Done:
+async def changed(client: Client, *steps: Step, ident: str = "net1", dry_run: bool = False) -> Done:
     """Changes a network by steps."""
     edit = Edit(ident=ident, steps=lambda _: steps, new_uuid=uuids().__next__, dry_run=dry_run)
     return await modify(client, edit, Random(1))
 
 
-async def renamed(client: LocalClient, name: str, ident: str = "net1") -> None:
+async def renamed(client: Client, name: str, ident: str = "net1") -> None:
     """Gives a network another name."""
     edit = Edit(ident=ident, steps=lambda _: [Rename(name=name)], new_uuid=str, judge=name_is_free)
     await modify(client, edit, Random(1))
