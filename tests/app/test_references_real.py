@@ -29,7 +29,7 @@ from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.dummy.rules.admitted import admitted
 from lanloom.kube.config import load
-from lanloom.kube.errors import AlreadyExists, Forbidden
+from lanloom.kube.errors import AlreadyExists, Forbidden, ServerError
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
 from lanloom.kube.webhookcall import HttpsPoster
@@ -53,7 +53,16 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     async with where as found, managed(found):
         await ensure(found, NAMESPACES, {"metadata": {"name": "nets"}})
         spec = {"bridgeName": "red-br", "nadName": "red", "nadNamespace": "nets"}
-        await ensure(found, DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": "red"}, "spec": spec})
+        red = {"metadata": {"name": "red"}, "spec": spec}
+
+        async def made() -> object:
+            with suppress(
+                ServerError
+            ):  # a real server goes on asking the manager of the test before for a moment
+                await ensure(found, DUMMY_CLUSTER_NETWORKS, red)
+            return await found.get(DUMMY_CLUSTER_NETWORKS, "red")
+
+        await eventually(made, lambda _: True)
         await eventually(lambda: found.get(NADS, "red", "nets"), lambda _: True)
         yield found
 
