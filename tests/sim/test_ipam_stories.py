@@ -29,6 +29,11 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 @pytest.mark.parametrize("unfenced", ["networks", "nics"])
 def test_the_schedules_would_find_a_missing_fence(unfenced: str) -> None:
     """Without the versions on which the writes of networks or NICs are based, an address is soon given twice."""
-    with pytest.raises(Harm):
-        for seed in range(1000):
+    for seed in range(SCHEDULES):
+        try:
             play(seed, unfenced=(unfenced,))
+        except Harm:
+            return
+        except AssertionError:
+            continue  # what else such a writer breaks is told by the other tests
+    pytest.fail("no address was given twice")
