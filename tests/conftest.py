@@ -1,5 +1,7 @@
 """What tests of several folders share: the real kube-apiserver (started if asked for), and patience with machines."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 from tests.servers.fixtures import real_binaries, real_server
@@ -11,3 +13,8 @@ settings.register_profile(
     "lanloom", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("lanloom")
+
+
+def pytest_configure() -> None:
+    """Whoever ends a run by a signal of either kind leaves no lab and no server behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
