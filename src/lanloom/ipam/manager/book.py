@@ -39,7 +39,7 @@ class Book:
         self._sent: dict[str, int] = {}
         self._written: set[str] = set()
         self._due: set[str] = set()
-        self._refused: set[str] = set()
+        self._refused: dict[str, tuple[str, int]] = {}
         self._lost: dict[str, tuple[Address, ...]] = {}
         self._grants = {grant.nic: grant for grant in network.status.grants if self._is_alive(grant)}
         self._configure()
@@ -172,9 +172,13 @@ class Book:
         self._sent[str(nic.metadata.key)] = nic.metadata.version
 
     def refuse(self, nic: Nic) -> None:
-        """A NIC was refused: it waits until something is released, or the network changes."""
+        """A NIC was refused what it asks for now: it waits until something is released, or the network changes.
+
+        What it asks for later has to be judged, whoever says meanwhile that it is refused: a leader of former times that
+        does not know of its fall goes by what was so.
+        """
         key = str(nic.metadata.key)
-        self._refused.add(key)
+        self._refused[key] = _asked(nic)
         self._mark(key)
 
     def _configure(self) -> None:
@@ -235,7 +239,7 @@ class Book:
         self._revisit()
 
     def _revisit(self) -> None:
-        waiting, self._refused = self._refused, set()
+        waiting, self._refused = self._refused, {}
         for key in waiting:
             self._mark(key)
 
@@ -244,8 +248,13 @@ class Book:
         nic = self._nics.get(key)
         if nic is None or not self._needs(nic):
             self._due.discard(key)
-            self._refused.discard(key)
-        elif key in self._refused and is_refused(nic) and self._is_said(nic) and key not in self._grants:
+            self._refused.pop(key, None)
+        elif (
+            self._refused.get(key) == _asked(nic)
+            and is_refused(nic)
+            and self._is_said(nic)
+            and key not in self._grants
+        ):
             self._due.discard(key)
         else:
             self._due.add(key)
@@ -281,3 +290,8 @@ class Book:
         if nic.status.network == self.name and set(grant.ips) <= set(nic.status.ips):
             return True
         return grant.nic in self._written and nic.metadata.version != self._sent.get(grant.nic)
+
+
+def _asked(nic: Nic) -> tuple[str, int]:
+    """Tells what a NIC asks for from what it, or one of its name, asked for before."""
+    return nic.metadata.uid, nic.metadata.generation
