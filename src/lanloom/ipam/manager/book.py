@@ -174,8 +174,8 @@ class Book:
     def refuse(self, nic: Nic) -> None:
         """A NIC was refused what it asks for now: it waits until something is released, or the network changes.
 
-        What it asks for later has to be judged, whoever says meanwhile that it is refused: a leader of former times that
-        does not know of its fall goes by what was so.
+        What it asks for later has to be judged, whoever says meanwhile that it is refused: a leader of former times
+        that does not know of its fall goes by what was so.
         """
         key = str(nic.metadata.key)
         self._refused[key] = _asked(nic)
