@@ -90,6 +90,7 @@ class Interceptor:
         namespace: str = "",
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
@@ -98,6 +99,12 @@ class Interceptor:
             "delete",
             resource,
             lambda: self._inner.delete(
-                resource, name, namespace, uid=uid, propagation=propagation, grace=grace
+                resource,
+                name,
+                namespace,
+                uid=uid,
+                resource_version=resource_version,
+                propagation=propagation,
+                grace=grace,
             ),
         )

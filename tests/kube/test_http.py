@@ -200,12 +200,14 @@ async def test_patch_is_a_merge_patch() -> None:
 async def test_delete_sends_its_options() -> None:
     """A deletion says how dependents go, which object is meant, and how long a pod gets."""
     async with serving(always(RED)) as server, HttpClient(server.config()) as client:
-        await client.delete(THINGS, "a", "default", uid="u-1", propagation="Foreground", grace=0)
+        await client.delete(
+            THINGS, "a", "default", uid="u-1", resource_version="7", propagation="Foreground", grace=0
+        )
     [request] = server.seen
     assert (request.method, request.path) == ("DELETE", f"{PATH}/a")
     options = json.loads(request.body)
     assert options["propagationPolicy"] == "Foreground"
-    assert options["preconditions"] == {"uid": "u-1"}
+    assert options["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
     assert options["gracePeriodSeconds"] == 0
 
 

@@ -41,6 +41,7 @@ from lanloom.kube.ports import Client
 from tests.sim.dummy_clients import (
     ALL_OF_THEM,
     BlindClient,
+    CarelessClient,
     ForgetfulClient,
     ForgetfulWorld,
     LateClient,
@@ -98,7 +99,9 @@ class DummyCluster(TwoManagers):
         informers = dummy_informers(client, nads, nodes, pods, rng)
         watched = user_informers(client, rng, machines=machines, instances=instances, pods=pods)
         users = Users(watched, self.now)
-        blind = client if self._protections.fresh else BlindClient(client, watched)
+        blind: Client = client if self._protections.fresh else BlindClient(client, watched)
+        if not self._protections.version:
+            blind = CarelessClient(blind)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = DummyManager(blind, informers, users, recorder, lambda: SETTINGS, now=self.now, rng=rng)
         webhooks = ForgetfulClient(client, self._protections)

@@ -35,6 +35,8 @@ class Protections(Struct, frozen=True, kw_only=True):
     draining: bool = True
     notes: bool = True
     fresh: bool = True
+    version: bool = True
+    restarts: bool = True
 
 
 ALL_OF_THEM = Protections()
@@ -81,8 +83,15 @@ class BlindClient(Interceptor):
         return Listing(store.items(), "1")
 
 
+class CarelessClient(Interceptor):
+    """Deletes whatever has become of an object meanwhile."""
+
+    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
+        await super().delete(resource, name, namespace, **(options | {"resource_version": ""}))
+
+
 class ForgetfulClient(Interceptor):
-    """The webhooks' client; it writes no notes, or does not see that a NAD is draining, where that is taken away."""
+    """The webhooks' client; it writes no notes, none on a NAD that drains, or does not see that one does."""
 
     def __init__(self, inner: Client, protections: Protections) -> None:
         super().__init__(inner)
@@ -102,6 +111,10 @@ class ForgetfulClient(Interceptor):
     ) -> T:
         if resource is NADS and not self._protections.notes:
             patch = {"metadata": {**patch["metadata"], "annotations": {ADMITTED: None}}}
+        if resource is NADS and not self._protections.restarts:
+            nad = await super().get(resource, name, namespace)
+            if DRAINING in nad.metadata.annotations:
+                patch = {"metadata": {"resourceVersion": patch["metadata"]["resourceVersion"]}}
         found = await super().patch(resource, name, patch, namespace, subresource=subresource)
         return _seen(found, self._protections)
 

@@ -2,12 +2,13 @@
 
 A user is what is stored, alive, and refers to a NAD. Who was allowed to refer to a NAD while it was there must find it
 when he comes, and keeps it then. Who asked for a NAD before there was one was promised nothing: if he comes when it is
-about to go, he is as if he had come a moment later. Nor was a pod whose instance has gone: it goes as well.
+about to go, he is as if he had come a moment later. Nor was a DaemonSet that came, or came back, while a NAD drained.
 
 A NAD that the API server stores only after the one before it was deleted, because the request took so long, is a twin:
 its network is found unused already, and its bridges go meanwhile. Whoever is on it keeps it nevertheless.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -26,14 +27,14 @@ from lanloom.api.dummy import (
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.references import References, references_of
+from lanloom.api.references import NONE, References, references_of
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.api.workloads import DAEMON_SET_TEMPLATES, DAEMON_SETS, DaemonSet
 from lanloom.apiserver.engine.stored import Change
 from lanloom.apiserver.kinds import Raw
 
 USERS: dict[str, Resource[Any]] = {
-    item.plural: item for item in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+    item.plural: item for item in (DAEMON_SET_TEMPLATES, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
 }
 Promise = tuple[Key, str]
 """A NAD, and its uid."""
@@ -47,11 +48,11 @@ class Witness:
         self._nads: dict[Key, NetworkAttachmentDefinition] = {}
         self._networks: dict[str, DummyClusterNetwork] = {}
         self._references: dict[tuple[str, Key], References] = {}
-        self._instances: dict[Key, str] = {}
         self._closed: dict[Key, set[tuple[str, Key]]] = {}
         self._kept: set[tuple[str, Key, Promise]] = set()
         self._cleared: set[str] = set()
         self._promises: defaultdict[str, set[Promise]] = defaultdict(set)
+        self.terminating: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.harm: list[str] = []
         self.deleted = 0
         self.refused = 0
@@ -78,7 +79,7 @@ class Witness:
         """One change."""
         if change.resource.plural in USERS:
             self._take_user(change)
-        elif change.resource.plural == NADS.plural:
+        if change.resource.plural == NADS.plural:
             self._take_nad(change)
         elif change.resource.plural == DAEMON_SETS.plural:
             self._take_daemon_set(change)
@@ -88,16 +89,12 @@ class Witness:
     def _take_user(self, change: Change) -> None:
         place = (change.resource.plural, change.key)
         self._references.pop(place, None)
-        if place[0] == VIRTUAL_MACHINE_INSTANCES.plural:
-            self._instances.pop(change.key, None)
         if change.after is None:
+            self._leave(place, NONE)
             return
         item = _item(change.resource.plural, change.after.raw())
-        if place[0] == VIRTUAL_MACHINE_INSTANCES.plural:
-            self._instances[change.key] = item.metadata.uid
-        if any(owner.uid not in self._instances.values() for owner in item.metadata.owner_references):
-            self._promises.pop(item.metadata.uid, None)
         references = self._references[place] = references_of(item)
+        self._leave(place, references)
         promises = self._promises.pop(item.metadata.uid, set())
         self._kept |= {(*place, promise) for promise in promises}
         for key in {key for key, _ in promises if references.may_mean(key)}:
@@ -106,6 +103,12 @@ class Witness:
                 self._complain(
                     f"{place[0]} {place[1]} was allowed to refer to {key}, which has gone meanwhile"
                 )
+
+    def _leave(self, place: tuple[str, Key], references: References) -> None:
+        """Who lets go of a NAD that drains has no right to come back."""
+        for key, closed in self._closed.items():
+            if not references.may_mean(key):
+                closed.discard(place)
 
     def _take_nad(self, change: Change) -> None:
         key, old = change.key, self._nads.pop(change.key, None)
@@ -142,6 +145,10 @@ class Witness:
             self._networks[change.key.name] = new
             if old is None or old.status.phase != new.status.phase:
                 self._note(f"  {change.key.name} is {new.status.phase}: {new.status.message}")
+            if new.status.phase == "Terminating":
+                self.terminating[change.key.name].set()
+            else:
+                self.terminating[change.key.name].clear()
         else:
             self._note(f"  {change.key.name} is gone")
 

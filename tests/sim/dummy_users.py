@@ -10,11 +10,12 @@ from typing import Any
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import ApiError, KubeError
+from lanloom.api.workloads import DAEMON_SET_TEMPLATES
+from lanloom.kube.errors import ApiError, KubeError, NotFound
 from tests.sim.dummy import DummyCluster
 from tests.sim.faults import retrieve
 
@@ -22,6 +23,9 @@ NAMES = ("red", "blue")
 PLACE = "nets"
 _NAMESPACES = (PLACE, "default")
 KINDS: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+EVERYBODY: tuple[Resource[Any], ...] = (DAEMON_SET_TEMPLATES, *KINDS)
+"""Who makes others comes before them."""
+
 _ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 
 
@@ -46,6 +50,10 @@ class Users:
             self._remove: 10,
             self._change: 5,
             self._move: 4,
+            self._restart: 6,
+            self._add_workload: 5,
+            self._roll: 6,
+            self._replace: 8,
             self._end: 2,
             self._delete_network: 2,
             self._retire_network: 4,
@@ -65,9 +73,9 @@ class Users:
     async def leave(self) -> None:
         """Deletes everything."""
         await self.settle()
-        for resource in KINDS:
+        for resource in EVERYBODY:
             for item in (await self._client.list(resource)).items:
-                if UID_LABEL in item.metadata.labels:
+                if not _is_theirs(item):
                     continue
                 with suppress(KubeError):
                     await self._client.delete(resource, item.metadata.name, item.metadata.namespace, grace=0)
@@ -115,14 +123,61 @@ class Users:
         if item is not None:
             meta, name = item.metadata, f"m{self._rng.randrange(3)}"
             networks = [each.multus.network_name for each in item.spec.networks]
-            owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "controller": True}
             body = _body(PODS, name, networks)
-            body["metadata"]["ownerReferences"] = [{**owner, "name": meta.name, "uid": meta.uid}]
+            body["metadata"]["ownerReferences"] = [_owner(VIRTUAL_MACHINE_INSTANCES, item)]
             self._cluster.note(f"users: move {meta.key} to Pod {name}: {networks}")
             await self._client.create(PODS, body, meta.namespace)
 
+    async def _restart(self) -> None:
+        """A machine gets another instance."""
+        item = await self._one(VIRTUAL_MACHINES)
+        if item is not None:
+            meta, template = item.metadata, item.spec.template
+            networks = [each.multus.network_name for each in template.spec.networks]
+            body = _body(VIRTUAL_MACHINE_INSTANCES, meta.name, networks)
+            body["metadata"]["ownerReferences"] = [_owner(VIRTUAL_MACHINES, item)]
+            self._cluster.note(f"users: restart {meta.key}: {networks}")
+            with suppress(NotFound):
+                await self._client.delete(VIRTUAL_MACHINE_INSTANCES, meta.name, meta.namespace)
+            await self._client.create(VIRTUAL_MACHINE_INSTANCES, body, meta.namespace)
+
+    async def _add_workload(self) -> None:
+        name, namespace = f"d{self._rng.randrange(2)}", self._rng.choice(_NAMESPACES)
+        references = self._references(namespace)
+        self._cluster.note(f"users: add DaemonSet {namespace}/{name}: {references}")
+        await self._client.create(DAEMON_SET_TEMPLATES, _workload(name, references), namespace)
+
+    async def _roll(self) -> None:
+        """A DaemonSet gets other networks, and a pod on them."""
+        item = await self._one(DAEMON_SET_TEMPLATES)
+        if item is not None:
+            await self._turn(item, self._references(item.metadata.namespace))
+
+    async def _turn(self, item: Any, references: list[str]) -> None:
+        meta = item.metadata
+        self._cluster.note(f"users: DaemonSet {meta.key} changes to {references}")
+        annotations = {_ANNOTATION: ",".join(references) or None}
+        patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        await self._renew(await self._client.patch(DAEMON_SET_TEMPLATES, meta.name, patch, meta.namespace))
+
+    async def _replace(self) -> None:
+        """A pod of a DaemonSet is replaced."""
+        item = await self._one(DAEMON_SET_TEMPLATES)
+        if item is not None:
+            await self._renew(item)
+
+    async def _renew(self, item: Any) -> None:
+        meta, name = item.metadata, f"{item.metadata.name}-{self._rng.randrange(2)}"
+        networks = item.spec.template.metadata.annotations.get(_ANNOTATION, "")
+        body = _body(PODS, name, networks.split(",") if networks else [])
+        body["metadata"]["ownerReferences"] = [_owner(DAEMON_SET_TEMPLATES, item)]
+        self._cluster.note(f"users: replace Pod {meta.namespace}/{name}: {networks}")
+        with suppress(NotFound):
+            await self._client.delete(PODS, name, meta.namespace, grace=0)
+        await self._client.create(PODS, body, meta.namespace)
+
     async def _remove(self) -> None:
-        resource = self._rng.choice(KINDS)
+        resource = self._rng.choice(EVERYBODY)
         item = await self._one(resource)
         if item is not None:
             self._cluster.note(f"users: delete {resource.kind} {item.metadata.key}")
@@ -144,15 +199,29 @@ class Users:
         await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
 
     async def _retire_network(self) -> None:
-        """Somebody deletes everybody whom he finds on a network, and the network."""
-        name = self._rng.choice(NAMES)
+        """Somebody deletes everybody whom he finds on a network, and the network; DaemonSets are only taken off it."""
+        name, taken_off = self._rng.choice(NAMES), []
         self._cluster.note(f"users: retire network {name}")
-        for resource in KINDS:
+        for resource in EVERYBODY:
             for item in (await self._client.list(resource)).items:
-                if references_of(item).may_mean(Key(PLACE, name)):
-                    meta = item.metadata
+                if not references_of(item).may_mean(Key(PLACE, name)):
+                    continue
+                meta = item.metadata
+                if resource is DAEMON_SET_TEMPLATES:
+                    await self._turn(item, [])
+                    taken_off.append(item)
+                else:
                     await self._client.delete(resource, meta.name, meta.namespace, grace=0)
         await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
+        for item in taken_off:
+            await self._come_back(item, name)
+
+    async def _come_back(self, item: Any, name: str) -> None:
+        """Who was taken off a network wants it back, just when it was decided that it may go."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(100):
+                await self._cluster.witness.terminating[name].wait()
+            await self._turn(item, [f"{PLACE}/{name}"])
 
     async def _add_network(self) -> None:
         name = self._rng.choice(NAMES)
@@ -170,7 +239,7 @@ class Users:
 
     async def _one(self, resource: Resource[Any]) -> Any:
         items = (await self._client.list(resource)).items
-        users = [item for item in items if UID_LABEL not in item.metadata.labels]
+        users = [item for item in items if _is_theirs(item)]
         return self._rng.choice(users) if users else None
 
     def _references(self, namespace: str) -> list[str]:
@@ -185,6 +254,10 @@ def network(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def _is_theirs(item: Object) -> bool:
+    return item.metadata.namespace in _NAMESPACES
+
+
 def _body(resource: Resource[Any], name: str, references: list[str]) -> dict[str, Any]:
     if resource is PODS:
         annotations = {_ANNOTATION: ",".join(references)} if references else {}
@@ -194,6 +267,18 @@ def _body(resource: Resource[Any], name: str, references: list[str]) -> dict[str
     if resource is VIRTUAL_MACHINES:
         spec = {"template": {"spec": spec}}
     return {"metadata": {"name": name}, "spec": spec}
+
+
+def _workload(name: str, references: list[str]) -> dict[str, Any]:
+    template = _body(PODS, name, references)
+    template["metadata"]["labels"] = {"app": name}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _owner(resource: Resource[Any], item: Object) -> dict[str, Any]:
+    title = {"name": item.metadata.name, "uid": item.metadata.uid}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "controller": True, **title}
 
 
 def _networks(references: list[str]) -> list[dict[str, Any]]:

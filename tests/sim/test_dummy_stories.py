@@ -28,11 +28,17 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "protections",
-    [Protections(draining=False), Protections(notes=False), Protections(fresh=False)],
-    ids=["draining", "notes", "fresh"],
+    [
+        Protections(draining=False),
+        Protections(notes=False),
+        Protections(fresh=False),
+        Protections(version=False),
+        Protections(restarts=False),
+    ],
+    ids=["draining", "notes", "fresh", "version", "restarts"],
 )
 def test_the_schedules_would_find_a_missing_protection(protections: Protections) -> None:
-    """Without the draining mark, the notes or the list read anew, a network is soon taken from under a user."""
+    """Without any one of mark, notes, those of restarts, fresh list and version, a network is taken from a user."""
     with pytest.raises(Harm):
         for seed in range(1000):
             play(seed, protections)

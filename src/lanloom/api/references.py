@@ -95,6 +95,13 @@ def references_of(item: Object) -> References:
     return NONE
 
 
+def made_by(item: Object) -> References:
+    """The networks of what an object makes: those to which it refers, of every ReplicaSet those of its template."""
+    if isinstance(item, ReplicaSet):
+        return _of_annotations(item.spec.template.metadata.annotations, item)
+    return references_of(item)
+
+
 def _of_machine(
     spec: VirtualMachineInstanceSpec, annotations: Mapping[str, str], machine: Object
 ) -> References:

@@ -121,12 +121,18 @@ class LocalClient:
         namespace: str = "",
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
         """Deletes an object, or marks it for deletion."""
         await asyncio.sleep(0)
-        options = DeleteOptions(uid=uid, propagation=propagation, grace_period_seconds=grace)
+        options = DeleteOptions(
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            grace_period_seconds=grace,
+        )
         with _kube_errors():
             kind = self._kind(resource)
             await self._engine.delete(kind, _place(kind, namespace), name, options, self._call())

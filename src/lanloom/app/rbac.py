@@ -77,9 +77,9 @@ MANAGER_RULES: tuple[Raw, ...] = (
     {
         "apiGroups": ["apps"],
         "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"],
-        "verbs": _FOLLOW,
+        "verbs": _READ,
     },
-    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": _FOLLOW},
+    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": _READ},
     _definitions(kubevirt.VIRTUAL_MACHINES, _VMS, multus.NADS, ipam.NETWORKS, ipam.NICS),
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["services"], "resourceNames": ["kubernetes"], "verbs": ["get"]},

@@ -184,13 +184,15 @@ class HttpClient:
         namespace: str = "",
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
         """As the port says."""
         options: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        if given := {name: value for name, value in conditions.items() if value}:
+            options["preconditions"] = given
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         about = _About("delete", resource.full_name)

@@ -92,10 +92,11 @@ class Client(Protocol):
         namespace: str = "",
         *,
         uid: str = "",
+        resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
-        """Deletes; `uid` makes it conditional (Conflict). Raises NotFound.
+        """Deletes; `uid` and `resource_version` make it conditional (Conflict). Raises NotFound.
 
         `grace` are the seconds that a pod gets to end, instead of its own; with 0 it is gone at once, which only the
         pod's kubelet should say, or somebody who knows that its node is gone.

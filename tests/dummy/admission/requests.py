@@ -11,7 +11,7 @@ import msgspec
 
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
 from lanloom.api.core import NODES, PODS, Node, Pod
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER, NAME_ANNOTATION, UID_LABEL
+from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
@@ -48,7 +48,7 @@ def network(name: str = "red", *, bridge: str = "", nad: str = "", **more: Any) 
 
 
 def uid_of(name: str) -> str:
-    """Stands for the uid that the server gives to a network or an instance."""
+    """Stands for the uid that the server gives to an object, which is no NAD."""
     return f"uid of {name}"
 
 
@@ -163,7 +163,7 @@ async def server(present: Iterable[Present], storage: MemoryStorage) -> tuple[En
     client, uids = LocalClient(engine), dict[str, str]()
     for resource, body in present:
         uid = await _keep(client, resource, with_uids(uids, body, dict))
-        if resource in (DUMMY_CLUSTER_NETWORKS, VIRTUAL_MACHINE_INSTANCES):
+        if resource is not NADS:
             uids[uid_of(body["metadata"]["name"])] = uid
     return engine, uids
 

@@ -5,12 +5,17 @@ import copy
 from typing import Any
 
 import msgspec
+import pytest
 
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
+from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.api.times import rfc3339
+from lanloom.api.workloads import DAEMON_SET_TEMPLATES
 from lanloom.apiserver.local import LocalClient
 from lanloom.dummy.rules.admitted import (
     REQUEST_SECONDS,
@@ -21,8 +26,11 @@ from lanloom.dummy.rules.admitted import (
 from lanloom.kube.errors import Conflict
 from tests.dummy.admission.cases import Case, Cases, answer, each
 from tests.dummy.admission.requests import (
+    NETWORKS_ANNOTATION,
+    Present,
     admission_of,
     first_storage,
+    leaving,
     machine,
     nad,
     pod,
@@ -40,16 +48,16 @@ REFERENCE_CASES: Cases = {
         request(PODS, pod()),
         GOING,
         "Pod default/web: metadata.annotations[k8s.v1.cni.cncf.io/networks]: NetworkAttachmentDefinition nets/red "
-        "can't be used any more because its DummyClusterNetwork red is being deleted; name another network, or leave "
-        "it out",
+        "can't be used by anybody new because its DummyClusterNetwork red is being deleted; only machines and "
+        "workloads that used it before may start again; name another network, or leave it out",
         refer=True,
     ),
     "a machine on a network that goes": Case(
         request(VIRTUAL_MACHINES, machine("db", "nets/red"), machine("db")),
         GOING,
         "VirtualMachine default/db: spec.template.spec.networks[0].multus.networkName: NetworkAttachmentDefinition "
-        "nets/red can't be used any more because its DummyClusterNetwork red is being deleted; name another network, "
-        "or leave it out",
+        "nets/red can't be used by anybody new because its DummyClusterNetwork red is being deleted; only machines and "
+        "workloads that used it before may start again; name another network, or leave it out",
         refer=True,
     ),
 }
@@ -174,22 +182,78 @@ def test_what_can_not_be_read_is_allowed() -> None:
     assert reviewed(request(PODS, pod(networks="[{")), broken=True).messages == [""]
 
 
-def launcher(uid: str) -> AdmissionRequest:
-    """A pod for the instance db, as KubeVirt makes it."""
-    owner = {"kind": "VirtualMachineInstance", "name": "db", "uid": uid, "controller": True}
-    return request(PODS, pod(ownerReferences=[{"apiVersion": "kubevirt.io/v1", **owner}]))
+def made_by(kind: Resource[Any], body: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of what the object db of that kind makes."""
+    owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "db", "controller": True}
+    metadata: dict[str, Any] = {**body["metadata"], "ownerReferences": [{**owner, "uid": uid_of("db")}]}
+    return {**body, "metadata": metadata}
+
+
+def instance(*networks: str) -> dict[str, Any]:
+    """The instance of the machine db."""
+    body = machine("db", *networks)
+    return {"metadata": body["metadata"], "spec": body["spec"]["template"]["spec"]}
+
+
+def daemons(created: str) -> Present:
+    """A DaemonSet db whose pods use the network."""
+    labels = {"app": "db"}
+    template = {**pod(), "metadata": {"annotations": {NETWORKS_ANNOTATION: "nets/red"}, "labels": labels}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": "db", "namespace": "default", "creationTimestamp": created}
+    return DAEMON_SET_TEMPLATES, {"metadata": metadata, "spec": spec}
+
+
+def draining(since: float) -> tuple[Present, ...]:
+    """A network that is being deleted, and nobody new may use it since then."""
+    return (GOING[0], (NADS, nad(of="red", marks={DRAINING: rfc3339(since)})))
+
+
+LAUNCHER = request(PODS, made_by(VIRTUAL_MACHINE_INSTANCES, pod()))
 
 
 def test_a_machine_may_move_to_another_node_while_its_network_waits_for_it() -> None:
-    """A new pod for an instance that is on the network is let in although the network goes; others are not."""
-    networks = [{"name": "n", "multus": {"networkName": "nets/red"}}]
-    metadata = {"name": "db", "namespace": "default"}
-    on = (VIRTUAL_MACHINE_INSTANCES, {"metadata": metadata, "spec": {"networks": networks}})
-    elsewhere = (VIRTUAL_MACHINE_INSTANCES, {"metadata": metadata, "spec": {"networks": []}})
-    assert told(launcher(uid_of("db")), *GOING, on, refer=True).allowed
-    assert not told(launcher(uid_of("db")), *GOING, elsewhere, refer=True).allowed
-    assert not told(launcher("another"), *GOING, on, refer=True).allowed
-    assert not told(launcher(uid_of("db")), *GOING, refer=True).allowed
+    """A new pod for an instance that is on the network is let in and noted although the network goes; no other is."""
+    on, off = (VIRTUAL_MACHINE_INSTANCES, instance("nets/red")), (VIRTUAL_MACHINE_INSTANCES, instance())
+    found = reviewed(LAUNCHER, present=(*GOING, on))
+    assert found.messages == [""] and found.notes == [("new web", 0, "Pod default/web")]
+    assert not told(LAUNCHER, *GOING, off, refer=True).allowed
+    assert not told(LAUNCHER, *GOING, refer=True).allowed
+
+
+def test_a_machine_may_start_again_while_its_network_waits_for_it() -> None:
+    """A new instance of a machine that is on the network is let in and noted; one of another machine is not."""
+    asked = request(VIRTUAL_MACHINE_INSTANCES, made_by(VIRTUAL_MACHINES, instance("nets/red")))
+    found = reviewed(asked, present=(*GOING, (VIRTUAL_MACHINES, machine("db", "nets/red"))))
+    assert found.messages == [""] and found.notes == [("new db", 0, "VirtualMachineInstance default/db")]
+    assert not told(asked, *GOING, (VIRTUAL_MACHINES, machine("db", "nets/blue")), refer=True).allowed
+    alone = request(VIRTUAL_MACHINE_INSTANCES, instance("nets/red"))
+    assert not told(alone, *GOING, (VIRTUAL_MACHINES, machine("db", "nets/red")), refer=True).allowed
+
+
+@pytest.mark.parametrize(("since", "allowed"), [(START + 1, True), (START, False), (START - 1, False)])
+def test_pods_of_workloads_that_are_older_are_replaced(since: float, allowed: bool) -> None:
+    """A pod of a workload that was there before the mark is let in; nobody reviews workloads that come later."""
+    asked = request(PODS, made_by(DAEMON_SET_TEMPLATES, pod()))
+    found = reviewed(asked, present=(*draining(since), daemons(rfc3339(START))))
+    assert (found.messages == [""]) == allowed
+    assert bool(found.notes) == allowed
+
+
+def test_nobody_is_let_back_in_without_a_note() -> None:
+    """A NAD that somebody deletes takes no notes any more, so also those who used it are refused."""
+    marks = {DRAINING: rfc3339(START)}
+    gone = leaving(nad(of="red", marks=marks))
+    on = (VIRTUAL_MACHINE_INSTANCES, instance("nets/red"))
+    assert not told(LAUNCHER, GOING[0], (NADS, gone), on, refer=True).allowed
+
+
+def test_a_dry_run_of_a_restart_writes_nothing() -> None:
+    """Who would be let back in is told so, and not noted."""
+    on = (VIRTUAL_MACHINE_INSTANCES, instance("nets/red"))
+    asked = request(PODS, made_by(VIRTUAL_MACHINE_INSTANCES, pod()), dry_run=True)
+    found = reviewed(asked, present=(*GOING, on))
+    assert found.messages == [""] and found.notes == []
 
 
 def test_notes_that_are_settled_go() -> None:

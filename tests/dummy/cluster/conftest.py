@@ -10,7 +10,7 @@ from tests.dummy.cluster.ground import EMBEDDED, REAL, Ground, ground
 from tests.dummy.cluster.installed import TOKENS
 from tests.servers.real import RealServer
 
-CONTROLLERS = ("daemonset", "garbagecollector", "namespace", "podgc")
+CONTROLLERS = ("daemonset", "deployment", "garbagecollector", "namespace", "podgc", "replicaset")
 
 
 @pytest.fixture(scope="module")

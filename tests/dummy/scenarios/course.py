@@ -170,7 +170,8 @@ def apply(state: State, action: Action) -> State:
                 return state
             assert patch["metadata"]["resourceVersion"] == current.metadata.resource_version, "a conflict"
             return put(state, msgspec.convert(_patched(current, patch), resource.type), resource)
-        case Delete(uid=uid):
+        case Delete(uid=uid, version=version):
+            assert current is None or version in ("", current.metadata.resource_version), "a conflict"
             return state if current is None or current.metadata.uid != uid else deleted(state, resource, key)
 
 

@@ -3,6 +3,8 @@
 import json
 import re
 
+from msgspec.structs import replace
+
 from lanloom.api.dummy import (
     ADMITTED,
     CONFLICT,
@@ -10,6 +12,7 @@ from lanloom.api.dummy import (
     DRIFTED,
     DUMMY_CLUSTER_NETWORKS,
     FINALIZER,
+    IN_USE,
     UID_LABEL,
 )
 from lanloom.api.ipam import NETWORKS
@@ -17,11 +20,12 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.lifecycle import decide
+from lanloom.dummy.rules.observed import Delete, Fresh
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
 from tests.dummy.scenarios.course import observe, run
 from tests.dummy.scenarios.events import NAD, OTHER_VM, VM, config_of, ready
-from tests.dummy.scenarios.state import State
+from tests.dummy.scenarios.state import Known, State
 
 DCN = DUMMY_CLUSTER_NETWORKS
 
@@ -341,10 +345,35 @@ def test_a_request_that_was_admitted_is_waited_for() -> None:
     assert state.dcn.status.users == (str(VM),)
 
 
+def test_who_was_let_back_in_at_the_last_moment_takes_the_deletion_back() -> None:
+    """A note on a NAD that was about to be deleted blocks the deletion anew, until its user has come and gone."""
+    promised = on.configured({"status": {"phase": "Terminating"}})
+    state = run(on.both(on.removed(), promised, on.admitted("a")), ready())
+    assert state.dcn.status.phase == "DeletionBlocked"
+    assert condition(state, IN_USE) == "Unknown Requests"
+    assert state.of(NADS) != ()
+    state = run(on.used(VM), state)
+    assert condition(state, IN_USE) == "True Users"
+    assert is_gone(run(on.both(on.used(), on.later(75)), state))
+
+
+def test_a_nad_is_deleted_as_it_was_looked_at() -> None:
+    """Whatever is written on it after the fresh look, a note above all, makes the deletion fail."""
+    state = run(on.both(on.used(VM), on.removed()), ready())
+    looked = observe(on.used()(state), state.dcn)
+    decision = decide(replace(looked, fresh=Fresh(made=looked.made, users=Known())))
+    (nad,) = looked.made.nads
+    (action,) = decision.actions
+    assert isinstance(action, Delete)
+    assert (action.uid, action.version) == (nad.metadata.uid, nad.metadata.resource_version)
+
+
 def test_requests_that_cannot_be_read_may_be_any() -> None:
-    """A note that somebody spoilt holds the deletion as long as any request of that time may last."""
+    """A note that somebody spoilt holds the deletion as long as any request of that time may last, also a late one."""
     spoilt = on.changed(NADS, NAD, {"metadata": {"annotations": {"network.harvester.io/admitted": "?"}}})
     state = run(on.both(spoilt, on.removed()), ready())
+    assert state.dcn.status.phase == "DeletionBlocked"
+    state = run(on.both(on.later(1000), spoilt), state)
     assert state.dcn.status.phase == "DeletionBlocked"
     assert is_gone(run(on.later(80), state))
 

@@ -1,7 +1,8 @@
 """Writes down on NADs who was allowed to refer to them. What is asked while a write is under way goes into the next.
 
-A write is based on the version of the NAD that was judged. So nothing is written onto a NAD that was marked as draining
-meanwhile, and whoever marks it finds everything that was written before.
+A write is based on the version of the NAD that was judged. So nothing of anybody new is written onto a NAD that was
+marked as draining meanwhile, and whoever marks it finds everything that was written before. What those make who use a
+draining NAD is noted, too: whoever deletes it does so on the version for which he found nobody.
 """
 
 import asyncio
@@ -31,6 +32,15 @@ class _Waiting(NamedTuple):
     answer: "asyncio.Future[NetworkAttachmentDefinition | None]"
 
 
+class _Queue(NamedTuple):
+    nad: Key
+    for_users: bool
+
+    def takes(self, nad: NetworkAttachmentDefinition) -> bool:
+        """Whether requests of this queue may be noted on the NAD."""
+        return is_isolated(nad) and not is_closed(nad, for_users=self.for_users)
+
+
 class Notes:
     """The notes of one replica. `now` is in seconds since the epoch."""
 
@@ -38,21 +48,24 @@ class Notes:
         self._client = client
         self._world = world
         self._now = now
-        self._waiting: defaultdict[Key, list[_Waiting]] = defaultdict(list)
-        self._writers: dict[Key, asyncio.Task[None]] = {}
+        self._waiting: defaultdict[_Queue, list[_Waiting]] = defaultdict(list)
+        self._writers: dict[_Queue, asyncio.Task[None]] = {}
         self._written: dict[Key, NetworkAttachmentDefinition] = {}
 
-    async def write(self, key: Key, request: Admitted) -> NetworkAttachmentDefinition | None:
+    async def write(
+        self, key: Key, request: Admitted, *, for_users: bool = False
+    ) -> NetworkAttachmentDefinition | None:
         """The NAD with the note on it; or as it is without, if it is no isolated network's, or closed, or not there.
 
         Raises KubeError, TooMany.
         """
-        if self._is_crowded(key, request.namespace):
+        queue = _Queue(key, for_users)
+        if self._is_crowded(queue, request.namespace):
             raise TooMany
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
-        self._waiting[key].append(waiting)
-        if key not in self._writers:
-            self._writers[key] = asyncio.create_task(self._work(key))
+        self._waiting[queue].append(waiting)
+        if queue not in self._writers:
+            self._writers[queue] = asyncio.create_task(self._work(queue))
         return await waiting.answer
 
     async def look(self, key: Key) -> NetworkAttachmentDefinition | None:
@@ -64,10 +77,10 @@ class Notes:
                 raise
             return None
 
-    async def _work(self, key: Key) -> None:
-        while batch := self._waiting.pop(key, None):
+    async def _work(self, queue: _Queue) -> None:
+        while batch := self._waiting.pop(queue, None):
             try:
-                found = await self._write(key, batch)
+                found = await self._write(queue, batch)
             except Exception as error:
                 for item in batch:
                     if not item.answer.done():
@@ -76,16 +89,16 @@ class Notes:
                 for item in batch:
                     if not item.answer.done():
                         item.answer.set_result(found)
-        del self._writers[key]
+        del self._writers[queue]
 
-    async def _write(self, key: Key, batch: Sequence[_Waiting]) -> NetworkAttachmentDefinition | None:
+    async def _write(self, queue: _Queue, batch: Sequence[_Waiting]) -> NetworkAttachmentDefinition | None:
         """Goes on until the NAD was not changed by others in between, or nobody waits any more."""
-        nad = self._known(key)
+        key, nad = queue.nad, self._known(queue.nad)
         requests = [item.request for item in batch]
         while not all(item.answer.done() for item in batch):
-            if nad is None or is_closed(nad) or not is_isolated(nad):
+            if nad is None or not queue.takes(nad):
                 nad = await self.look(key)
-                if nad is None or is_closed(nad) or not is_isolated(nad):
+                if nad is None or not queue.takes(nad):
                     return nad
             text = noted(nad, requests, self._world.users.seen, self._now())
             if len(text) > _SIZE_MAX:
@@ -107,11 +120,11 @@ class Notes:
                 return written
         return None
 
-    def _is_crowded(self, key: Key, namespace: str) -> bool:
-        nad = self._known(key)
+    def _is_crowded(self, queue: _Queue, namespace: str) -> bool:
+        nad = self._known(queue.nad)
         if nad is None or not is_isolated(nad):
             return False
-        waiting = sum(item.request.namespace == namespace for item in self._waiting.get(key, ()))
+        waiting = sum(item.request.namespace == namespace for item in self._waiting.get(queue, ()))
         return is_crowded(nad, namespace, waiting, self._world.users.seen, self._now())
 
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:

@@ -6,23 +6,24 @@ an isolated network, nor one that is not known. What concerns none is allowed wh
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Unreadable, Verdict, new_of, old_of, refusal
-from lanloom.api.core import PODS, Pod
+from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
+from lanloom.dummy.admission.makers import makers_of
 from lanloom.dummy.admission.notes import Notes, TooMany
 from lanloom.dummy.admission.world import World
 from lanloom.dummy.rules.admit_references import (
     going,
     is_closed,
     is_isolated,
+    is_restart,
     meant,
     new_references,
     title_of,
@@ -30,7 +31,6 @@ from lanloom.dummy.rules.admit_references import (
 from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted
 from lanloom.dummy.rules.errors import Refused
 from lanloom.kube.errors import KubeError
-from lanloom.kube.lookup import look_up
 from lanloom.kube.ports import Client
 
 NOTE_SECONDS = 3.0
@@ -101,9 +101,12 @@ class References:
         try:
             async with asyncio.timeout_at(until):
                 nad = await self._noted(request, new, old, key)
-                closed = nad is not None and is_isolated(nad) and is_closed(nad)
-                if nad is None or not closed or await self._moves(new, key):
+                if not _refuses(nad):
                     return
+                if is_restart(await makers_of(self._client, new), nad):
+                    nad = await self._noted(request, new, old, key, for_users=True)
+                    if not _refuses(nad, for_users=True):
+                        return
         except (KubeError, TimeoutError) as error:
             why = str(error) or "the API server does not answer in time"
             raise Refused(
@@ -117,26 +120,8 @@ class References:
             ) from None
         raise Refused(going(new, reference, nad))
 
-    async def _moves(self, item: Object, nad: Key) -> bool:
-        """Whether it is a pod for an instance that is on the network: a machine that moves to another node is not new.
-
-        It needs no note. The instance keeps the network as long as it lives, its networks are not changed by people,
-        and without it the pod goes as well.
-        """
-        owner = next((each for each in item.metadata.owner_references if each.controller), None)
-        if not isinstance(item, Pod) or owner is None or owner.kind != VIRTUAL_MACHINE_INSTANCES.kind:
-            return False
-        key = Key(item.metadata.namespace, owner.name)
-        found = await look_up(self._client, VIRTUAL_MACHINE_INSTANCES, key)
-        return (
-            found is not None
-            and found.metadata.uid == owner.uid
-            and not found.metadata.is_leaving
-            and references_of(found).may_mean(nad)
-        )
-
     async def _noted(
-        self, request: AdmissionRequest, new: Object, old: Object | None, key: Key
+        self, request: AdmissionRequest, new: Object, old: Object | None, key: Key, *, for_users: bool = False
     ) -> NetworkAttachmentDefinition | None:
         if request.dry_run:
             return await self._notes.look(key)
@@ -147,7 +132,13 @@ class References:
             title_of(new)[:_TITLE_MAX],
             new.metadata.namespace,
         )
-        return await self._notes.write(key, item)
+        return await self._notes.write(key, item, for_users=for_users)
+
+
+def _refuses(
+    nad: NetworkAttachmentDefinition | None, *, for_users: bool = False
+) -> TypeGuard[NetworkAttachmentDefinition]:
+    return nad is not None and is_isolated(nad) and is_closed(nad, for_users=for_users)
 
 
 def _placed(item: Object, request: AdmissionRequest) -> Object:

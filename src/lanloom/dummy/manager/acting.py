@@ -85,7 +85,9 @@ class Acting:
     async def _delete(self, action: Delete) -> None:
         key = action.key
         try:
-            await self._client.delete(action.resource, key.name, key.namespace, uid=action.uid)
+            await self._client.delete(
+                action.resource, key.name, key.namespace, uid=action.uid, resource_version=action.version
+            )
         except (Conflict, NotFound, ServerError):
             raise
         except ApiError as error:

@@ -1,6 +1,6 @@
 """References to the NADs of isolated networks: which are new with a request, and why one is refused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
@@ -8,7 +8,9 @@ from lanloom.api.dummy import DRAINING, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, nad_of
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import DEFAULT_NETWORK, NetworkAttachmentDefinition
-from lanloom.api.references import ANY, references_of
+from lanloom.api.references import ANY, made_by, marks_of, references_of
+from lanloom.api.times import parse_rfc3339
+from lanloom.api.workloads import Maker
 
 Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
 """Where an object names networks: the path before it, the annotations, the spec of a machine."""
@@ -36,9 +38,37 @@ def is_isolated(nad: NetworkAttachmentDefinition) -> bool:
     return UID_LABEL in nad.metadata.labels
 
 
-def is_closed(nad: NetworkAttachmentDefinition) -> bool:
-    """Whether nobody new may refer to it, because it is about to go."""
-    return DRAINING in nad.metadata.annotations or nad.metadata.is_leaving
+def is_closed(nad: NetworkAttachmentDefinition, *, for_users: bool = False) -> bool:
+    """Whether nobody new may refer to it, because it is about to go; or not even who has used it before."""
+    return nad.metadata.is_leaving or (not for_users and DRAINING in nad.metadata.annotations)
+
+
+def closed_since(nad: NetworkAttachmentDefinition) -> float | None:
+    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read.
+
+    Nobody may use one either that somebody deleted, and that only a finalizer keeps.
+    """
+    text = nad.metadata.annotations.get(DRAINING) or nad.metadata.deletion_timestamp or ""
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:
+        return None
+
+
+def is_restart(makers: Sequence[Object], nad: NetworkAttachmentDefinition) -> bool:
+    """Whether an object is nobody new on a NAD that is closed: `makers`, who make it and one another, use it already.
+
+    Machines are reviewed, so one that refers to the NAD did so before. Workloads are not: the one that stands behind
+    the others must have been created in a second before the mark's. One that got the network by an edit since then
+    can't be told apart; it only keeps the network from going.
+    """
+    uses = {mark for item in makers for mark in made_by(item).networks}
+    if uses.isdisjoint(marks_of(nad.metadata.key)):
+        return False
+    created, since = makers[-1].metadata.creation_timestamp, closed_since(nad)
+    if not isinstance(makers[-1], Maker):
+        return True
+    return created is not None and since is not None and parse_rfc3339(created) < since
 
 
 def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
@@ -47,7 +77,8 @@ def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str
     network = f"its DummyClusterNetwork {name}" if name else "its DummyClusterNetwork"
     return (
         f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} can't be used "
-        f"any more because {network} is being deleted; name another network, or leave it out"
+        f"by anybody new because {network} is being deleted; only machines and workloads that used it before may "
+        "start again; name another network, or leave it out"
     )
 
 

@@ -1,8 +1,9 @@
 """How what was made for a network is taken away, one step after the other, and never from under a user.
 
 First nobody new may come (the NADs are marked), then nobody may be there or on the way, by the watches and then by what
-the API server says at that moment; only then the NADs go. Whoever dies between two steps leaves a state from which the
-next one goes on: what was decided is told by what is gone, by the status, or both.
+the API server says at that moment; only then the NADs go, each in the version that was looked at: who uses one may make
+something anew until then, and a note on it tells. Whoever dies between two steps leaves a state from which the next one
+goes on: what was decided is told by what is gone, by the status, or both.
 
 The same holds for what was left by a network whose finalizer somebody removed by force. It has no status any more, but
 what is left of it tells as much.
@@ -13,15 +14,16 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.dummy import DRAINING, DummyResource
+from lanloom.api.dummy import ADMITTED, DRAINING, DummyResource
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.times import parse_rfc3339, rfc3339
+from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.dummy.rules.acknowledged import Acknowledgement, titles
-from lanloom.dummy.rules.admitted import REQUEST_SECONDS, Admitted, admitted, unsettled
+from lanloom.dummy.rules.admit_references import closed_since
+from lanloom.dummy.rules.admitted import Admitted, admitted, noted, unsettled
 from lanloom.dummy.rules.bridges import acknowledgement_of, remover, removing
 from lanloom.dummy.rules.errors import UnknownImage
 from lanloom.dummy.rules.listing import listed
@@ -78,9 +80,9 @@ def _obstacle(
 ) -> Clearing | None:
     """Why the NADs may not go yet."""
     marks = tuple(
-        Change(NADS, nad.metadata.key, on_version(nad, annotations={DRAINING: rfc3339(seen.now)}))
+        Change(NADS, nad.metadata.key, on_version(nad, annotations=missing))
         for nad in nads
-        if not nad.metadata.is_leaving and _drained_since(nad) is None
+        if (missing := _missing(seen, nad))
     )
     keys = _keys(seen, nads, recorded)
     if users := _users(seen.users, keys):
@@ -94,6 +96,18 @@ def _obstacle(
     if users := _users(seen.fresh.users, keys):
         return _blocked(users, wait=LOOK_AGAIN_SECONDS)
     return None
+
+
+def _missing(seen: Observed, nad: NetworkAttachmentDefinition) -> dict[str, str]:
+    """What is to be written on a NAD: that it drains, and of whoever may come, where that can't be read."""
+    missing = {}
+    if not nad.metadata.is_leaving and closed_since(nad) is None:
+        missing[DRAINING] = rfc3339(seen.now)
+    try:
+        admitted(nad)
+    except ValueError:
+        missing[ADMITTED] = noted(nad, (), seen.users.seen, seen.now)
+    return missing
 
 
 def _keys(
@@ -120,16 +134,9 @@ def _blocked(
 
 
 def _requests(seen: Observed, nads: Iterable[NetworkAttachmentDefinition]) -> tuple[Admitted, ...]:
-    """Requests that may still bring a user. Where they can't be read, any may, until the last one must have ended."""
-    found: list[Admitted] = []
-    for nad in nads:
-        try:
-            found += unsettled(admitted(nad), lambda uid: _seen(seen, uid), seen.now)
-        except ValueError:
-            until = (_drained_since(nad) or seen.now) + 1.0 + REQUEST_SECONDS
-            if until > seen.now:
-                found.append(Admitted("", 0, until, f"requests that NAD {nad.metadata.key} does not tell"))
-    return tuple(found)
+    """Requests that may still bring a user."""
+    every = [item for nad in nads for item in admitted(nad)]
+    return unsettled(every, lambda uid: _seen(seen, uid), seen.now)
 
 
 def _seen(seen: Observed, uid: str) -> int | None:
@@ -151,20 +158,8 @@ def _awaited(seen: Observed, requests: tuple[Admitted, ...]) -> Clearing:
     return Clearing(stage="requests", message=message, wait=max(0.0, soonest - seen.now))
 
 
-def _drained_since(nad: NetworkAttachmentDefinition) -> float | None:
-    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read.
-
-    Nobody may use one either that somebody deleted, and that only a finalizer keeps.
-    """
-    text = nad.metadata.annotations.get(DRAINING) or nad.metadata.deletion_timestamp or ""
-    try:
-        return parse_rfc3339(text) if text else None
-    except ValueError:
-        return None
-
-
 def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Clearing:
-    leaving = tuple(deletion(NADS, item) for item in nads if not item.metadata.is_leaving)
+    leaving = tuple(deletion(NADS, item, unchanged=True) for item in nads if not item.metadata.is_leaving)
     return Clearing(stage="nads", message=_waiting("NAD", nads), actions=leaving)
 
 

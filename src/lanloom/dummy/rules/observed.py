@@ -105,12 +105,16 @@ class Change(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """Delete the object of that uid. If it may not go (`or_release`), our marks are taken off it instead."""
+    """Delete the object of that uid, and of that version if one is given.
+
+    If it may not go (`or_release`), our marks are taken off it instead.
+    """
 
     resource: Resource[Any]
     key: Key
     uid: str
     or_release: bool = False
+    version: str = ""
     news: News | None = None
 
 
@@ -134,9 +138,12 @@ class Decision(Struct, frozen=True, kw_only=True):
     wait: float | None = None
 
 
-def deletion(resource: Resource[Any], item: Object, *, or_release: bool = False) -> Delete:
-    """The deletion of exactly this object."""
-    return Delete(resource, item.metadata.key, item.metadata.uid, or_release)
+def deletion(
+    resource: Resource[Any], item: Object, *, or_release: bool = False, unchanged: bool = False
+) -> Delete:
+    """The deletion of exactly this object, only as it was read if it must be `unchanged`."""
+    meta = item.metadata
+    return Delete(resource, meta.key, meta.uid, or_release, meta.resource_version if unchanged else "")
 
 
 def on_version(item: Object, **members: Any) -> Raw:
