@@ -30,7 +30,7 @@ from lanloom.apiserver.engine.webhooks import Attributes, WebhookError
 from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.local import LocalClient
 from lanloom.app.webhooks import answer
-from lanloom.dummy.admission import DummyAdmission
+from lanloom.dummy.admission import DummyAdmission, StoreWorld
 from lanloom.dummy.manager import DummyManager, dummy_informers
 from lanloom.dummy.rules.model import Settings
 from lanloom.dummy.users import Users, user_informers
@@ -43,7 +43,6 @@ from tests.sim.dummy_clients import (
     BlindClient,
     CarelessClient,
     ForgetfulClient,
-    ForgetfulWorld,
     LateClient,
     Protections,
 )
@@ -105,7 +104,7 @@ class DummyCluster(TwoManagers):
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = DummyManager(blind, informers, users, recorder, lambda: SETTINGS, now=self.now, rng=rng)
         webhooks = ForgetfulClient(client, self._protections)
-        world = ForgetfulWorld(informers, users, lambda: SETTINGS, self._protections)
+        world = StoreWorld(informers, users, lambda: SETTINGS)
         elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=self.now, rng=rng)
         every = {id(item): item for item in (*informers.all(), *watched.all())}.values()
         async with asyncio.TaskGroup() as group:

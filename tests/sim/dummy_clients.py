@@ -9,15 +9,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from lanloom.api.core import EVENTS, LEASES
 from lanloom.api.dummy import ADMITTED, DRAINING
-from lanloom.api.meta import Key, Object
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.dummy.admission import StoreWorld
 from lanloom.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
@@ -30,9 +28,11 @@ R = TypeVar("R")
 
 
 class Protections(Struct, frozen=True, kw_only=True):
-    """What keeps a network from being taken away from under a user; tests take one away and see what comes of it."""
+    """What keeps a network from being taken away from under a user; tests take one away and see what comes of it.
 
-    draining: bool = True
+    `restarts` are the notes on a NAD that drains. The mark itself is none: it only keeps new users from coming.
+    """
+
     notes: bool = True
     fresh: bool = True
     version: bool = True
@@ -91,14 +91,11 @@ class CarelessClient(Interceptor):
 
 
 class ForgetfulClient(Interceptor):
-    """The webhooks' client; it writes no notes, none on a NAD that drains, or does not see that one does."""
+    """The webhooks' client; it writes no notes, or none on a NAD that drains, where that is taken away."""
 
     def __init__(self, inner: Client, protections: Protections) -> None:
         super().__init__(inner)
         self._protections = protections
-
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        return _seen(await super().get(resource, name, namespace), self._protections)
 
     async def patch(
         self,
@@ -115,22 +112,4 @@ class ForgetfulClient(Interceptor):
             nad = await super().get(resource, name, namespace)
             if DRAINING in nad.metadata.annotations:
                 patch = {"metadata": {"resourceVersion": patch["metadata"]["resourceVersion"]}}
-        found = await super().patch(resource, name, patch, namespace, subresource=subresource)
-        return _seen(found, self._protections)
-
-
-class ForgetfulWorld(StoreWorld, frozen=True):
-    protections: Protections = ALL_OF_THEM
-
-    def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
-        found = super().nad(key)
-        return None if found is None else _seen(found, self.protections)
-
-
-def _seen(item: T, protections: Protections) -> T:
-    if protections.draining or DRAINING not in item.metadata.annotations:
-        return item
-    annotations = {key: value for key, value in item.metadata.annotations.items() if key != DRAINING}
-    return msgspec.structs.replace(
-        item, metadata=msgspec.structs.replace(item.metadata, annotations=annotations)
-    )
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)

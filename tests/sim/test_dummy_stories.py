@@ -29,16 +29,15 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 @pytest.mark.parametrize(
     "protections",
     [
-        Protections(draining=False),
         Protections(notes=False),
         Protections(fresh=False),
         Protections(version=False),
         Protections(restarts=False),
     ],
-    ids=["draining", "notes", "fresh", "version", "restarts"],
+    ids=["notes", "fresh", "version", "restarts"],
 )
 def test_the_schedules_would_find_a_missing_protection(protections: Protections) -> None:
-    """Without any one of mark, notes, those of restarts, fresh list and version, a network is taken from a user."""
+    """Without the notes, those of restarts, the list read anew or the version, a network is taken from under a user."""
     with pytest.raises(Harm):
         for seed in range(1000):
             play(seed, protections)
