@@ -36,6 +36,7 @@ from lanloom.vlan.rules.names import vlan_status_name
 from tests.app.deployed import pod
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
+from tests.servers.reviewed import reviewed
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
 
@@ -116,6 +117,7 @@ async def cluster(server: RealServer) -> AsyncIterator[Cluster]:
         manager = Manager(client, settings, now=time.time, rng=random.Random(1))
         made.start(manager.run())
         await asyncio.wait_for(manager.ready.wait(), 40)
+        await reviewed(made.admin)
         yield made
 
 

@@ -29,6 +29,7 @@ from lanloom.kube.http import HttpClient
 from lanloom.vlan.rules.names import vlan_status_name
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
+from tests.servers.reviewed import reviewed
 
 pytestmark = pytest.mark.realserver
 
@@ -63,6 +64,7 @@ async def managed(server: RealServer) -> AsyncIterator[HttpClient]:
         running = asyncio.create_task(manager.run())
         try:
             await asyncio.wait_for(manager.ready.wait(), 30)
+            await reviewed(client)
             yield client
         finally:
             running.cancel()

@@ -53,8 +53,8 @@ class Cluster:
         return sandbox, addresses(self.runtime.call(sandbox, "ADD", self.config))
 
     def end(self, *pods: str) -> None:
-        """The kubelet has ended these pods."""
-        self.lab.kubectl("delete", "pods", *pods, "--grace-period=0", "--force")
+        """The kubelet has ended these pods, if who collects garbage has not yet."""
+        self.lab.kubectl("delete", "pods", *pods, "--grace-period=0", "--force", "--ignore-not-found")
 
     def owner(self, kind: str, name: str) -> Raw:
         """A reference to a machine, as controllers of KubeVirt's write it."""
