@@ -74,6 +74,7 @@ async def managed(client: LocalClient) -> AsyncIterator[None]:
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, SECRETS], ids=lambda item: item.plural)
 async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> None:
     """A server that can't take the webhooks' certificate or registration right now does not end the manager."""

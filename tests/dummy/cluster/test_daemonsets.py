@@ -11,6 +11,8 @@ from lanloom.kube.errors import NotFound
 from tests.dummy.cluster.ground import Ground
 from tests.dummy.cluster.kubelets import HELD
 
+pytestmark = pytest.mark.slow
+
 LABELS = {"app": "daemon"}
 NAME = "daemon"
 

@@ -71,6 +71,7 @@ async def test_a_bridge_that_can_t_be_removed_keeps_the_network(cluster: Ground)
         await net.gone(uid)
 
 
+@pytest.mark.slow
 async def test_nobody_new_gets_in(cluster: Ground) -> None:
     """A machine that is to use a network which is being deleted is refused, and told so."""
     async with managed(cluster) as net:
@@ -188,6 +189,7 @@ async def test_a_cluster_network_of_somebody_else_stays(cluster: Ground) -> None
         await net.client.get(CLUSTER_NETWORKS, net.name)
 
 
+@pytest.mark.slow
 async def test_without_kubevirt(cluster: Ground) -> None:
     """Where there are no machines as a kind, a network comes and goes like anywhere."""
     async with managed(cluster, kubevirt=False) as net:

@@ -109,7 +109,7 @@ async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
 
 
 async def begun(client: HttpClient, epoch: int) -> None:
-    """Returns when the leader of that epoch gives addresses; the one before may have given all that were waited for."""
+    """Returns when the leader of that epoch gives addresses; those before it may have given all that were asked for."""
     await eventually(partial(client.get, NETWORKS, "rush"), lambda item: item.status.allocator.epoch >= epoch)
 
 
@@ -138,15 +138,14 @@ async def test_leaders_that_are_killed_in_a_rush(server: RealServer, tmp_path: P
             rush = asyncio.gather(*(persist(client, f"nic{number}") for number in range(COUNT)))
             for number in range(KILLS):
                 await wait_for(client, (2 * number + 1) * COUNT // (2 * KILLS))
-                await begun(client, number + 1)
                 await overthrow(client, managers)
+                await begun(client, number + 2)
             await rush
             await wait_for(client, COUNT)
             settled = await eventually(
                 lambda: client.get(NETWORKS, "rush"),
                 lambda item: not item.status.grants and item.status.used == str(COUNT),
             )
-            assert settled.status.allocator.epoch > KILLS
             assert int(settled.status.free) == 1024 - COUNT - 1  # and the network address
         finally:
             managers.end()
