@@ -29,6 +29,21 @@ def lanloom(*words: str, home: Path | None = None) -> Completed:
     )
 
 
+@pytest.mark.parametrize("words", [("--help",), ("completion", "bash")], ids=" ".join)
+def test_a_full_disk(words: tuple[str, ...]) -> None:
+    """Output that finds no room is an error in one line, not a traceback."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lanloom.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
+
+
 def test_help_lists_every_command() -> None:
     """`lanloom --help` names each command with a line on what it does."""
     output = lanloom("--help").stdout

@@ -161,13 +161,22 @@ def test_what_is_not_there(cluster: Cluster) -> None:
     assert done.exit_code == 0
 
 
-@pytest.mark.parametrize("word", ["nonsense/a", "dcn", "dcn/a/b", "pod/..", "pod/\x1b[2J"])
-def test_wrong_usage(cluster: Cluster, word: str) -> None:
+def test_kind_and_name_apart(cluster: Cluster) -> None:
+    """An object may be named by two words, as kubectl takes them."""
+    apart, together = (
+        cluster.lanloom("why-not-deleted", *words) for words in (("pod", "shop/held"), ("pod/shop/held",))
+    )
+    assert told(apart) == told(together)
+    assert "finalizer example.com/hold" in told(apart)
+
+
+@pytest.mark.parametrize("typed", ["nonsense/a", "dcn", "dcn/a/b", "dcn used stuck", "pod/..", "pod/\x1b[2J"])
+def test_wrong_usage(cluster: Cluster, typed: str) -> None:
     """What names no object is wrong usage; of an unknown kind the known ones are listed."""
-    done = cluster.lanloom("why-not-deleted", word)
+    done = cluster.lanloom("why-not-deleted", *typed.split(" "))
     assert done.exit_code == 2
     assert "\x1b" not in done.output
-    if word == "nonsense/a":
+    if typed == "nonsense/a":
         assert "NetworkAttachmentDefinition (net-attach-def)" in done.output
 
 
@@ -189,6 +198,8 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> Non
         ("dcn/u", ["dcn/used"]),
         ("pods/shop/w", ["pods/shop/web-0"]),
         ("configm", ["configmap/going/kept"]),
+        ("dcn u", ["used"]),
+        ("pods shop/w", ["shop/web-0"]),
     ],
 )
 def test_completion(cluster: Cluster, typed: str, found: list[str]) -> None:
@@ -196,7 +207,7 @@ def test_completion(cluster: Cluster, typed: str, found: list[str]) -> None:
     asked = {
         "_LANLOOM_COMPLETE": "bash_complete",
         "COMP_WORDS": f"lanloom why-not-deleted {typed}",
-        "COMP_CWORD": "2",
+        "COMP_CWORD": str(1 + len(typed.split())),
     }
     assert sorted(cluster.lanloom(environment=asked).output.split()) == sorted(
         f"plain,{each}" for each in found

@@ -1,5 +1,7 @@
 """The entry point `lanloom`: knows the commands by name and imports only the one that runs."""
 
+import errno
+import os
 import sys
 
 import click
@@ -41,7 +43,16 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage."""
     write_anyway()
-    cli(prog_name="lanloom", args=sys.argv[1:])
+    try:
+        cli(prog_name="lanloom", args=sys.argv[1:])
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # What standard output still holds would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        place = f": {error.filename}" if error.filename else ""
+        click.echo(f"Error: {error.strerror}{place}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -27,13 +27,17 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
     """
     from lanloom.app.obstacles.kinds import Misnamed, find_kind, kinds_of
 
-    word, slash, _ = incomplete.partition("/")
-    if not slash:
-        kinds = kinds_of(word)
-        if len(kinds) != 1:
-            return [CompletionItem(f"{each}/") for each in kinds]
-        word = kinds[0]
-        incomplete = f"{word}/"
+    if apart := ctx.params["object"]:
+        word, before = "/".join(apart), ""
+    else:
+        word, slash, _ = incomplete.partition("/")
+        if not slash:
+            kinds = kinds_of(word)
+            if len(kinds) != 1:
+                return [CompletionItem(f"{each}/") for each in kinds]
+            word = kinds[0]
+            incomplete = f"{word}/"
+        before = f"{word}/"
 
     try:
         kind = find_kind(word)
@@ -41,23 +45,24 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
         return []
 
     async def names(client: "Client") -> list[str]:
-        return [f"{word}/{item.metadata.key}" for item in (await client.list(kind)).items]
+        return [f"{before}{item.metadata.key}" for item in (await client.list(kind)).items]
 
     return completed(ctx, incomplete, names)
 
 
 @click.command(name="why-not-deleted")
-@click.argument("object", metavar="KIND/NAME", shell_complete=_complete)
+@click.argument("object", metavar="KIND/NAME", nargs=-1, required=True, shell_complete=_complete)
 @click.option(
     "-n", "--namespace", default="default", show_default=True, help="Where to look if NAME is without one."
 )
 @kubeconfig_option
 @output_option
-def command(object: str, namespace: str, kubeconfig: str | None, output: str) -> None:
+def command(object: tuple[str, ...], namespace: str, kubeconfig: str | None, output: str) -> None:
     """Show what keeps an object that is being deleted, or what would keep it.
 
     KIND/NAME, or KIND/NAMESPACE/NAME, is an object of any kind that Lanloom has to do with, by the words that kubectl
     knows: dcn/br-dummy-cluster, nad/default/vlan2012, network/prod, nic/default/db1-0, vm/web1, pod/web-0, ns/test.
+    KIND NAME does as well.
 
     Exit code: 0 if nothing is in the way or there is no such object, 1 if something is or the cluster can't
     be asked, 2 for wrong usage.
@@ -72,7 +77,7 @@ def command(object: str, namespace: str, kubeconfig: str | None, output: str) ->
     from lanloom.app.obstacles.kinds import Misnamed, find_target
 
     try:
-        target = find_target(object, namespace)
+        target = find_target("/".join(object), namespace)
     except Misnamed as error:
         raise click.UsageError(str(error)) from None
     found = _explain(kubeconfig, target)
