@@ -1,8 +1,6 @@
 """All of isolated networks that runs in a manager's process, put together from what the process has already."""
 
 import asyncio
-import random
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +10,7 @@ from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.ipam import Network
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.app.common import Common
 from lanloom.app.dummy.default import DefaultNetwork
 from lanloom.app.dummy.settings import DummySettings
 from lanloom.dummy.admission import DummyAdmission, StoreWorld
@@ -19,10 +18,7 @@ from lanloom.dummy.admission.admission import IsManager
 from lanloom.dummy.manager import DummyManager, dummy_informers
 from lanloom.dummy.rules.given import Given
 from lanloom.dummy.users import Users, user_informers
-from lanloom.kube.controller import Observer
-from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
-from lanloom.kube.ports import Client
 
 
 class Shared(Struct, frozen=True, kw_only=True):
@@ -41,25 +37,13 @@ class Shared(Struct, frozen=True, kw_only=True):
 class DummyParts:
     """Settings, watches, controllers, the network that is there by itself, and what the webhooks answer.
 
-    `identity` is the name of the manager's own pod, `given` what flags and environment say.
+    `given` is what flags and environment say.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        shared: Shared,
-        recorder: Recorder,
-        *,
-        identity: str,
-        given: Given,
-        now: Callable[[], float],
-        rng: random.Random,
-        observe: Observer[str],
-    ) -> None:
-        self._client = client
-        self._recorder = recorder
-        self._now = now
-        self.settings = DummySettings(client, shared.pods, identity=identity, given=given, rng=rng)
+    def __init__(self, common: Common, shared: Shared, given: Given) -> None:
+        self._common = common
+        client, rng, now = common.client, common.rng, common.now
+        self.settings = DummySettings(client, shared.pods, identity=common.identity, given=given, rng=rng)
         self.informers = dummy_informers(
             client,
             shared.nads,
@@ -84,11 +68,11 @@ class DummyParts:
             client,
             self.informers,
             self.users,
-            recorder,
+            common.recorder,
             self.settings.current,
             now=now,
             rng=rng,
-            observe=observe,
+            observe=common.observe,
         )
         self.settings.on_change(self.manager.look_at_all)
         self._default = DefaultNetwork(client, self.settings, rng=rng)
@@ -96,11 +80,11 @@ class DummyParts:
     def admission(self, is_manager: IsManager) -> DummyAdmission:
         """What the webhooks answer; `is_manager` tells a manager from anybody else."""
         world = StoreWorld(self.informers, self.users, self.settings.current)
-        return DummyAdmission(self._client, world, is_manager, now=self._now)
+        return DummyAdmission(self._common.client, world, is_manager, now=self._common.now)
 
     async def run(self) -> None:
         """What only the leader does, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.manager.run())
             group.create_task(self._default.run())
-            group.create_task(self.settings.run(self._recorder))
+            group.create_task(self.settings.run(self._common.recorder))
