@@ -85,6 +85,10 @@ def test_texts(text: str, data: st.DataObject) -> None:
     try_all(text[:at] + more)
 
 
+HALVES = '{"cluster": {}, "instances": {}, "networks": {"%s": {"network": "192.0.2.0/28", "uuid": "%s"}}}'
+"""A configuration with a network, stored under a key, and its UUID."""
+
+
 def network_with(**values: Json) -> str:
     """A configuration with one network of one subnet."""
     subnet = {"cidr": "192.0.2.0/28"} | values
@@ -165,6 +169,8 @@ def test_key_twice() -> None:
         ('{"cluster": {}, "instances": {}, "serial_no": ' + "1" * 5_000 + "}", "a number that is too long"),
         ('{"cluster": NaN}', "is not JSON: it holds NaN"),
         ('{"cluster": {}, "insta', "is not JSON: Unterminated string .*column 17"),
+        (HALVES % (r"\ud800", "n"), r"networks: \"�\" has half of a character"),
+        (HALVES % ("n", r"\udc00"), r"networks\[\"n\"\].uuid: \"�\" has half of a character"),
     ],
     ids=lambda text: text[:20],
 )

@@ -26,7 +26,8 @@ def mapping(value: object, place: str) -> dict[str, Any]:
 
 def objects(value: object, place: str) -> dict[str, dict[str, Any]]:
     """An object whose values are objects. Raises Malformed."""
-    return {key: mapping(item, f"{place}[{shown(key)}]") for key, item in mapping(value, place).items()}
+    found = mapping(value, place)
+    return {_whole(key, place): mapping(item, f"{place}[{shown(key)}]") for key, item in found.items()}
 
 
 def sequence(value: object, place: str) -> list[Any]:
@@ -43,7 +44,7 @@ def text(raw: Raw, key: str, place: str) -> str:
         return ""
     if not isinstance(value, str):
         raise Malformed(f"{place}.{key} should be a text")
-    return value
+    return _whole(value, f"{place}.{key}")
 
 
 def texts(raw: Raw, key: str, place: str) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ def texts(raw: Raw, key: str, place: str) -> tuple[str, ...]:
     items = [] if value is None else sequence(value, f"{place}.{key}")
     if not all(isinstance(item, str) for item in items):
         raise Malformed(f"{place}.{key} should hold texts only")
-    return tuple(items)
+    return tuple(_whole(item, f"{place}.{key}") for item in items)
 
 
 def flag(raw: Raw, key: str, place: str) -> bool:
@@ -101,3 +102,12 @@ def read(place: str, parse: Callable[[str], T], value: str) -> T:
         return parse(value)
     except Malformed as error:
         raise Malformed(f"{place}: {error}") from None
+
+
+def _whole(value: str, place: str) -> str:
+    """A text that can be written. Raises Malformed for half a surrogate pair, which JSON can spell and UTF-8 can't."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Malformed(f"{place}: {shown(value)} has half of a character (a lone surrogate)") from None
+    return value
