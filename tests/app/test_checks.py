@@ -74,10 +74,10 @@ async def test_an_agent_that_waits() -> None:
 async def test_no_agent() -> None:
     """A machine on which no agent runs can be one on which one can."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("127.0.0.1", 0))  # it stays bound, so that nobody else can listen there meanwhile
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    assert (await check_agent(address)).found == f"none answers at {address}"
-    assert (await check_agent(address)).result == "ok"
+        assert (await check_agent(address)).found == f"none answers at {address}"
+        assert (await check_agent(address)).result == "ok"
 
 
 @asynccontextmanager

@@ -81,15 +81,22 @@ class Cluster:
         return await self._stack.enter_async_context(HttpClient(config))
 
     async def agent(self, node: str) -> HttpClient:
-        """A client with the token of the agent that runs on a node."""
+        """A client with the token of the agent that runs on a node, once the manager knows that it does."""
         pod = f"lanloom-agent-{node}"
         container = {"name": "agent", "image": "lanloom"}
         spec = {"nodeName": node, "serviceAccountName": "lanloom-agent", "containers": [container]}
-        with suppress(NotFound):
+        try:
             await self.admin.get(PODS, pod, LANLOOM_NAMESPACE)
-            return await self.account("lanloom-agent", pod)
-        await self.admin.create(PODS, {"metadata": {"name": pod}, "spec": spec}, LANLOOM_NAMESPACE)
-        return await self.account("lanloom-agent", pod)
+        except NotFound:
+            await self.admin.create(PODS, {"metadata": {"name": pod}, "spec": spec}, LANLOOM_NAMESPACE)
+        client = await self.account("lanloom-agent", pod)
+        name = vlan_status_name("cn8", node)
+        own = {"metadata": {"name": name, "labels": report_labels("cn8", node)}}
+        body = own | {"apiVersion": VLAN_STATUSES.api_version, "kind": VLAN_STATUSES.kind}
+        path = VLAN_STATUSES.path("")
+        # A report of another node's is refused, and so is any from a pod that the manager has not seen yet.
+        await eventually(lambda: client.request("POST", path, body, query={"dryRun": "All"}), lambda _: True)
+        return client
 
     def start(self, work: Awaitable[None]) -> None:
         """Runs something until the end of the test."""
@@ -116,9 +123,14 @@ async def cluster(server: RealServer) -> AsyncIterator[Cluster]:
         client = await made.account("lanloom-manager")
         manager = Manager(client, settings, now=time.time, rng=random.Random(1))
         made.start(manager.run())
-        await asyncio.wait_for(manager.ready.wait(), 40)
+        await asyncio.wait_for(manager.ready.wait(), 60)
         await reviewed(made.admin)
         yield made
+
+
+def report_labels(network: str, node: str) -> dict[str, str]:
+    """The labels of a node's report of a cluster network."""
+    return {"network.harvesterhci.io/node": node, "network.harvesterhci.io/clusternetwork": network}
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -154,9 +166,8 @@ async def test_an_agent_writes_only_its_own_node_s_reports(server: RealServer) -
     """The agent of one node can neither make, change nor delete the report of another."""
     async with cluster(server) as made:
         first, second = await made.agent("node1"), await made.agent("node2")
-        labels = {"network.harvesterhci.io/node": "node2", "network.harvesterhci.io/clusternetwork": "cn9"}
         theirs = vlan_status_name("cn9", "node2")
-        body = {"metadata": {"name": theirs, "labels": labels}}
+        body = {"metadata": {"name": theirs, "labels": report_labels("cn9", "node2")}}
         with pytest.raises(Forbidden, match='the agent of node "node1" may only write its own node'):
             await first.create(VLAN_STATUSES, body)
         await second.create(VLAN_STATUSES, body)
@@ -207,10 +218,12 @@ async def test_the_rights_suffice_for_isolated_networks(server: RealServer) -> N
             lambda: made.admin.get(DAEMON_SETS, name, LANLOOM_NAMESPACE),
             lambda found: found.spec.template == kept.spec.template,
         )
-        assert (await made.admin.get(NADS, "iso", "default")).metadata.labels[UID_LABEL] == dcn.metadata.uid
+        nad = await eventually(lambda: made.admin.get(NADS, "iso", "default"), lambda _: True)
+        assert nad.metadata.labels[UID_LABEL] == dcn.metadata.uid
         network = resource_name("iso", dcn.metadata.uid)
-        assert (await made.admin.get(NETWORKS, network)).spec.subnets[0].gateway == "10.115.0.1"
-        await made.admin.get(CLUSTER_NETWORKS, "iso")
+        addresses = await eventually(lambda: made.admin.get(NETWORKS, network), lambda _: True)
+        assert addresses.spec.subnets[0].gateway == "10.115.0.1"
+        await eventually(lambda: made.admin.get(CLUSTER_NETWORKS, "iso"), lambda _: True)
         await made.admin.delete(DUMMY_CLUSTER_NETWORKS, "iso")
         left = (
             (DUMMY_CLUSTER_NETWORKS, "iso", ""),

@@ -32,6 +32,7 @@ from lanloom.kube.ports import Client
 from lanloom.kube.webhookcall import HttpsPoster
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
+from tests.servers.reviewed import reviewed
 
 Raw = dict[str, Any]
 
@@ -69,7 +70,9 @@ async def managed(client: Client) -> AsyncIterator[None]:
     manager = Manager(client, settings, now=time.time, rng=random.Random(1))
     running = asyncio.create_task(manager.run())
     try:
-        await asyncio.wait_for(manager.ready.wait(), 30)
+        await asyncio.wait_for(manager.ready.wait(), 60)
+        if isinstance(client, HttpClient):
+            await reviewed(client)
         yield
     finally:
         running.cancel()
@@ -94,6 +97,11 @@ async def given(client: Client, name: str) -> Nic:
     return await eventually(lambda: client.get(NICS, name, "default"), lambda item: len(item.status.ips) > 0)
 
 
+async def looked_at(client: Client, name: str) -> None:
+    """Returns when the manager has seen a network: NICs of one that it does not know are let pass."""
+    await eventually(lambda: client.get(NETWORKS, name), lambda item: item.status.allocator.epoch > 0)
+
+
 async def gone(client: Client, resource: Resource[Any], name: str, namespace: str = "") -> None:
     """Returns when the object is no longer there."""
 
@@ -113,6 +121,7 @@ async def a_network_is_used(client: Client, name: str) -> None:
     assert len(made.spec.subnets[0].uuid) == 36
     with pytest.raises(Forbidden, match="is the name of Network"):
         await client.create(NETWORKS, {"metadata": {"name": f"{name}-2"}, "spec": {"name": name}})
+    await looked_at(client, name)
     with pytest.raises(Forbidden, match=r"spec.ips\[0\]: network .* does not contain 10.0.0.1"):
         await client.create(NICS, nic("web-0", "10.0.0.1", network=name), "default")
     await client.create(NICS, nic("web-0", "pool", network=name), "default")
@@ -136,7 +145,7 @@ async def a_network_is_used(client: Client, name: str) -> None:
 
 async def refused_at_last(client: Client, body: Raw) -> None:
     """Tries until it is refused: the manager's watch must have brought the other NIC first."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             await client.create(NICS, body, "default")
             await client.delete(NICS, body["metadata"]["name"], "default")

@@ -66,7 +66,7 @@ async def managed(client: LocalClient) -> AsyncIterator[None]:
     manager = Manager(client, settings, now=time.time, rng=random.Random(1))
     running = asyncio.create_task(manager.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await manager.ready.wait()
         yield
     finally:
@@ -155,6 +155,6 @@ async def test_webhooks_answer_those_alone_who_know_where_they_are(kept: str | N
             try:
                 for place, code in (("", 404), ("/" + "0" * 32, 404), ("//" + path, 404), (f"/{path}", 400)):
                     with pytest.raises(TransportError, match=str(code)):
-                        await poster.post(f"{base}{place}/validate", b"{}", ca_bundle=_FIRST.ca, timeout=10)
+                        await poster.post(f"{base}{place}/validate", b"{}", ca_bundle=_FIRST.ca, timeout=60)
             finally:
                 await poster.close()

@@ -9,10 +9,12 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from lanloom.api.core import CRDS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Pod
 from lanloom.api.crds import manifest, manifests
@@ -29,12 +31,13 @@ from lanloom.app.manager import Manager, ManagerSettings
 from lanloom.app.webhookconfig import CONFIGURATION_NAME
 from lanloom.dummy.rules.admitted import admitted
 from lanloom.kube.config import load
-from lanloom.kube.errors import AlreadyExists, Forbidden, ServerError
+from lanloom.kube.errors import AlreadyExists, Forbidden
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
 from lanloom.kube.webhookcall import HttpsPoster
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
+from tests.servers.reviewed import reviewed
 
 SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.realserver))
 
@@ -46,24 +49,49 @@ def real(real_binaries: Path) -> Iterator[RealServer]:
         yield running
 
 
+class Place(Struct, frozen=True):
+    """A server with a manager that leads, and a network of the test's own, whose NAD has its name."""
+
+    client: Client
+    name: str
+
+    async def nad(self) -> NetworkAttachmentDefinition:
+        """The network's NAD."""
+        return await self.client.get(NADS, self.name, "nets")
+
+    async def add_pod(self, **metadata: str) -> Pod:
+        """A pod on the network."""
+        annotations = {"k8s.v1.cni.cncf.io/networks": f"nets/{self.name}"}
+        containers = [{"name": "c", "image": "example.org/c"}]
+        spec = {"containers": containers, "automountServiceAccountToken": False}
+        body = {"metadata": {**metadata, "annotations": annotations}, "spec": spec}
+        return await self.client.create(PODS, body, "default")
+
+    async def pods_are_noted(self) -> None:
+        """Waits until pods are reviewed: a server learns by itself for its own kinds what it is to ask of whom."""
+
+        async def is_noted() -> bool:
+            pod = await self.add_pod(generateName="asked-")
+            await self.client.delete(PODS, pod.metadata.name, "default")
+            return pod.metadata.uid in {item.uid for item in admitted(await self.nad())}
+
+        await eventually(is_noted, bool)
+
+
+NUMBERS = count(1)
+
+
 @pytest.fixture(params=SERVERS)
-async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """Each of the servers, with a manager that leads and the network red, whose NAD is nets/red."""
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    """Each of the servers."""
     where = embedded() if request.param == "embedded" else connected(request.getfixturevalue("real"))
-    async with where as found, managed(found):
-        await ensure(found, NAMESPACES, {"metadata": {"name": "nets"}})
-        spec = {"bridgeName": "red-br", "nadName": "red", "nadNamespace": "nets"}
-        red = {"metadata": {"name": "red"}, "spec": spec}
-
-        async def made() -> object:
-            with suppress(
-                ServerError
-            ):  # a real server goes on asking the manager of the test before for a moment
-                await ensure(found, DUMMY_CLUSTER_NETWORKS, red)
-            return await found.get(DUMMY_CLUSTER_NETWORKS, "red")
-
-        await eventually(made, lambda _: True)
-        await eventually(lambda: found.get(NADS, "red", "nets"), lambda _: True)
+    async with where as client, managed(client):
+        found = Place(client, f"red{next(NUMBERS)}")
+        await ensure(client, NAMESPACES, {"metadata": {"name": "nets"}})
+        spec = {"bridgeName": f"{found.name}-br", "nadName": found.name, "nadNamespace": "nets"}
+        await client.create(DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": found.name}, "spec": spec})
+        await eventually(found.nad, lambda _: True)
+        await found.pods_are_noted()
         yield found
 
 
@@ -100,7 +128,9 @@ async def managed(client: Client) -> AsyncIterator[None]:
     manager = Manager(client, settings, now=time.time, rng=random.Random(1))
     running = asyncio.create_task(manager.run())
     try:
-        await asyncio.wait_for(manager.ready.wait(), 30)
+        await asyncio.wait_for(manager.ready.wait(), 60)
+        if isinstance(client, HttpClient):
+            await reviewed(client)
         yield
     finally:
         running.cancel()
@@ -113,53 +143,39 @@ async def ensure(client: Client, resource: Resource[Any], body: dict[str, Any]) 
         await client.create(resource, body)
 
 
-async def add_pod(client: Client, **metadata: str) -> Pod:
-    """A pod on the network."""
-    annotations = {"k8s.v1.cni.cncf.io/networks": "nets/red"}
-    spec = {"containers": [{"name": "c", "image": "example.org/c"}], "automountServiceAccountToken": False}
-    return await client.create(
-        PODS, {"metadata": {**metadata, "annotations": annotations}, "spec": spec}, "default"
-    )
-
-
-async def nad(client: Client) -> NetworkAttachmentDefinition:
-    """The network's NAD."""
-    return await client.get(NADS, "red", "nets")
-
-
 @pytest.mark.parametrize("metadata", [{"name": "a"}, {"generateName": "b-"}], ids=["name", "generateName"])
 async def test_who_is_created_is_noted_by_the_uid_that_he_gets(
-    client: Client, metadata: dict[str, str]
+    place: Place, metadata: dict[str, str]
 ) -> None:
     """A review of a creation tells the uid and the name that the object has when it is stored."""
-    pod = await add_pod(client, **metadata)
-    notes = {item.uid: item for item in admitted(await nad(client))}
+    pod = await place.add_pod(**metadata)
+    notes = {item.uid: item for item in admitted(await place.nad())}
     assert notes[pod.metadata.uid].title == f"Pod default/{pod.metadata.name}"
     assert notes[pod.metadata.uid].version == 0
 
 
-async def test_who_is_changed_is_noted_by_the_version_that_he_had(client: Client) -> None:
+async def test_who_is_changed_is_noted_by_the_version_that_he_had(place: Place) -> None:
     """A review of a change tells the version that it is based on."""
     body = {"metadata": {"name": "db"}, "spec": {"template": {"spec": {}}}}
-    made = await client.create(VIRTUAL_MACHINES, body, "default")
-    networks = [{"name": "n", "multus": {"networkName": "nets/red"}}]
+    made = await place.client.create(VIRTUAL_MACHINES, body, "default")
+    networks = [{"name": "n", "multus": {"networkName": f"nets/{place.name}"}}]
     patch = {"spec": {"template": {"spec": {"networks": networks}}}}
-    await client.patch(VIRTUAL_MACHINES, "db", patch, "default")
-    notes = {item.uid: item for item in admitted(await nad(client))}
+    await place.client.patch(VIRTUAL_MACHINES, "db", patch, "default")
+    notes = {item.uid: item for item in admitted(await place.nad())}
     assert notes[made.metadata.uid].version == int(made.metadata.resource_version)
 
 
-async def test_a_server_without_conditions_is_told_to_let_pass(client: Client) -> None:
+async def test_a_server_without_conditions_is_told_to_let_pass(place: Place) -> None:
     """Where matchConditions are dropped, nobody's pods depend on whether a manager answers."""
-    found = (await client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
+    found = (await place.client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
     policies = {item["name"]: (item["failurePolicy"], "matchConditions" in item) for item in found}
     assert policies == {"validate.lanloom.io": ("Fail", False), "references.lanloom.io": ("Ignore", False)}
 
 
-async def test_nobody_comes_onto_a_network_that_goes(client: Client) -> None:
+async def test_nobody_comes_onto_a_network_that_goes(place: Place) -> None:
     """While a network is being deleted and still used, those who refer to it are refused."""
-    await add_pod(client, name="old")
-    await client.delete(DUMMY_CLUSTER_NETWORKS, "red")
-    await eventually(lambda: nad(client), lambda item: DRAINING in item.metadata.annotations)
+    await place.add_pod(name="old")
+    await place.client.delete(DUMMY_CLUSTER_NETWORKS, place.name)
+    await eventually(place.nad, lambda item: DRAINING in item.metadata.annotations)
     with pytest.raises(Forbidden, match="is being deleted"):
-        await add_pod(client, name="new")
+        await place.add_pod(name="new")

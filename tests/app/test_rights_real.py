@@ -5,6 +5,7 @@ That they suffice is shown by what runs with them, see `test_deploy_real` and `t
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
@@ -90,6 +92,7 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 async def test_what_each_process_may_do(server: RealServer, process: str, rights: dict[Right, bool]) -> None:
     """An account may do what its process needs, to the one object that it needs, and nothing beside that."""
     async with HttpClient(load(str(server.kubeconfig))) as admin:
+        await eventually(partial(roles_are_known, admin), bool)
         for right, expected in rights.items():
             assert await allowed(admin, process, right) is expected, right
 
@@ -97,8 +100,22 @@ async def test_what_each_process_may_do(server: RealServer, process: str, rights
 async def test_the_pods_that_keep_bridges_may_do_nothing(server: RealServer) -> None:
     """The account whose name those pods have, and whose token they don't get, has no rights of ours anyway."""
     async with HttpClient(load(str(server.kubeconfig))) as admin:
+        await eventually(partial(roles_are_known, admin), bool)
         for right in (*MANAGER, *AGENT):
             assert not await allowed(admin, "", right), right
+
+
+async def roles_are_known(admin: HttpClient) -> bool:
+    """Whether the server goes by all roles and bindings by now, of which it learns a moment after they are written."""
+    wanted = (("manager", MANAGER), ("agent", AGENT))
+    return all(
+        [
+            await allowed(admin, process, right)
+            for process, rights in wanted
+            for right, expected in rights.items()
+            if expected
+        ]
+    )
 
 
 async def allowed(admin: HttpClient, process: str, right: Right) -> bool:

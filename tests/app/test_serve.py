@@ -16,6 +16,7 @@ from lanloom.kube.config import ClusterConfig, load
 from lanloom.kube.errors import Forbidden, Invalid, Unauthorized
 from lanloom.kube.http import HttpClient
 from tests.app.metrics.probing import Watched
+from tests.servers.real import free_ports
 
 
 @asynccontextmanager
@@ -48,9 +49,7 @@ async def test_new_server_has_our_kinds_our_namespace_and_our_webhooks(tmp_path:
 
 async def test_kubeconfig_is_for_its_owner_only_and_outlives_a_restart(tmp_path: Path) -> None:
     """The kubeconfig has mode 0600, and a copy of it is good after a restart at the same port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     async with serving(tmp_path, port=port, manager=False) as former:
         assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
     async with serving(tmp_path, port=port, manager=False) as config, HttpClient(former) as client:
@@ -88,16 +87,14 @@ async def test_further_addresses_and_sockets_are_served(tmp_path: Path) -> None:
 
 async def test_the_server_shows_how_it_fares(tmp_path: Path) -> None:
     """At the address that is named the server says that it is ready, and counts what it answers; its manager too."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     async with serving(tmp_path, metrics=(f"127.0.0.1:{port}",)) as config, HttpClient(config) as client:
         shown = Watched(port)
         assert await shown.missing() == []
         labels = {"method": "GET", "code": "200"}
         before = await shown.value("lanloom_apiserver_requests_total", **labels)
         await client.list(CLUSTER_NETWORKS)
-        assert await shown.value("lanloom_apiserver_requests_total", **labels) == before + 1
+        await shown.until_value(before + 1, "lanloom_apiserver_requests_total", **labels)
         assert await shown.value("lanloom_leader") == 1
 
 

@@ -49,7 +49,7 @@ class Running:
     async def post(self, path: str, body: bytes) -> bytes:
         """Posts as an API server does."""
         url = f"https://127.0.0.1:{self.server.port}{path}"
-        return await self._poster.post(url, body, ca_bundle=self.ca, timeout=10)
+        return await self._poster.post(url, body, ca_bundle=self.ca, timeout=60)
 
     async def ask(self, path: str) -> dict[str, Any]:
         """The response to a review of a NAD that is created."""
@@ -177,9 +177,9 @@ async def test_the_certificate_changes_without_a_restart() -> None:
         try:
             url = f"https://127.0.0.1:{webhooks.server.port}/validate"
             body = msgspec.json.encode(REVIEW)
-            assert await fresh.post(url, body, ca_bundle=renewed.ca, timeout=10)
+            assert await fresh.post(url, body, ca_bundle=renewed.ca, timeout=60)
             with pytest.raises(TransportError):
-                await fresh.post(url, body, ca_bundle=webhooks.ca, timeout=10)
+                await fresh.post(url, body, ca_bundle=webhooks.ca, timeout=60)
         finally:
             await fresh.close()
 

@@ -5,19 +5,32 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from lanloom.api import names
 from lanloom.api.core import NODES
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, VlanStatus
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    ClusterNetwork,
+    VlanConfig,
+    VlanStatus,
+)
 from lanloom.api.multus import NADS
 from lanloom.app.vlan.objects import VlanObjects, read_objects
+from lanloom.kube.conditions import find
 from lanloom.kube.http import HttpClient
+from lanloom.vlan.rules.status import L3_READY, READY
 from tests.app.test_serve import serving
 from tests.app.vlan.fixture import NODES as NODE_NAMES
 from tests.app.vlan.fixture import STATIC
+from tests.cli.serving import ATTEMPTS, typing
+from tests.servers.eventually import eventually
 from tests.vlan.cluster import cluster_network, nad, node, vlan_config
 
 
@@ -53,6 +66,13 @@ class Served:
         assert process.returncode is not None
         return Done(process.returncode, output.decode(), errors.decode())
 
+    async def offered(self, typed: str) -> list[str]:
+        """What a shell is offered for a line; one that comes to nothing, for it gives up soon, is typed again."""
+        for _ in range(ATTEMPTS):
+            if found := (await self.lanloom(environment=typing(typed))).output.split():
+                return found
+        return []
+
     async def everything(self) -> VlanObjects:
         """Every object of the cluster that VLAN networks are made from."""
         return await read_objects(self.client)
@@ -71,28 +91,43 @@ class Served:
 
 @asynccontextmanager
 async def served(directory: Path, *reports: VlanStatus) -> AsyncIterator[Served]:
-    """The cluster, when its manager has looked at the objects and `reports` are told."""
+    """The cluster, when its manager has looked at the objects and at `reports`, one of each node, and is at rest."""
     async with serving(directory) as config, HttpClient(config) as client:
         cluster = Served(client, directory / "kubeconfig")
         for index, name in enumerate(NODE_NAMES):
             await client.create(NODES, node(name, address=f"10.0.0.{index + 1}"))
         await client.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
         await client.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
+        # Before the reports: those of nodes that the manager has not seen would be deleted.
+        await eventually(partial(client.get, VLAN_CONFIGS, "one"), _matches_all_nodes)
         for report in reports:
             await cluster.tell(report)
+        # Before the NAD: the label of one that came earlier would follow ten seconds later.
+        await eventually(partial(client.get, CLUSTER_NETWORKS, "cluster-1"), _is_ready)
         body = nad("vlan2012", "cluster-1", 2012, mode="static", addresses=STATIC)
         await client.create(NADS, body, "default")
         await _settled(client)
         yield cluster
 
 
+def _matches_all_nodes(config: VlanConfig) -> bool:
+    text = config.metadata.annotations.get(names.MATCHED_NODES, "[]")
+    return set(msgspec.json.decode(text)) == set(NODE_NAMES)
+
+
+def _is_ready(network: ClusterNetwork) -> bool:
+    found = find(network.status.conditions, READY)
+    return found is not None and found.status == "True"
+
+
 async def _settled(client: HttpClient) -> None:
-    """Waits until the manager has written what it derives."""
-    async with asyncio.timeout(20):
-        while True:
-            network = await client.get(CLUSTER_NETWORKS, "cluster-1")
-            config = await client.get(VLAN_CONFIGS, "one")
-            derived = any("l3connectivity" in key for key in network.metadata.annotations)
-            if derived and config.metadata.annotations:
-                return
-            await asyncio.sleep(0.05)
+    """Waits until the manager has written all that it derives."""
+
+    async def is_written() -> bool:
+        network = await client.get(CLUSTER_NETWORKS, "cluster-1")
+        labels = (await client.get(NADS, "vlan2012", "default")).metadata.labels
+        derived = any("l3connectivity" in key for key in network.metadata.annotations)
+        told = find(network.status.conditions, L3_READY) is not None
+        return derived and told and labels.get(names.READY_LABEL) == "true"
+
+    await eventually(is_written, bool)

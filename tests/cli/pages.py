@@ -85,6 +85,7 @@ def _run(cluster: Cluster, command: str, last: int) -> tuple[str, int]:
     program = Path(shutil.which("kubectl") or binaries(default_cache(), print) / "kubectl")
     path = os.pathsep.join((str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"]))
     own = {"KUBECONFIG": str(cluster.kubeconfig), "COLUMNS": "80", "LC_ALL": "C.UTF-8", "PATH": path}
+    own["HOME"] = str(cluster.kubeconfig.parent)  # where kubectl remembers what a server at this port serves
     finished = subprocess.run(
         ["bash", "-c", command],
         env=os.environ | own | {"NO_PROXY": "127.0.0.1"},
@@ -93,7 +94,7 @@ def _run(cluster: Cluster, command: str, last: int) -> tuple[str, int]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     return finished.stdout, finished.returncode
 

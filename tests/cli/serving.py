@@ -26,6 +26,16 @@ T = TypeVar("T")
 Raw = dict[str, Any]
 
 
+ATTEMPTS = 10
+"""How often something is typed for which a shell is offered nothing: it gives up on a cluster after two seconds."""
+
+
+def typing(typed: str) -> dict[str, str]:
+    """The environment by which bash asks what a line could become."""
+    last = str(len(typed.split()) - 1)
+    return {"_LANLOOM_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": last}
+
+
 class Cluster:
     """The running server and its administrator."""
 
@@ -40,6 +50,13 @@ class Cluster:
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done
+
+    def offered(self, typed: str) -> list[str]:
+        """What a shell is offered for a line; one that comes to nothing, for it gives up soon, is typed again."""
+        for _ in range(ATTEMPTS):
+            if found := self.lanloom(environment=typing(typed)).output.split():
+                return found
+        return []
 
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """What comes of calls to the server."""
@@ -124,10 +141,10 @@ def served(
     thread = threading.Thread(target=live)
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(120)
         yield Cluster(directory / "kubeconfig", managed=manager)
     finally:
         loop.call_soon_threadsafe(done.set_result, None)
-        thread.join(30)
+        thread.join(120)
         loop.close()
         structlog.reset_defaults()

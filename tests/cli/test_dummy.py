@@ -192,9 +192,4 @@ def test_an_unknown_name(cluster: Cluster) -> None:
 
 def test_completion(cluster: Cluster) -> None:
     """A shell completes the names of networks."""
-    asked = {
-        "_LANLOOM_COMPLETE": "bash_complete",
-        "COMP_WORDS": "lanloom dummy show a",
-        "COMP_CWORD": "3",
-    }
-    assert cluster.lanloom(environment=asked).output.split() == ["plain,a-ready"]
+    assert cluster.offered("lanloom dummy show a") == ["plain,a-ready"]

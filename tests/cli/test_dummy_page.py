@@ -49,7 +49,7 @@ def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.M
     settings = Given(default=False, image=IMAGE)
     with served(tmp_path, manager=True, beside=workloads, dummy=settings) as cluster:
         for item in shown(page):
-            output, status = output_of(cluster, item, status, patience=3 if writing else 20)
+            output, status = output_of(cluster, item, status, patience=3 if writing else 60)
             if not item.is_right(output):
                 wrong.append((item, output))
     if writing:

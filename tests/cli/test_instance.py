@@ -1,16 +1,17 @@
 """`lanloom instance` as its users call it, on a served cluster with its manager."""
 
-import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import yaml
 from click.testing import Result
 
-from lanloom.api.ipam import NICS
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.kube.ports import Client
 from tests.cli.serving import Cluster, served
+from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ):
             result = made.lanloom("network", *words.split())
             assert result.exit_code == 0, result.output
+        made.do(networks_are_held)
         yield made
+
+
+async def networks_are_held(client: Client) -> None:
+    """Waits until the manager has seen to it that networks stay as long as they are used: it writes nothing then."""
+    await eventually(
+        partial(client.list, NETWORKS),
+        lambda found: all(FINALIZER in item.metadata.finalizers for item in found.items),
+    )
 
 
 def instance(cluster: Cluster, words: str) -> Result:
@@ -164,6 +174,14 @@ def test_nobody_is_waited_for(cluster: Cluster) -> None:
     assert ips(cluster, "quick") == [["192.0.2.40"]]
     done(cluster, "remove --no-wait quick")
 
+    async def is_gone(client: Client) -> None:
+        await eventually(
+            partial(client.list, NICS, "default"),
+            lambda found: all(item.spec.owner.name != "quick" for item in found.items),
+        )
+
+    cluster.do(is_gone)
+
 
 def test_a_nic_that_waits(cluster: Cluster) -> None:
     """A NIC without its addresses is shown with what it asks for, and is put right or removed."""
@@ -171,9 +189,9 @@ def test_a_nic_that_waits(cluster: Cluster) -> None:
     async def create(client: Client) -> None:
         spec = {"owner": {"kind": "Instance", "name": "early"}, "network": "later", "ips": ["pool"]}
         await client.create(NICS, {"metadata": {"name": "early-0"}, "spec": spec}, "default")
-        async with asyncio.timeout(20):
-            while not (await client.get(NICS, "early-0", "default")).status.conditions:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(
+            partial(client.get, NICS, "early-0", "default"), lambda item: bool(item.status.conditions)
+        )
 
     cluster.do(create)
     lines = [line.strip() for line in done(cluster, "info early").splitlines()]
@@ -295,11 +313,5 @@ def test_what_is_refused(there: Cluster, words: str, status: int) -> None:
 
 def test_completion(there: Cluster) -> None:
     """A shell completes names of instances, and only of the namespace."""
-    asked = {
-        "_LANLOOM_COMPLETE": "bash_complete",
-        "COMP_WORDS": "lanloom instance info the",
-        "COMP_CWORD": "3",
-    }
-    assert there.lanloom(environment=asked).output.split() == ["plain,there"]
-    asked |= {"COMP_WORDS": "lanloom instance info -n kube-system the", "COMP_CWORD": "5"}
-    assert there.lanloom(environment=asked).output.split() == []
+    assert there.offered("lanloom instance info the") == ["plain,there"]
+    assert there.offered("lanloom instance info -n kube-system the") == []

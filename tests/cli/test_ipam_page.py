@@ -29,7 +29,7 @@ def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.M
     status = 0
     with served(tmp_path, manager=True) as cluster:
         for item in shown(page):
-            output, status = output_of(cluster, item, status, patience=1 if writing else 10)
+            output, status = output_of(cluster, item, status, patience=1 if writing else 60)
             if not item.is_right(output):
                 wrong.append((item, output))
     if writing:

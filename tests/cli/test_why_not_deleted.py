@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.api.meta import Object
+from lanloom.api.names import MATCHED_NODES
 from lanloom.api.resource import Resource
 from lanloom.kube.ports import Client
 from tests.cli.dummies import add_daemons, add_namespace, add_network, add_nodes, add_pod
 from tests.cli.serving import Cluster, served
+from tests.servers.eventually import eventually
 from tests.vlan.cluster import cluster_network, vlan_config
 
 pytestmark = pytest.mark.slow
@@ -204,14 +207,8 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> Non
 )
 def test_completion(cluster: Cluster, typed: str, found: list[str]) -> None:
     """A shell completes kinds by any of their words, and the names of what there is of one that alone can be meant."""
-    asked = {
-        "_LANLOOM_COMPLETE": "bash_complete",
-        "COMP_WORDS": f"lanloom why-not-deleted {typed}",
-        "COMP_CWORD": str(1 + len(typed.split())),
-    }
-    assert sorted(cluster.lanloom(environment=asked).output.split()) == sorted(
-        f"plain,{each}" for each in found
-    )
+    offered = cluster.offered(f"lanloom why-not-deleted {typed}")
+    assert sorted(offered) == sorted(f"plain,{each}" for each in found)
 
 
 def test_what_the_user_may_not_see(tmp_path: Path) -> None:
@@ -249,6 +246,10 @@ def test_what_webhooks_would_refuse(tmp_path: Path) -> None:
         await client.create(NODES, {"metadata": {"name": "node1"}})
         await client.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
         await client.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
+        # Until the manager has seen the VlanConfig, its webhook finds nothing in the way.
+        await eventually(
+            partial(client.get, VLAN_CONFIGS, "one"), lambda item: MATCHED_NODES in item.metadata.annotations
+        )
 
     with served(tmp_path, manager=True) as cluster:
         cluster.do(make)

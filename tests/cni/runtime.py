@@ -66,7 +66,7 @@ class Runtime:
         variables = {key: value for key, value in (ENVIRONMENT | environment).items() if key not in without}
         text = config if isinstance(config, bytes) else json.dumps(config).encode()
         done = subprocess.run(
-            [self._program], env=variables, input=text, capture_output=True, timeout=30, check=False
+            [self._program], env=variables, input=text, capture_output=True, timeout=60, check=False
         )
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 

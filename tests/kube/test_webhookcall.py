@@ -13,7 +13,7 @@ from tests.kube.server import always, answer, serving, streaming
 BODY = b'{"kind": "AdmissionReview"}'
 
 
-async def _post(poster: HttpsPoster, url: str, ca: bytes, timeout: float = 10) -> bytes:
+async def _post(poster: HttpsPoster, url: str, ca: bytes, timeout: float = 60) -> bytes:
     return await poster.post(url, BODY, ca_bundle=ca, timeout=timeout)
 
 
@@ -64,7 +64,7 @@ async def test_the_name_that_is_checked() -> None:
     async with serving(always({})) as server:
         with pytest.raises(TransportError, match="certificate"):
             await poster.post(
-                server.url, BODY, ca_bundle=server.ca, server_name="webhook.default.svc", timeout=10
+                server.url, BODY, ca_bundle=server.ca, server_name="webhook.default.svc", timeout=60
             )
         await poster.close()
 

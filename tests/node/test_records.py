@@ -81,7 +81,7 @@ async def test_pipe(path: Path) -> None:
     os.makedirs(path, mode=0o700)
     os.mkfifo(path / NAME)
     with pytest.raises(RecordError, match="not a plain file"):
-        await asyncio.wait_for(RecordDirectory(path).read(NAME), 5)
+        await asyncio.wait_for(RecordDirectory(path).read(NAME), 60)
 
 
 async def test_leftovers(path: Path) -> None:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def eventually(
-    read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = 30.0
+    read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = 60.0
 ) -> T:
     """What `read` gives once it holds, if it does within `seconds`; NotFound and Forbidden count as not yet."""
     async with asyncio.timeout(seconds):

@@ -23,7 +23,7 @@ from typing import Self
 import trustme
 
 ISSUER = "https://kubernetes.default.svc"
-READY_TIMEOUT = 90.0
+READY_TIMEOUT = 180.0
 """Seconds; it takes 3 on an idle machine, many more if others compile on it."""
 
 

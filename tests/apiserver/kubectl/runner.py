@@ -19,7 +19,7 @@ from tests.apiserver.cases.kit.script import Api, slug
 from tests.apiserver.cases.kit.suite import Case
 from tests.apiserver.cases.kit.wire import Json
 
-PATIENCE = 30
+PATIENCE = 120
 
 _NOISE = (
     # Notes of kubectl's own log, such as that a watch was short.

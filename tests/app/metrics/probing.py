@@ -78,9 +78,13 @@ class Watched:
         """Waits until a metric has this value."""
         await self.until(lambda: self.value(name, **labels), lambda value: value == expected)
 
+    async def until_at_least(self, least: float, name: str, **labels: str) -> None:
+        """Waits until a metric has this value or a greater one."""
+        await self.until(lambda: self.value(name, **labels), lambda value: value >= least)
+
     async def until(self, read: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
         """Waits until what `read` gives holds."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 value = await read()
                 if holds(value):

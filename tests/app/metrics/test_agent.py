@@ -130,7 +130,7 @@ async def test_work_on_a_node_is_counted() -> None:
         assert await show.value("lanloom_agent_profile_writes_total", verb="write") == 1
         assert await show.value("lanloom_agent_network_manager_requests_total", verb="load") >= 1
         labels = {"controller": "vlan-agent", "outcome": "later"}
-        assert await show.value("lanloom_reconcile_duration_seconds_count", **labels) >= 1
+        await show.until_at_least(1, "lanloom_reconcile_duration_seconds_count", **labels)
         assert await show.value("lanloom_informer_objects", resource=NADS.full_name) == 1
 
 
@@ -159,7 +159,7 @@ async def test_bridges_without_a_network_are_counted() -> None:
         await each.shown.until_value(1, "lanloom_agent_isolated_bridges_removed_total")
         assert "dummy-br" not in each.host.kernel.links
         labels = {"controller": "bridge-sweeper", "outcome": "done"}
-        assert await each.shown.value("lanloom_reconcile_duration_seconds_count", **labels) >= 1
+        await each.shown.until_at_least(1, "lanloom_reconcile_duration_seconds_count", **labels)
 
 
 def test_a_rollback_is_counted() -> None:
@@ -206,5 +206,5 @@ async def test_a_failure_is_counted_once_while_it_lasts() -> None:
         await each.shown.until(
             lambda: each.shown.value("lanloom_reconcile_duration_seconds_count"), lambda now: now > before
         )
+        await each.shown.until_value(1, "lanloom_agent_interfaces", reason="MissingAddress")
         assert await each.shown.value("lanloom_agent_failures_total", **labels) == 1
-        assert await each.shown.value("lanloom_agent_interfaces", reason="MissingAddress") == 1

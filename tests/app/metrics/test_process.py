@@ -12,6 +12,7 @@ from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
 from tests.app.metrics.probing import Samples, samples
 from tests.kube.server import always, serving, status_object
+from tests.virtual import run
 
 
 def shown(metrics: ProcessMetrics) -> Samples:
@@ -39,8 +40,12 @@ async def test_requests_to_the_server_are_counted_by_their_answers() -> None:
     assert now["lanloom_api_request_duration_seconds_count", labels(verb="get")] == 3
 
 
-async def test_reconciles_are_timed_by_how_they_end() -> None:
+def test_reconciles_are_timed_by_how_they_end() -> None:
     """A reconcile counts under its controller and its outcome, and what waits for a worker is the queue's depth."""
+    run(_reconciles_are_timed())
+
+
+async def _reconciles_are_timed() -> None:
     metrics = ProcessMetrics()
     ended = asyncio.Event()
 

@@ -22,10 +22,12 @@ from lanloom.kube.http import HttpClient
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer, free_ports
 
-pytestmark = [pytest.mark.realserver, pytest.mark.slow]
+pytestmark = [pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
 LEASE, PLACE = "lanloom-manager", "default"
 COUNT, KILLS = 300, 4
+PATIENCE = 120.0
+"""Seconds until something that does not happen is a failure; managers that start on a busy machine take their time."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,10 @@ class Managers:
         with (self._logs / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(words, stdout=log, stderr=log)
 
+    def runs(self, name: str | None) -> bool:
+        """Whether that one was started and not killed."""
+        return name in self._running
+
     def kill(self, name: str) -> None:
         """SIGKILL."""
         process = self._running.pop(name)
@@ -84,7 +90,11 @@ async def persist(client: HttpClient, name: str) -> None:
 
 async def overthrow(client: HttpClient, managers: Managers) -> None:
     """Kills the leader and frees its lease, for which the other one would have to wait else."""
-    lease = await client.get(LEASES, LEASE, LANLOOM_NAMESPACE)
+    lease = await eventually(
+        lambda: client.get(LEASES, LEASE, LANLOOM_NAMESPACE),
+        lambda item: managers.runs(item.spec.holder_identity),
+        PATIENCE,
+    )
     managers.kill(lease.spec.holder_identity or "")
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1}
     await client.patch(LEASES, LEASE, {"spec": spec}, LANLOOM_NAMESPACE)
@@ -98,7 +108,7 @@ def served(nics: tuple[Nic, ...]) -> list[str]:
 
 async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
     """Returns when so many addresses were given; no two of them are ever the same."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while True:
             nics = (await client.list(NICS, PLACE)).items
             found = served(nics)
@@ -110,7 +120,9 @@ async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
 
 async def begun(client: HttpClient, epoch: int) -> None:
     """Returns when the leader of that epoch gives addresses; those before it may have given all that were asked for."""
-    await eventually(partial(client.get, NETWORKS, "rush"), lambda item: item.status.allocator.epoch >= epoch)
+    await eventually(
+        partial(client.get, NETWORKS, "rush"), lambda item: item.status.allocator.epoch >= epoch, PATIENCE
+    )
 
 
 async def test_leaders_that_are_killed_in_a_rush(server: RealServer, tmp_path: Path) -> None:
@@ -134,7 +146,7 @@ async def test_leaders_that_are_killed_in_a_rush(server: RealServer, tmp_path: P
                     await client.create(NETWORKS, body)
                 return await client.get(NETWORKS, "rush")
 
-            await eventually(network, lambda item: item.status.allocator.epoch > 0)
+            await eventually(network, lambda item: item.status.allocator.epoch > 0, PATIENCE)
             rush = asyncio.gather(*(persist(client, f"nic{number}") for number in range(COUNT)))
             for number in range(KILLS):
                 await wait_for(client, (2 * number + 1) * COUNT // (2 * KILLS))
@@ -145,6 +157,7 @@ async def test_leaders_that_are_killed_in_a_rush(server: RealServer, tmp_path: P
             settled = await eventually(
                 lambda: client.get(NETWORKS, "rush"),
                 lambda item: not item.status.grants and item.status.used == str(COUNT),
+                PATIENCE,
             )
             assert int(settled.status.free) == 1024 - COUNT - 1  # and the network address
         finally:

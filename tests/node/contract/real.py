@@ -18,6 +18,7 @@ from lanloom.node.ports import Host
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
 from tests.node.contract.bed import Scenario
+from tests.node.contract.node import PATIENCE
 
 CONFIGURATION = """\
 [main]
@@ -208,7 +209,7 @@ class RealNode:
             ip(f"address flush dev {nic}")
 
     async def _answers(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 await self.network_manager.version()
@@ -234,7 +235,7 @@ class RealNode:
         name = f"{parent}.{vid}"
         batch("ip", "node", f"link add link {parent} name {name} up type vlan id {vid}\n")
         # A profile that comes before NetworkManager has noticed the link keeps it from ever taking the link over.
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not self._machine.knows(name):
             assert time.monotonic() < deadline, f"NetworkManager does not see {name}"
 

@@ -7,7 +7,7 @@ import pytest
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.steps import AddVlans, DeleteLink, EnsureBridge
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import Node, connection, stays, until, until_phase, uplink
+from tests.node.contract.node import PATIENCE, Node, connection, stays, until, until_phase, uplink
 from tests.node.contract.profile import profile, static, uuid
 
 FILE = "test-1.nmconnection"
@@ -152,11 +152,11 @@ async def test_from_dhcp_to_static(node: Node) -> None:
     await node.host.network_manager.reapply(uuid(1))
 
     async def applied() -> bool:
-        return (await connection(node)).addresses == ("192.168.12.77/24",)
+        found = await connection(node)
+        return found.applied and found.addresses == ("192.168.12.77/24",) and found.lease is None
 
     await until(applied)
-    found = await connection(node)
-    assert (found.phase, found.applied, found.lease) == ("active", True, None)
+    assert await is_phase(node, "active")
 
 
 @on_node
@@ -363,9 +363,9 @@ async def test_changes(node: Node) -> None:
     follower = asyncio.create_task(follow())
     await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
     await until_phase(node, "active")
-    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.wait_for(heard.wait(), PATIENCE)
     await node.stop_network_manager()
-    await asyncio.wait_for(follower, 10)
+    await asyncio.wait_for(follower, PATIENCE)
 
 
 @on_node

@@ -43,7 +43,7 @@ def that_are_new(api: Api) -> None:
     api.until(f"{CRDS}/things.{group}", _is_established)
     api.until(f"/apis/{group}/v1/things", lambda answer: answer.status == 200)
     api.post(f"/apis/{group}/v1/namespaces/{api.ns}/things", named(f"{group}/v1", "Thing", "a"), expect=201)
-    api.get(f"/apis/{group}/v1")
+    api.until(f"/apis/{group}/v1", lambda answer: answer.status == 200)
 
 
 @case
@@ -279,9 +279,16 @@ def that_go_while_objects_stay(api: Api) -> None:
     with api.quietly():
         api.delete(f"{CRDS}/things.{group}")
     api.until(f"{path}/a", lambda answer: "deletionTimestamp" in answer.metadata)
+    with api.quietly():
+        api.until(path, lambda _: _takes_no_more(api, path, f"{group}/v1"))
     api.post(path, named(f"{group}/v1", "Thing", "b"), expect=405)
     api.patch(f"{path}/a", {"metadata": {"finalizers": None}})
     api.gone(f"{CRDS}/things.{group}")
+
+
+def _takes_no_more(api: Api, path: str, version: str) -> bool:
+    probe = named(version, "Thing", "probe")
+    return api.post(path, probe, query={"dryRun": "All"}, expect=-1).status == 405
 
 
 @case
@@ -313,4 +320,9 @@ def in_the_order_of_versions(api: Api) -> None:
     versions = [crd_version(name, storage=name == "v1") for name in names]
     group = group_of(api)
     established(api, crd(group, "Thing", versions=versions))
-    api.until(f"/apis/{group}", lambda answer: answer.status == 200)
+    # The versions appear one after the other.
+    api.until(f"/apis/{group}", lambda answer: _has_versions(answer, len(names)))
+
+
+def _has_versions(answer: Answer, count: int) -> bool:
+    return answer.status == 200 and len(answer.body["versions"]) == count

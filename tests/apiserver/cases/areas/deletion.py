@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.apiserver.cases.kit.collector import collector_is_up_to_date
 from tests.apiserver.cases.kit.objects import Raw, config_map, gadget, namespace, owner, pod, widget
 from tests.apiserver.cases.kit.script import Api
 from tests.apiserver.cases.kit.suite import Area
@@ -186,16 +187,8 @@ def _owned(api: Api, dependants: int = 1, **reference: Any) -> Answer:
     reference = owner("example.com/v1", "Widget", "parent", parent.uid, **reference)
     for number in range(dependants):
         api.post("configmaps", config_map(f"child-{number}", ownerReferences=[reference]))
+    collector_is_up_to_date(api)
     return parent
-
-
-def _collector_is_up_to_date(api: Api) -> None:
-    """Waits until the collector has seen what was made so far: a dependant that it does not know is not orphaned."""
-    other = api.post("widgets", widget("other"))
-    reference = owner("example.com/v1", "Widget", "other", other.uid)
-    api.post("configmaps", config_map("last", ownerReferences=[reference]))
-    api.delete("widgets/other")
-    api.gone("configmaps/last")
 
 
 @case
@@ -233,7 +226,6 @@ def in_the_foreground(api: Api) -> None:
 def orphaning(api: Api) -> None:
     """A deletion that orphans leaves the dependants, without the owner reference."""
     _owned(api)
-    _collector_is_up_to_date(api)
     api.delete("widgets/parent", options(propagationPolicy="Orphan"))
     api.gone("widgets/parent")
     api.until("configmaps/child-0", lambda answer: "ownerReferences" not in answer.metadata)
@@ -246,6 +238,7 @@ def of_one_of_two_owners(api: Api) -> None:
     two = api.post("widgets", widget("two"))
     both = [owner("example.com/v1", "Widget", each.metadata["name"], each.uid) for each in (one, two)]
     api.post("configmaps", config_map("child", ownerReferences=both))
+    collector_is_up_to_date(api)
     api.delete("widgets/one")
     api.until("configmaps/child", lambda answer: len(answer.metadata["ownerReferences"]) == 1)
     api.delete("widgets/two")
@@ -262,6 +255,7 @@ def of_a_chain(api: Api) -> None:
     )
     reference = owner("v1", "ConfigMap", "child", child.uid)
     api.post("widgets", widget("grandchild", ownerReferences=[reference]))
+    collector_is_up_to_date(api)
     api.delete("widgets/parent")
     api.gone("configmaps/child")
     api.gone("widgets/grandchild")
@@ -273,6 +267,7 @@ def of_a_cluster_scoped_owner(api: Api) -> None:
     parent = api.post("gadgets", gadget(api.name))
     reference = owner("example.com/v1", "Gadget", api.name, parent.uid)
     api.post("configmaps", config_map("child", ownerReferences=[reference]))
+    collector_is_up_to_date(api)
     api.delete(f"gadgets/{api.name}")
     api.gone("configmaps/child")
 
@@ -281,6 +276,7 @@ def of_a_cluster_scoped_owner(api: Api) -> None:
 def of_an_owner_that_never_was(api: Api) -> None:
     """An object whose owner doesn't exist is collected."""
     reference = owner("example.com/v1", "Widget", "never", "00000000-0000-0000-0000-000000000009")
+    collector_is_up_to_date(api)
     with api.quietly():
         # It may be gone before this is answered in full.
         api.post("configmaps", config_map("child", ownerReferences=[reference]))

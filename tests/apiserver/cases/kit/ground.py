@@ -2,16 +2,44 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from lanloom.api.crds import manifests
 from tests.apiserver.cases.kit.hooks import Hooks
-from tests.apiserver.cases.kit.objects import namespace, shared_crds
+from tests.apiserver.cases.kit.objects import Raw, namespace, shared_crds
 from tests.apiserver.cases.kit.script import Api, slug
 from tests.apiserver.cases.kit.suite import Case
-from tests.apiserver.cases.kit.wire import PATIENCE, Json, Wire
+from tests.apiserver.cases.kit.wire import Json, Wire
+
+PREPARATION_SECONDS = 120.0
+"""Until a server is given up that is not ready for cases."""
 
 _DESCRIBED = {"com.example.v1.Widget", "com.example.v1.Gadget", "io.harvesterhci.network.v1beta1.VlanConfig"}
 """Definitions of custom kinds in the OpenAPI document, which the real server renews a moment later."""
+
+
+def _is_discovered(api: Api, crd: Raw) -> bool:
+    """Whether a kind is served and told of in every document of discovery, each of which comes at a time of its own."""
+    spec = crd["spec"]
+    group, plural = spec["group"], spec["names"]["plural"]
+    versions = {version["name"] for version in spec["versions"] if version["served"]}
+    groups = {each["name"]: each for each in api.get("/apis").body["groups"]}
+    document = api.get(f"/apis/{group}", expect=-1)
+    if document.status != 200 or group not in groups:
+        return False
+    told = [{each["version"] for each in found["versions"]} for found in (groups[group], document.body)]
+    return all(versions <= found for found in told) and all(
+        _is_served(api, f"/apis/{group}/{version}", plural) for version in versions
+    )
+
+
+def _is_served(api: Api, path: str, plural: str) -> bool:
+    document = api.get(path, expect=-1)
+    return (
+        document.status == 200
+        and plural in {each["name"] for each in document.body["resources"]}
+        and api.get(f"{path}/{plural}", expect=-1).status == 200
+    )
 
 
 class ScriptFailed(Exception):
@@ -26,7 +54,7 @@ class Ground:
         self._hooks = hooks
 
     def prepare(self) -> None:
-        """Install the shared CRDs and Lanloom's own, and wait until they are served and described."""
+        """Install the shared CRDs and Lanloom's own, and wait until they are served, discovered and described."""
         api = Api(self._wire, self._hooks, "default")
         api.strict = True
         for crd in shared_crds():
@@ -34,16 +62,15 @@ class Ground:
         for crd in manifests():
             # The embedded server has them from its start.
             api.post("customresourcedefinitions", crd, expect=-1)
-        self._await(
-            lambda: all(api.get(plural, expect=-1).status == 200 for plural in ("widgets", "gadgets"))
-        )
-        self._await(lambda: api.get("/openapi/v2").body["definitions"].keys() >= _DESCRIBED)
+        for crd in (*shared_crds(), *manifests()):
+            self._await("served and discovered", partial(_is_discovered, api, crd))
+        self._await("described", lambda: api.get("/openapi/v2").body["definitions"].keys() >= _DESCRIBED)
 
-    def _await(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PREPARATION_SECONDS
         while not condition():
             if time.monotonic() > deadline:
-                raise ScriptFailed("the shared CRDs were not served and described in time")
+                raise ScriptFailed(f"the shared CRDs were not {what} in time")
             time.sleep(0.1)
 
     def namespace(self, name: str) -> Api:

@@ -93,7 +93,7 @@ class Api:
         self, path: str, *, expect: int = 200, accept: str = JSON, user: str = "admin", **query: Any
     ) -> Iterator["Watch"]:
         """A watch, open while the block runs. `query` holds the parameters."""
-        parameters = {"watch": "true", "timeoutSeconds": "15", **query}
+        parameters = {"watch": "true", "timeoutSeconds": "50", **query}
         url = with_query(resolve(path, self.ns), {name: value for name, value in parameters.items() if value})
         stream = self._wire.stream(url, {"Accept": accept}, user)
         try:

@@ -41,7 +41,7 @@ def webhook(api: Api, config: Raw, name: str = "one", **rest: Any) -> Raw:
         "rules": [WIDGETS],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 20,
         "namespaceSelector": {"matchLabels": {"case": api.ns}},
         **rest,
     }

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 Json = Any
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a silent server fails the case."""
 
 

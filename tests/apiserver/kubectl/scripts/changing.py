@@ -234,8 +234,10 @@ def of_definitions(k: Kubectl) -> None:
     }
     body = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"things.{group}", spec=spec)
     k("apply", "-f", k.file("crd.yaml", body))
-    k("wait", "--for=condition=Established", f"crd/things.{group}", "--timeout=20s")
+    k("wait", "--for=condition=Established", f"crd/things.{group}", "--timeout=100s")
+    k.api.until("/apis", lambda answer: group in {each["name"] for each in answer.body["groups"]})
+    k.api.until(f"/apis/{group}/v1", lambda answer: answer.status == 200)
     k("apply", "-f", k.file("thing.yaml", named(f"{group}/v1", "Thing", "a", spec={"x": 1})))
     k("get", f"things.{group}")
     k("apply", "-f", k.file("crd.yaml", body))
-    k("delete", "-f", k.file("crd.yaml", body), "--timeout=20s")
+    k("delete", "-f", k.file("crd.yaml", body), "--timeout=100s")

@@ -1,5 +1,6 @@
 """Removing and waiting: delete with finalizers and owners, wait for what is to come."""
 
+from tests.apiserver.cases.kit.collector import collector_is_up_to_date
 from tests.apiserver.cases.kit.objects import config_map, named, owner, widget
 from tests.apiserver.cases.kit.suite import KUBECTL_REGISTER, Area
 from tests.apiserver.kubectl.runner import Kubectl
@@ -42,7 +43,7 @@ def with_a_finalizer_that_goes(k: Kubectl) -> None:
     with k.watching("delete", "widget", "a") as deletion:
         deletion.lines(1)
         k.api.patch("widgets/a", RELEASE)
-        k("wait", "--for=delete", "widget/a", "--timeout=20s", code=-1)
+        k("wait", "--for=delete", "widget/a", "--timeout=100s", code=-1)
     k("get", "widget", "a", code=1)
 
 
@@ -52,6 +53,7 @@ def owned(k: Kubectl) -> None:
     uid = k.api.get("widgets/parent").uid
     reference = owner("example.com/v1", "Widget", "parent", uid, blockOwnerDeletion=True)
     k.make(config_map("child", ownerReferences=[reference]))
+    collector_is_up_to_date(k.api)
 
 
 @case.each(["background", "foreground"])
@@ -78,7 +80,7 @@ def of_a_namespace(k: Kubectl) -> None:
     name = f"{k.name}-x"
     k("create", "namespace", name)
     k("create", "configmap", "a", "-n", name, "--from-literal=x=1")
-    k("delete", "namespace", name, "--timeout=25s")
+    k("delete", "namespace", name, "--timeout=100s")
     k("get", "namespace", name, code=1)
 
 
@@ -88,7 +90,7 @@ def after_waiting_for_a_condition(k: Kubectl) -> None:
     k.make(widget("a"))
     k("wait", "--for=condition=ready", "widget/a", "--timeout=300ms", code=1)
     k.api.patch("widgets/a/status", {"status": {"conditions": [{"type": "ready", "status": "True"}]}})
-    k("wait", "--for=condition=ready", "widget/a", "--timeout=20s")
+    k("wait", "--for=condition=ready", "widget/a", "--timeout=100s")
     k("wait", "--for=condition=ready=false", "widget/a", "--timeout=300ms", code=1)
     k("wait", "--for=condition=ready", "widget/nothing", "--timeout=1s", code=1)
 
@@ -110,7 +112,7 @@ def after_waiting_for_a_deletion(k: Kubectl) -> None:
 def after_waiting_for_a_value(k: Kubectl) -> None:
     """kubectl wait --for=jsonpath ends when a field has a value (kubectl 1.23 and newer)."""
     k.make(widget("a", {"size": 2}))
-    k("wait", "--for=jsonpath={.spec.size}=2", "widget/a", "--timeout=20s", code=-1)
+    k("wait", "--for=jsonpath={.spec.size}=2", "widget/a", "--timeout=100s", code=-1)
     k("wait", "--for=jsonpath={.spec.size}=3", "widget/a", "--timeout=300ms", code=1)
 
 
