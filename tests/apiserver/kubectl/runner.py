@@ -26,8 +26,8 @@ _NOISE = (
     (re.compile(r"^[WI]\d{4} .*\n?", re.MULTILINE), ""),
     (re.compile(r"(?<![\w-])(\d+(\.\d+)?(ms|[smhdy]))+(?![\w-])( ago)?"), "<age>"),
     (re.compile(r"<age> {2,}"), "<age>  "),
-    (re.compile(r"/tmp/[^\s]*?(LIVE|MERGED)-[0-9]+"), r"/tmp/\1"),
-    (re.compile(r"/tmp/[^\s]*?kubectl-edit-[\w.-]+"), "/tmp/edited"),
+    (re.compile(r"/[^\s]*?(LIVE|MERGED)-[0-9]+"), r"/tmp/\1"),
+    (re.compile(r"/[^\s]*?kubectl-edit-[\w.-]+"), "/tmp/edited"),
     (re.compile(r"\t20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\S* \S+"), ""),
     (re.compile(r"(resourceVersion: |Resource Version: ) *\"?\d+\"?"), r"\1<version>"),
     (re.compile(r"(UID:) +"), r"\1 "),
@@ -76,7 +76,7 @@ class Kubectl:
             "HOME": str(home),
             "PATH": os.environ["PATH"],
             "KUBECONFIG": str(kubeconfig),
-            "TMPDIR": "/tmp",
+            "TMPDIR": str(self.directory),
         }
 
     def __call__(
