@@ -88,10 +88,12 @@ async def test_the_rest(client: HttpClient) -> None:
     """NAD, Network and ClusterNetwork are accepted, and as wanted."""
     body = nad_body(NET)
     body["metadata"]["namespace"] = LANLOOM_NAMESPACE
-    assert is_as_wanted(await client.create(NADS, body, LANLOOM_NAMESPACE), NET)
-    network = await client.create(NETWORKS, ipam_network_body(NET))
+    nad = await eventually(lambda: client.create(NADS, body, LANLOOM_NAMESPACE), lambda _: True)
+    assert is_as_wanted(nad, NET)
+    network = await eventually(lambda: client.create(NETWORKS, ipam_network_body(NET)), lambda _: True)
     assert ipam_network_patch(network, NET) == {}
-    made = await client.create(CLUSTER_NETWORKS, cluster_network_body(NET, "dummy"))
+    wanted = cluster_network_body(NET, "dummy")
+    made = await eventually(lambda: client.create(CLUSTER_NETWORKS, wanted), lambda _: True)
     assert made.metadata.name == "dummy"
 
 

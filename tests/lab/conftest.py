@@ -22,6 +22,14 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets tests on a lab take their time: their waits are bounded one by one."""
+    for item in items:
+        mine = Path(__file__).parent in item.path.parents
+        if mine and item.get_closest_marker("lab") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A running lab with three nodes. Tests leave it as they found it."""
@@ -56,7 +64,7 @@ def clean(lab: Lab) -> Iterator[Lab]:
 def cluster(clean: Lab) -> Lab:
     """The lab with cluster-1 ready on its three nodes; afterwards without any network."""
     clean.kubectl("apply", "-f", example("cluster-1.yaml"))
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=60s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
     return clean
 
 
@@ -68,11 +76,11 @@ def remove_networks(lab: Lab) -> None:
     for node in lab.status()["nodes"]:
         if node["state"] == "stopped":
             lab.run("node", "start", node["name"])
-    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=50s")
-    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=50s")
+    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
+    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=120s")
     lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
     lab.kubectl("delete", "vlanconfigs", "--all")
-    eventually(lambda: not [item for item in _items(lab, "vlanstatuses") if "mgmt-" not in item])
+    eventually(lambda: not [item for item in _items(lab, "vlanstatuses") if "mgmt-" not in item], timeout=120)
     networks = [item for item in _items(lab, "clusternetworks") if item != "mgmt"]
     if networks:
         lab.kubectl("delete", "clusternetworks", *networks)

@@ -16,6 +16,9 @@ from tests.servers.build import binaries
 
 Completed = subprocess.CompletedProcess[str]
 
+PATIENCE = 60.0
+"""Seconds until something is a failure that takes as long as the machine takes."""
+
 
 class Lab:
     """The lab in one state directory."""
@@ -34,7 +37,7 @@ class Lab:
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=400,
             check=False,
         )
         assert status is None or done.returncode == status, (
@@ -91,7 +94,7 @@ class Lab:
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
             env=environment,
         )
@@ -133,7 +136,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def eventually(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
     """The first true value of a condition that other processes bring about."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.dummy import DRAINING
 from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES
@@ -35,26 +36,36 @@ class Isolated:
 
     def ready(self, name: str = NETWORK) -> None:
         """Waits until every node has the bridge."""
-        self.lab.kubectl("wait", "--for=condition=Ready", f"dcn/{name}", "--timeout=60s")
+        self.lab.kubectl("wait", "--for=condition=Ready", f"dcn/{name}", "--timeout=120s")
 
     def delete(self) -> str:
         """Wants the network gone; what kubectl prints."""
         return self.lab.kubectl("delete", "dcn", NETWORK, "--wait=false", "--ignore-not-found")
 
     def status(self) -> Raw:
-        """The network's status; empty when it is gone."""
+        """The network's status; empty when it is gone, or as long as nobody has looked at it."""
         text = self.lab.kubectl("get", "dcn", NETWORK, "--ignore-not-found", "-o", "json")
-        return dict(json.loads(text)["status"]) if text.strip() else {}
+        return dict(json.loads(text).get("status", {})) if text.strip() else {}
 
     def message(self) -> str:
         """What the status says."""
         return str(self.status().get("message", ""))
 
+    def drains(self) -> bool:
+        """Whether nobody new may use the network: its status may say why it stays a moment before that."""
+        return DRAINING in self.lab.kubectl("get", "net-attach-def", NAD, "-o", "json")
+
+    def skipped(self, uid: str) -> str:
+        """What Events say of nodes without which the deletion of the network with this uid went on."""
+        events = json.loads(self.lab.kubectl("get", "events", "-A", "-o", "json"))["items"]
+        found = [item for item in events if item["involvedObject"].get("uid") == uid]
+        return "\n".join(item["message"] for item in found if item["reason"] == "NodesSkipped")
+
     def add_pods(self, **nodes: str) -> dict[str, str]:
         """Pods on the network, by name and node, when they run; with their addresses."""
         self.lab.apply(*(pod(name, node) for name, node in nodes.items()))
         names = [f"pod/{name}" for name in nodes]
-        self.lab.kubectl("wait", "--for=condition=Ready", *names, "--timeout=60s")
+        self.lab.kubectl("wait", "--for=condition=Ready", *names, "--timeout=120s")
         return {name: self.address(name) for name in nodes}
 
     def address(self, name: str) -> str:
@@ -67,8 +78,8 @@ class Isolated:
         return str(status["ips"][0])
 
     def reaches(self, node: str, name: str, address: str) -> bool:
-        """Whether an echo from a pod is answered."""
-        script = f"ip netns exec default.{name} ping -c 1 -W 1 {address} >/dev/null && echo yes"
+        """Whether one of a few echoes from a pod is answered: the first may be lost while neighbours get to know."""
+        script = f"ip netns exec default.{name} ping -c 1 -w 4 {address} >/dev/null && echo yes"
         return "yes" in self.lab.on(node, script, status=None)
 
     def inside(self, node: str, name: str, *commands: str) -> None:

@@ -123,6 +123,6 @@ class Runtime:
         return self._lab.on(sandbox.node, f"ip netns exec {sandbox.netns} {command}", status=status)
 
     def reaches(self, sandbox: Sandbox, address: str) -> bool:
-        """Whether an echo from the sandbox is answered."""
-        words = ("ip", "netns", "exec", sandbox.netns, "ping", "-c", "1", "-W", "1", address)
+        """Whether one of a few echoes from the sandbox is answered."""
+        words = ("ip", "netns", "exec", sandbox.netns, "ping", "-c", "1", "-w", "4", address)
         return self._lab.run("exec", sandbox.node, "--", *words, status=None).returncode == 0

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ def make_slowly(directory: Path) -> None:
 def publish_slowly(target: Path) -> None:
     """Publish an asset in another process."""
     assets.publish(target, make_slowly, silent)
+
+
+def publish_when_told(target: Path, word: EventType) -> None:
+    """Publish an asset in another process, half of it until it gets the word to go on."""
+
+    def make(directory: Path) -> None:
+        (directory / "first").touch()
+        word.wait()
+        (directory / "second").touch()
+
+    assets.publish(target, make, silent)
 
 
 def test_an_asset_is_made_once(tmp_path: Path) -> None:
@@ -56,12 +68,17 @@ def test_processes_do_not_make_it_at_once(tmp_path: Path) -> None:
 
 def test_waiting_is_said(tmp_path: Path) -> None:
     """Who waits for another process is told so."""
-    target = tmp_path / "asset"
-    process = multiprocessing.Process(target=publish_slowly, args=(target,))
+    target, word = tmp_path / "asset", multiprocessing.Event()
+    process = multiprocessing.Process(target=publish_when_told, args=(target, word))
     process.start()
     wait_for(lambda: any(tmp_path.glob(".partial-*/first")))
     lines: list[str] = []
-    assets.publish(target, make_slowly, lines.append)
+
+    def progress(line: str) -> None:
+        lines.append(line)
+        word.set()
+
+    assets.publish(target, make_slowly, progress)
     process.join()
     assert lines == ["waiting for another process that is making asset"]
 
@@ -69,7 +86,7 @@ def test_waiting_is_said(tmp_path: Path) -> None:
 def test_a_killed_maker_leaves_nothing_that_counts(tmp_path: Path) -> None:
     """What a killed process has left is not taken for the asset, and the next one clears it away."""
     target = tmp_path / "asset"
-    process = multiprocessing.Process(target=publish_slowly, args=(target,))
+    process = multiprocessing.Process(target=publish_when_told, args=(target, multiprocessing.Event()))
     process.start()
     wait_for(lambda: any(tmp_path.glob(".partial-*/first")))
     assert process.pid is not None
@@ -216,8 +233,8 @@ def test_the_kernel_boots_from_the_read_only_tree(tmp_path: Path) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait for another process, ten seconds at most."""
-    deadline = time.monotonic() + 10
+    """Wait for another process, a minute at most."""
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

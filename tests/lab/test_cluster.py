@@ -6,6 +6,7 @@ import subprocess
 import termios
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,11 @@ def ready(lab: Lab, node: str) -> str:
     return lab.kubectl("get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 
 
+def programs(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The programs of a node of the status, by name."""
+    return {program["name"]: program for program in node["programs"]}
+
+
 def test_the_kernel_is_named(lab: Lab) -> None:
     """The status says which kernel carries the lab, and why."""
     report = lab.status()
@@ -28,9 +34,15 @@ def test_the_kernel_is_named(lab: Lab) -> None:
 
 def test_the_nodes_run(lab: Lab) -> None:
     """Every node runs, with NetworkManager and the agent."""
-    for node in lab.status()["nodes"]:
-        assert node["state"] == "running"
-        assert {program["name"] for program in node["programs"]} >= {"NetworkManager", "agent"}
+
+    def run() -> bool:
+        # A kernel that is asked, and too busy to answer in time, is told of as if its nodes had failed.
+        return all(
+            node["state"] == "running" and programs(node).keys() >= {"NetworkManager", "agent"}
+            for node in lab.status()["nodes"]
+        )
+
+    eventually(run)
 
 
 def test_the_status_fits_a_terminal(lab: Lab) -> None:
@@ -160,7 +172,7 @@ def test_a_stopped_node_is_off(lab: Lab) -> None:
     lab.on("node1", "ping -c 1 -W 1 172.31.255.13", status=1)
     lab.run("node", "start", "node3")
     assert ready(lab, "node3") == "True"
-    lab.on("node1", "ping -c 1 -W 5 172.31.255.13")
+    eventually(lambda: lab.reaches("node1", "172.31.255.13"))
 
 
 def test_a_node_is_powered_off_under_a_program(lab: Lab) -> None:
@@ -174,7 +186,7 @@ def test_a_node_is_powered_off_under_a_program(lab: Lab) -> None:
     running = lab.start(*waits)
     eventually(lambda: "999" in lab.on("node3", "pgrep -fa '^sleep 999'", status=None))
     lab.run("node", "stop", "node3")
-    assert running.wait(timeout=30)
+    assert running.wait(timeout=60)
     lab.run("node", "start", "node3")
     lab.on("node3", "true")
 
@@ -210,8 +222,8 @@ def test_a_killed_program_is_started_again(lab: Lab) -> None:
     lab.on("node2", "kill -KILL $(pidof NetworkManager)")
 
     def restarted() -> bool:
-        programs = {program["name"]: program for program in lab.node("node2")["programs"]}
-        return bool(programs["NetworkManager"]["restarts"] and programs["NetworkManager"]["running"])
+        manager = programs(lab.node("node2")).get("NetworkManager", {})
+        return bool(manager.get("restarts") and manager["running"])
 
     eventually(restarted)
     eventually(

@@ -7,7 +7,7 @@ import pytest
 from lanloom.app.overview import Row
 from lanloom.lab.demo import assigned, on_nodes
 from lanloom.lab.examples import directory
-from tests.lab.driver import Lab
+from tests.lab.driver import Lab, eventually
 
 LEASED = Row(
     cluster_network="cluster-1",
@@ -54,5 +54,5 @@ def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
     assert "a third pod comes too late" in done.stderr and "can't be used by anybody new" in done.stderr
     assert "everything was as it should be" in done.stdout
     assert "cluster-1-br" in picture.read_text()
-    assert not own_lab.processes()
+    eventually(lambda: not own_lab.processes())
     assert not own_lab.state.exists()

@@ -13,8 +13,8 @@ __all__ = ["isolated", "network"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-SOON = 10.0
-"""Seconds within which a network is gone after its last user."""
+SOON = 20.0
+"""Seconds within which a network is gone after its last user, on a busy machine, too."""
 
 
 def test_pods_on_a_network(network: Isolated) -> None:
@@ -22,8 +22,8 @@ def test_pods_on_a_network(network: Isolated) -> None:
     found = network.add_pods(a="node1", b="node1", c="node2")
     assert len(set(found.values())) == 3
     assert all(address.startswith(PREFIX) for address in found.values())
-    assert network.reaches("node1", "a", found["b"])
-    assert network.reaches("node1", "b", found["a"])
+    eventually(lambda: network.reaches("node1", "a", found["b"]))
+    eventually(lambda: network.reaches("node1", "b", found["a"]))
     assert not network.reaches("node2", "c", found["a"])
     assert "eth0" not in network.lab.on("node1", "ip -netns default.a -br link")
 
@@ -32,16 +32,17 @@ def test_a_network_that_is_used_stays(network: Isolated) -> None:
     """A deletion waits for the pods, names them, and lets nobody new in; soon after the last of them it is done."""
     network.add_pods(a="node1", b="node2", c="node2")
     network.delete()
-    eventually(lambda: network.status()["phase"] == "DeletionBlocked")
-    assert network.status()["users"] == ["Pod default/a", "Pod default/b", "Pod default/c"]
+    eventually(lambda: network.status().get("phase") == "DeletionBlocked")
+    eventually(lambda: network.status().get("users") == ["Pod default/a", "Pod default/b", "Pod default/c"])
+    eventually(network.drains)
     refusal = network.lab.apply(pod("late", "node1"), fails=True)
     assert NETWORK in refusal and "being deleted" in refusal
-    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=30s")
-    eventually(lambda: network.status()["users"] == ["Pod default/c"])
+    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=120s")
+    eventually(lambda: network.status().get("users") == ["Pod default/c"])
     assert all(network.has_bridge(node) for node in NODES)
-    network.lab.kubectl("delete", "pod", "c", "--timeout=30s")
+    network.lab.kubectl("delete", "pod", "c", "--timeout=120s")
     began = time.monotonic()
-    eventually(lambda: not network.status(), timeout=60)
+    eventually(lambda: not network.status())
     assert time.monotonic() - began < SOON
     assert not any(network.has_bridge(node) for node in NODES)
     eventually(lambda: not network.traces())
@@ -52,33 +53,33 @@ def test_a_node_that_is_off(network: Isolated) -> None:
     network.lab.run("node", "stop", "node3")
     uid = json.loads(network.lab.kubectl("get", "dcn", NETWORK, "-o", "json"))["metadata"]["uid"]
     network.delete()
-    eventually(lambda: "node3" in network.message())
-    eventually(lambda: not network.status(), timeout=60)
+    eventually(lambda: not network.status(), timeout=120)
+    assert "node3" in network.skipped(uid)
     network.lab.run("node", "start", "node3")
     # A node of the lab loses its links with its power; one that was only cut off has them still.
     network.lab.on(
         "node3", f"ip link add {BRIDGE} type bridge && ip link set {BRIDGE} alias 'lanloom-dummy {uid}'"
     )
-    eventually(lambda: not network.has_bridge("node3"))
+    eventually(lambda: not network.has_bridge("node3"), timeout=120)  # it asks, and once more after a minute
 
 
 def test_a_bridge_that_somebody_uses(network: Isolated) -> None:
     """A bridge with a port of others is not taken away, and the network says where; it goes without the port."""
     network.lab.on("node2", f"ip link add {FOREIGN} type dummy && ip link set {FOREIGN} master {BRIDGE}")
     network.delete()
-    eventually(lambda: FOREIGN in network.message(), timeout=120)
-    assert "node2" in network.message()
+    told = eventually(lambda: (message := network.message()) and FOREIGN in message and message, timeout=120)
+    assert "node2" in told
+    eventually(lambda: not (network.has_bridge("node1") or network.has_bridge("node3")))
     assert network.has_bridge("node2")
-    assert not network.has_bridge("node1")
     network.lab.on("node2", f"ip link delete {FOREIGN}")
-    eventually(lambda: not network.status(), timeout=60)
+    eventually(lambda: not network.status(), timeout=120)
     assert not network.has_bridge("node2")
 
 
 def test_a_bridge_that_is_deleted_by_hand(network: Isolated) -> None:
     """A bridge that somebody deletes is made again, marked, and carries those who were on it."""
     address = network.add_pods(a="node1", b="node1")["b"]
-    assert network.reaches("node1", "a", address)
+    eventually(lambda: network.reaches("node1", "a", address))
     network.lab.on("node1", f"ip link delete {BRIDGE}")
     eventually(lambda: network.reaches("node1", "a", address))
     assert "lanloom-dummy" in network.bridge("node1")["ifalias"]
@@ -88,7 +89,7 @@ def test_a_link_of_that_name(isolated: Isolated) -> None:
     """A link of the bridge's name that is not ours is left alone and told of, with its node; without it all is well."""
     isolated.lab.on("node1", f"ip link add {BRIDGE} type bridge")
     isolated.create()
-    eventually(lambda: "node1" in isolated.message() and BRIDGE in isolated.message(), timeout=60)
+    eventually(lambda: (message := isolated.message()) and "node1" in message and BRIDGE in message)
     assert "alias" not in isolated.lab.on("node1", f"ip link show {BRIDGE}")
     isolated.lab.on("node1", f"ip link delete {BRIDGE}")
     isolated.ready()

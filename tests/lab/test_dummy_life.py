@@ -1,6 +1,7 @@
 """What isolated networks are to those who use them on a lab's nodes: apart from all others, and there all the time."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -20,7 +21,7 @@ TAGGED = ("link add link net1 name tagged up type vlan id 5", "address add 10.88
 def used(network: Isolated) -> Iterator[tuple[Isolated, str]]:
     """The network with the pods `a` and `b` on node1, and b's address, which a reaches."""
     address = network.add_pods(a="node1", b="node1")["b"]
-    assert network.reaches("node1", "a", address)
+    eventually(lambda: network.reaches("node1", "a", address))
     yield network, address
 
 
@@ -30,12 +31,12 @@ def test_networks_are_apart(used: tuple[Isolated, str]) -> None:
     network.lab.apply(network_body(OTHER))
     network.ready(OTHER)
     network.lab.apply(pod("c", "node1", f"{OTHER}-net"))
-    network.lab.kubectl("wait", "--for=condition=Ready", "pod/c", "--timeout=60s")
+    network.lab.kubectl("wait", "--for=condition=Ready", "pod/c", "--timeout=120s")
     network.inside("node1", "c", "address add 10.77.0.200/24 dev net1")
     before = {node: seen.ids for node, seen in looks(network.lab, NODES).items()}
     for number, name in enumerate(("a", "b", "c"), 1):
         network.inside("node1", name, *(words.format(number=number) for words in TAGGED))
-    assert network.reaches("node1", "a", "10.88.0.2")
+    eventually(lambda: network.reaches("node1", "a", "10.88.0.2"))
     assert not network.reaches("node1", "a", "10.88.0.3")
     assert not network.reaches("node1", "a", "10.77.0.200")
     assert {node: seen.ids for node, seen in looks(network.lab, NODES).items()} == before
@@ -45,7 +46,7 @@ def test_any_hardware_address(used: tuple[Isolated, str]) -> None:
     """Machines behind a port are reached, whatever their hardware addresses are and how many they are."""
     network, address = used
     network.inside("node1", "a", "link set net1 address 52:54:00:00:00:01")
-    assert network.reaches("node1", "a", address)
+    eventually(lambda: network.reaches("node1", "a", address))
     for number in (1, 2):
         link = f"m{number}"
         network.inside(
@@ -55,7 +56,8 @@ def test_any_hardware_address(used: tuple[Isolated, str]) -> None:
             f"address add 10.99.0.{number}/24 dev {link}",
         )
     network.inside("node1", "b", "address add 10.99.0.9/24 dev net1")
-    assert all(network.reaches("node1", "b", f"10.99.0.{number}") for number in (1, 2))
+    for number in (1, 2):
+        eventually(partial(network.reaches, "node1", "b", f"10.99.0.{number}"))
 
 
 def test_the_node_is_not_on_the_network(used: tuple[Isolated, str]) -> None:
@@ -75,10 +77,10 @@ def test_nobody_but_the_kernel_is_needed(used: tuple[Isolated, str]) -> None:
     network, address = used
     before = network.bridge("node1")
     keeper = network.keeper("node1")
-    network.lab.kubectl("delete", "-n", "lanloom-system", keeper, "--timeout=30s")
+    network.lab.kubectl("delete", "-n", "lanloom-system", keeper, "--timeout=120s")
     assert network.reaches("node1", "a", address)
     keeper = eventually(lambda: network.keeper("node1"))
-    network.lab.kubectl("wait", "-n", "lanloom-system", "--for=condition=Ready", keeper, "--timeout=60s")
+    network.lab.kubectl("wait", "-n", "lanloom-system", "--for=condition=Ready", keeper, "--timeout=120s")
     assert int(network.lab.on("node1", "pkill -KILL --count -f '^python3 -m lanloom.cli (agent|dummy)'")) == 2
     assert network.reaches("node1", "a", address)
     network.lab.on("node1", f"ip link set {BRIDGE} down")
@@ -91,7 +93,7 @@ def test_without_users(used: tuple[Isolated, str]) -> None:
     """The bridge stays, up and the same one, when its last port goes."""
     network, _ = used
     before = network.bridge("node1")
-    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=30s")
+    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=120s")
     after = network.bridge("node1")
     assert "UP" in after["flags"]
     assert [after[key] for key in ("ifindex", "address", "ifalias")] == [
@@ -105,7 +107,7 @@ def test_reboot(used: tuple[Isolated, str]) -> None:
     network, address = used
     before = network.bridge("node1")
     network.lab.run("node", "reboot", "node1")
-    eventually(lambda: network.reaches("node1", "a", address), timeout=60)
+    eventually(lambda: network.reaches("node1", "a", address), timeout=120)
     eventually(lambda: network.bridge("node1").get("ifalias") == before["ifalias"])
     network.ready()
     assert network.address("b") == address

@@ -6,8 +6,8 @@ import pytest
 
 from lanloom.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, look, looks
-from tests.lab.objects import EXAMPLES, example
+from tests.lab.looks import NODES, all_have, look, looks, vlan_ids
+from tests.lab.objects import EXAMPLES, STATIC, example
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolate
 
 def ready(lab: Lab, network: str) -> None:
     """Waits until a cluster network is ready."""
-    lab.kubectl("wait", "--for=condition=ready", f"clusternetwork/{network}", "--timeout=60s")
+    lab.kubectl("wait", "--for=condition=ready", f"clusternetwork/{network}", "--timeout=120s")
 
 
 def test_every_example_is_tried() -> None:
@@ -53,11 +53,13 @@ def test_networks_of_cluster_1(cluster: Lab) -> None:
     """The examples on cluster-1 give the nodes their addresses, with gateway, routes and DNS, and a trunk its VLANs."""
     for name in ON_CLUSTER_1:
         cluster.kubectl("apply", "-f", example(name))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) and all_have(cluster, "cluster-1", 2013))
-    assert "from 192.168.1.0/24" in cluster.on("node1", "ip rule")
-    link = interface_name("cluster-1", 2013)
-    assert "10.50.8.0/24 via 192.168.2.2" in cluster.on("node1", f"ip route show dev {link}")
-    assert {*range(100, 200), 300} <= look(cluster, "node1").ids["cluster-1-bo"]
+    eventually(
+        lambda: all_have(cluster, "cluster-1", 2012) == STATIC and all_have(cluster, "cluster-1", 2013)
+    )
+    eventually(lambda: "from 192.168.1.0/24" in cluster.on("node1", "ip rule"))
+    routes = f"ip route show dev {interface_name('cluster-1', 2013)}"
+    eventually(lambda: "10.50.8.0/24 via 192.168.2.2" in cluster.on("node1", routes))
+    eventually(lambda: {*range(100, 200), 300} <= vlan_ids(cluster, "node1", "cluster-1-bo"))
     assert 100 not in look(cluster, "node1").ids["cluster-1-br"]
 
 
@@ -68,7 +70,7 @@ def test_nodes_from_a_pool(cluster: Lab) -> None:
     assert set(given.values()) == {f"192.168.1.{last}/24" for last in (20, 21, 22)}
     cluster.kubectl("delete", "network-attachment-definitions", "vlan2012", "--namespace=default")
     eventually(lambda: not json.loads(cluster.kubectl("get", "nics", "-A", "-o", "json"))["items"])
-    cluster.kubectl("delete", "networks.ipam.lanloom.io", "vlan2012", "--timeout=60s")
+    cluster.kubectl("delete", "networks.ipam.lanloom.io", "vlan2012", "--timeout=120s")
 
 
 def test_mgmt_and_a_pair(clean: Lab) -> None:
@@ -85,16 +87,14 @@ def test_mgmt_and_a_pair(clean: Lab) -> None:
 def test_a_roll_out(clean: Lab) -> None:
     """A cluster network with a roll-out policy reaches all nodes, the canary first."""
     clean.kubectl("apply", "-f", example("rollout.yaml"))
-    order: list[str] = []
 
     def reached() -> bool:
-        for node, seen in looks(clean, NODES).items():
-            if "careful-br" in seen.links and node not in order:
-                order.append(node)
-        return len(order) == len(NODES)
+        # The canary last: whenever another one has it, the canary must have had it before.
+        found = [node for node in reversed(NODES) if "careful-br" in look(clean, node).links]
+        assert not found or found[-1] == "node1"
+        return len(found) == len(NODES)
 
-    eventually(reached, timeout=60)
-    assert order[0] == "node1"
+    eventually(reached, timeout=180)
     ready(clean, "careful")
 
 
@@ -102,19 +102,23 @@ def test_jumbo_frames(clean: Lab) -> None:
     """The cluster network with an MTU of 9000 has it on both NICs, bond and bridge."""
     clean.kubectl("apply", "-f", example("jumbo-frames.yaml"))
     ready(clean, "storage")
-    seen = look(clean, "node1")
-    assert {seen.links[name]["mtu"] for name in ("eth1", "eth2", "storage-bo", "storage-br")} == {9000}
+
+    def mtus() -> set[int]:
+        links = look(clean, "node1").links
+        return {links[name]["mtu"] for name in ("eth1", "eth2", "storage-bo", "storage-br")}
+
+    eventually(lambda: mtus() == {9000})
 
 
 def test_isolated_networks(clean: Lab) -> None:
     """The isolated networks come up with the pods on them, and go, with every bridge, once the pods are gone."""
     for name, (network, pod) in ISOLATED.items():
         clean.kubectl("apply", "-f", example(name))
-        clean.kubectl("wait", "--for=condition=Ready", f"dcn/{network}", "--timeout=60s")
-        clean.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--namespace=default", "--timeout=60s")
+        clean.kubectl("wait", "--for=condition=Ready", f"dcn/{network}", "--timeout=120s")
+        clean.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--namespace=default", "--timeout=120s")
     assert all({"iso-br", "isosub-br"} <= seen.links.keys() for seen in looks(clean, NODES).values())
     for name in ISOLATED:
         clean.kubectl(
-            "delete", "-f", example(name), "--timeout=90s"
+            "delete", "-f", example(name), "--timeout=150s"
         )  # waits for the network, and that for the pod
     assert not any({"iso-br", "isosub-br"} & seen.links.keys() for seen in looks(clean, NODES).values())

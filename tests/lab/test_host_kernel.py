@@ -16,7 +16,7 @@ ls /sys/class/net > /tmp/links
 lanloom lab --state /tmp/lab up --nodes 2 --kernel auto
 lanloom lab --state /tmp/lab status --output json
 lanloom lab --state /tmp/lab exec node1 -- nmcli general status
-lanloom lab --state /tmp/lab exec node2 -- ping -c 1 -W 5 172.31.255.11
+lanloom lab --state /tmp/lab exec node2 -- ping -c 1 -w 20 172.31.255.11
 lanloom lab --state /tmp/lab node stop node2
 lanloom lab --state /tmp/lab exec node1 -- sh -c 'test ! -e /mnt/state && test ! -e /tmp/links'
 lanloom lab --state /tmp/lab down

@@ -51,7 +51,7 @@ def test_network_manager_leaves_management_alone(lab: Lab) -> None:
 def test_the_management_switch_has_a_further_vlan(lab: Lab, vid: int, status: int) -> None:
     """VLAN 2014 of the management switch leads to a router with DHCP, another VLAN leads nowhere."""
     try:
-        lab.on("node2", f"{JOIN.format(vid=vid)} ping -c 1 -W 1 192.168.14.1", status=status)
+        lab.on("node2", f"{JOIN.format(vid=vid)} ping -c 1 -w 4 192.168.14.1", status=status)
     finally:
         lab.on("node2", LEAVE.format(vid=vid))
 

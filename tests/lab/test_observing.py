@@ -36,7 +36,13 @@ def test_an_agent_says_on_its_node_how_it_fares(lab: Lab) -> None:
 def test_the_doctor_finds_a_node_in_order(lab: Lab) -> None:
     """On a node every check is passed, and the agent's own word is among them."""
     eventually(lambda: page(lab, "node1", "/readyz") == "ok\n")
-    checks = json.loads(lab.on("node1", "lanloom doctor --output json"))
-    assert {check["result"] for check in checks} == {"ok"}
+    checks: list[dict[str, str]] = []
+
+    def in_order() -> bool:
+        # What takes long on a busy machine the doctor takes for an illness.
+        checks[:] = json.loads(lab.on("node1", "lanloom doctor --output json", status=None))
+        return {check["result"] for check in checks} == {"ok"}
+
+    eventually(in_order)
     found = {check["name"]: check["found"] for check in checks}
     assert (found["agent"], found["state directory"]) == ("ready", "/var/lib/lanloom")

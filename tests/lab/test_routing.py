@@ -41,8 +41,11 @@ def test_routes_and_dns(cluster: Lab) -> None:
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, routes=routes, dns="192.168.1.53,192.168.1.54"))
     eventually(lambda: all_have(cluster, "cluster-1", 2012))
     eventually(lambda: cluster.reaches("node1", BEHIND))
-    servers = cluster.on("node1", f"nmcli -g IP4.DNS device show {LINK}")
-    assert servers.replace("|", " ").split() == ["192.168.1.53", "192.168.1.54"]
+
+    def servers() -> list[str]:
+        return cluster.on("node1", f"nmcli -g IP4.DNS device show {LINK}").replace("|", " ").split()
+
+    eventually(lambda: servers() == ["192.168.1.53", "192.168.1.54"])
     assert main_table(cluster) == before
     assert all(
         f"dev {LINK}" not in cluster.on(node, "ip route show default") for node in looks(cluster, ["node1"])

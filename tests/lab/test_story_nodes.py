@@ -47,7 +47,7 @@ def select(lab: Lab, selector: dict[str, str] | None) -> None:
 def power(lab: Lab, action: str) -> None:
     """Stops or starts all nodes, one command after the other without waiting."""
     commands = [lab.start("node", action, node) for node in NODES]
-    assert [command.wait(120) for command in commands] == [0, 0, 0]
+    assert [command.wait(300) for command in commands] == [0, 0, 0]
 
 
 def test_story_7_a_node_joins(growing: Lab) -> None:
@@ -138,7 +138,7 @@ def test_story_10_all_nodes_reboot_without_an_api_server(cluster: Lab) -> None:
     try:
         power(cluster, "stop")
         power(cluster, "start")
-        eventually(lambda: all_have(cluster, "cluster-1", 2012) == before, timeout=60)
+        eventually(lambda: all_have(cluster, "cluster-1", 2012) == before, timeout=120)
         eventually(lambda: all_have(cluster, "cluster-1", 2013) == SECOND)
     finally:
         cluster.run("mend")

@@ -26,6 +26,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "protections",
     [

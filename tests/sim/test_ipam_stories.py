@@ -26,6 +26,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("unfenced", ["networks", "nics"])
 def test_the_schedules_would_find_a_missing_fence(unfenced: str) -> None:
     """Without the versions on which the writes of networks or NICs are based, an address is soon given twice."""

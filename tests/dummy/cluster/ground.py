@@ -19,9 +19,16 @@ from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.lab.workloads.daemonsets import DaemonSets
 from tests.dummy.cluster.kubelets import PLACED_PODS, Kubelets, wanted_node
-from tests.servers.eventually import eventually
+from tests.servers.eventually import eventually as eventually_within
 
 T = TypeVar("T")
+
+PATIENCE = 120.0
+"""Seconds until something is a failure that takes as long as it takes.
+
+The collector of a real cluster may pause for 30 of them when kinds come or go, and a manager waits 75 for a request
+that was allowed and never came.
+"""
 
 EMBEDDED = "embedded"
 REAL = pytest.param("real", marks=[pytest.mark.realserver, pytest.mark.slow])
@@ -64,10 +71,17 @@ class Ground:
         return {pod.spec.node_name or wanted_node(pod.spec.affinity): pod for pod in found}
 
     async def until(
-        self, read: Callable[[], Awaitable[T]], holds: Callable[[T], bool], seconds: float = 30.0
+        self, read: Callable[[], Awaitable[T]], holds: Callable[[T], bool], seconds: float = PATIENCE
     ) -> T:
         """What `read` gives once it holds."""
         return await eventually(read, holds, seconds)
+
+
+async def eventually(
+    read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = PATIENCE
+) -> T:
+    """What `read` gives once it holds, with the patience that a cluster needs."""
+    return await eventually_within(read, holds, seconds)
 
 
 async def stop(task: asyncio.Task[None]) -> None:

@@ -23,24 +23,29 @@ from lanloom.api.resource import Resource
 from lanloom.app.dummy.settings import CONFIG_MAP
 from lanloom.app.manager import LEASE_NAME
 from lanloom.app.rbac import manager_roles
-from lanloom.kube.errors import AlreadyExists, NotFound
+from lanloom.kube.errors import AlreadyExists, Forbidden, NotFound, ServerError
 from lanloom.kube.http import HttpClient
-from tests.servers.eventually import eventually
+from tests.dummy.cluster.ground import eventually
 
 MANAGER_TOKEN = "the-manager-of-the-tests"
 TOKENS = f'{MANAGER_TOKEN},system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-manager,manager,""\n'
 """The manager's account in the embedded server's token file; a real server gives tokens out itself."""
 
-KUBEVIRT = (manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES))
+MACHINES: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+KUBEVIRT = tuple(map(manifest, MACHINES))
+
+KINDS: tuple[Resource[Any], ...] = (DUMMY_CLUSTER_NETWORKS, NETWORKS, NADS, CLUSTER_NETWORKS)
+"""Lanloom's kinds of which tests leave objects."""
 
 
 async def install(client: HttpClient, *, kubevirt: bool, accounts: bool) -> None:
     """Applies what a manager needs: kinds, Lanloom's namespace, the manager's rights, and its account if wanted."""
-    await _ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    for crd in (*manifests(), *(KUBEVIRT if kubevirt else ())):
-        await _ensure(client, CRDS, crd)
-    kinds: list[Resource[Any]] = [DUMMY_CLUSTER_NETWORKS, NADS, *([VIRTUAL_MACHINES] if kubevirt else [])]
-    for resource in kinds:
+    await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    for crd in manifests():
+        await ensure(client, CRDS, crd)
+    await (_add_kubevirt if kubevirt else _remove_kubevirt)(client)
+    # A manager takes a kind that is not served for one of which there are no objects, and asks again much later.
+    for resource in (*KINDS, *(MACHINES if kubevirt else ())):
         await eventually(partial(client.list, resource), lambda _: True)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "lanloom-manager"}}
     if accounts:
@@ -56,35 +61,73 @@ async def uninstall(client: HttpClient) -> None:
     await unregister(client)
     with suppress(NotFound):
         await client.delete(CONFIG_MAPS, CONFIG_MAP, LANLOOM_NAMESPACE)
-    kinds: tuple[Resource[Any], ...] = (
-        DUMMY_CLUSTER_NETWORKS,
-        NETWORKS,
-        NADS,
-        CLUSTER_NETWORKS,
-        VIRTUAL_MACHINES,
-    )
-    for kind in kinds:
+    for kind in (*KINDS, *MACHINES):
         await eventually(partial(_forget, client, kind), lambda left: left == 0)
-    for crd in KUBEVIRT:
-        with suppress(NotFound):
-            await client.delete(CRDS, crd["metadata"]["name"])
 
 
 async def unregister(client: HttpClient) -> None:
-    """Removes the webhooks and the lease of a manager that is no more."""
+    """Removes the webhooks and the lease of a manager that is no more; then nobody is asked about what is written."""
     await remove_webhooks(client)
     with suppress(NotFound):
         await client.delete(LEASES, LEASE_NAME, LANLOOM_NAMESPACE)
 
 
 async def remove_webhooks(client: HttpClient) -> None:
-    """Lets nobody be asked about what is written."""
+    """Returns when nobody is asked about what is written: a real server hears by a watch that it shall not ask."""
     for webhooks in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         for item in (await client.list(webhooks)).items:
             await client.delete(webhooks, item.metadata.name)
+    await eventually(partial(_nobody_is_asked, client), bool)
 
 
-async def _ensure(client: HttpClient, resource: Resource[Any], body: dict[str, Any]) -> None:
+async def _nobody_is_asked(client: HttpClient) -> bool:
+    """Whether what a manager refuses is let in; of a NAD both kinds of webhooks are asked."""
+    nad = {"config": '{"cniVersion": "0.3.1", "type": "macvlan", "master": "eth0"}'}
+    network = {"bridgeName": "not a bridge", "nadName": "asked", "nadNamespace": "default"}
+    with suppress(Forbidden, ServerError):
+        await _try(client, NADS, "default", nad)
+        await _try(client, DUMMY_CLUSTER_NETWORKS, "", network)
+        return True
+    return False
+
+
+async def _try(client: HttpClient, kind: Resource[Any], namespace: str, spec: dict[str, Any]) -> None:
+    """Wants an object made, but not kept."""
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "asked"},
+        "spec": spec,
+    }
+    await client.request("POST", kind.path(namespace), body, query={"dryRun": "All"})
+
+
+async def _add_kubevirt(client: HttpClient) -> None:
+    """KubeVirt's kinds, in the versions in which they are here, whatever a test has made of them."""
+    for crd in KUBEVIRT:
+        await ensure(client, CRDS, crd)
+        versions = {"spec": {"versions": crd["spec"]["versions"]}}
+        await client.patch(CRDS, crd["metadata"]["name"], versions)
+
+
+async def _remove_kubevirt(client: HttpClient) -> None:
+    """Returns when KubeVirt's kinds are not served any more."""
+    for crd in KUBEVIRT:
+        with suppress(NotFound):
+            await client.delete(CRDS, crd["metadata"]["name"])
+    for kind in MACHINES:
+        await eventually(partial(_is_served, client, kind), lambda served: not served)
+
+
+async def _is_served(client: HttpClient, kind: Resource[Any]) -> bool:
+    try:
+        await client.list(kind)
+    except NotFound:
+        return False
+    return True
+
+
+async def ensure(client: HttpClient, resource: Resource[Any], body: dict[str, Any]) -> None:
     """Creates what is not there, once what was called so before is gone."""
 
     async def read() -> bool:

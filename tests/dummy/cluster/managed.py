@@ -25,15 +25,16 @@ from lanloom.api.resource import Resource
 from lanloom.api.times import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.app.manager import LEASE_NAME, Manager, ManagerSettings
+from lanloom.dummy.rules.acknowledged import is_ready
 from lanloom.dummy.rules.given import Given
 from lanloom.dummy.rules.names import daemon_set_name
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
-from tests.dummy.cluster.ground import Ground, stop
+from tests.dummy.cluster.ground import PATIENCE, Ground, eventually, stop
 from tests.dummy.cluster.installed import MANAGER_TOKEN, install, remove_webhooks, uninstall, unregister
 from tests.dummy.cluster.tapped import Tapped
-from tests.servers.eventually import eventually
+from tests.servers.reviewed import reviewed
 
 T = TypeVar("T", bound=Object)
 
@@ -46,22 +47,32 @@ MADE: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, PODS, NETWORKS, CLUSTER_NE
 
 
 class Replica:
-    """A manager, and the client that it has."""
+    """A manager, the client that it has, and the administrator's."""
 
-    def __init__(self, manager: Manager, client: Tapped, task: asyncio.Task[None]) -> None:
+    def __init__(self, manager: Manager, client: Tapped, task: asyncio.Task[None], admin: HttpClient) -> None:
         self.manager = manager
         self.client = client
         self.task = task
+        self._admin = admin
 
     async def leads(self) -> None:
-        """Returns when its webhooks are registered and its controllers work."""
-        async with asyncio.timeout(40):
+        """Returns when its controllers work and its webhooks are registered, and asked."""
+        async with asyncio.timeout(PATIENCE):
             await self.manager.ready.wait()
+        await reviewed(self._admin)
 
     async def watches(self) -> None:
         """Returns when it knows the machines that there are, whether it leads or not."""
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE):
             await self.client.followed(VIRTUAL_MACHINES)
+
+    async def knows_users(self, network: str, number: int) -> None:
+        """Returns when it knows so many users of a network."""
+
+        async def known() -> float | None:
+            return self.manager.metrics.registry.get_sample_value("lanloom_dummy_users", {"network": network})
+
+        await eventually(known, lambda found: found == number)
 
     async def kill(self) -> None:
         """Ends it without a word to anybody."""
@@ -94,7 +105,7 @@ class Managed:
             retry=RENEWAL_SECONDS,
         )
         manager = Manager(tapped, settings, now=time.time, rng=Random(identity))
-        self.replicas.append(Replica(manager, tapped, self.cluster.start(manager.run())))
+        self.replicas.append(Replica(manager, tapped, self.cluster.start(manager.run()), self.client))
         return self.replicas[-1]
 
     async def _account(self) -> ClusterConfig:
@@ -127,7 +138,10 @@ class Managed:
         return await self.client.get(DUMMY_CLUSTER_NETWORKS, self.name)
 
     async def reaches(
-        self, phase: str, holds: Callable[[DummyClusterNetwork], bool] = lambda _: True, seconds: float = 30
+        self,
+        phase: str,
+        holds: Callable[[DummyClusterNetwork], bool] = lambda _: True,
+        seconds: float = PATIENCE,
     ) -> DummyClusterNetwork:
         """The network once it is in that phase, and `holds`."""
         last: list[DummyClusterNetwork] = []
@@ -159,7 +173,7 @@ class Managed:
         # A DaemonSet's pods follow it.
         await eventually(partial(self.made, uid), lambda found: found == [])
 
-    async def released(self, uid: str, seconds: float = 30) -> None:
+    async def released(self, uid: str, seconds: float = PATIENCE) -> None:
         """Returns when the network is gone; then at most pods that nobody ends are left of what was made for it."""
         try:
             await eventually(self.is_gone, bool, seconds)
@@ -197,16 +211,28 @@ class Managed:
         await self.client.delete(VIRTUAL_MACHINES, name, namespace or self.place)
 
     async def unguarded(self) -> None:
-        """Removes the webhooks under the manager that leads, which looks after them every minute.
-
-        A server may still ask them for a moment.
-        """
+        """Removes the webhooks under the manager that leads, which can't register them again: nobody is asked now."""
+        for replica in self.replicas:
+            replica.client.registers = False
         await remove_webhooks(self.client)
 
     async def unattended(self, replica: Replica) -> None:
         """Ends a manager, and removes what it registered: nobody judges what is written now."""
         await replica.kill()
         await unregister(self.client)
+
+    async def is_later(self, stamp: str | None) -> None:
+        """Returns when whatever is written from now on bears a later time than this one: they have no fractions."""
+
+        async def now() -> float:
+            return time.time()
+
+        await eventually(now, lambda found: found >= parse_rfc3339(stamp or "") + 1)
+
+    async def runs(self, namespace: str, *pods: str) -> None:
+        """Returns when these pods run, and their kubelet has nothing more to report of them."""
+        for name in pods:
+            await eventually(partial(self.client.get, PODS, name, namespace), is_ready)
 
     async def passes(self, seconds: float) -> None:
         """Returns when so much time has passed for the manager that leads: it has renewed its lease meanwhile."""

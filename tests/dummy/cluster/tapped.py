@@ -9,26 +9,29 @@ from typing import Any, TypeVar
 from lanloom.api.core import EVENTS, LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import TransportError
+from lanloom.kube.errors import Forbidden, TransportError
 from lanloom.kube.ports import Client, WatchEvent
 from tests.interceptor import Interceptor, Verb
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
-_HOUSEKEEPING = frozenset(
-    item.plural for item in (LEASES, EVENTS, SECRETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
-)
+_WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+_HOUSEKEEPING = frozenset(item.plural for item in (LEASES, EVENTS, SECRETS, *_WEBHOOKS))
 
 
 class Tapped(Interceptor):
-    """A client whose requests are counted, and which can die like the process that has it."""
+    """A client whose requests are counted, and which can die like the process that has it.
+
+    While it `registers` nothing it is not let write webhooks.
+    """
 
     def __init__(self, inner: Client) -> None:
         super().__init__(inner)
         self.requests: Counter[str] = Counter()
         self.dies_after: int | None = None
         self.died = asyncio.Event()
+        self.registers = True
         self._writes = 0
         self._follows: dict[str, asyncio.Event] = {}
 
@@ -44,6 +47,8 @@ class Tapped(Interceptor):
         self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
     ) -> R:
         self._check()
+        if resource in _WEBHOOKS and verb in ("create", "patch") and not self.registers:
+            raise Forbidden(403, "Forbidden", "nobody may register webhooks now")
         counts = resource.plural not in _HOUSEKEEPING
         if counts:
             self.requests[f"{verb} {resource.plural}"] += 1

@@ -9,11 +9,10 @@ import pytest
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING, IN_USE, UID_LABEL, NodeCounts
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import Forbidden
-from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.ground import Ground, eventually
 from tests.dummy.cluster.managed import Managed, managed
-from tests.servers.eventually import eventually
 
 
 async def test_a_whole_life(cluster: Ground) -> None:
@@ -26,21 +25,21 @@ async def test_a_whole_life(cluster: Ground) -> None:
         config = json.loads(nad.spec.config)
         assert (config["type"], config["bridge"]) == ("bridge", f"{net.name}-br")
         assert nad.metadata.labels[UID_LABEL] == uid
-        daemons = await net.daemons(uid)
-        assert daemons.status.number_ready == 3
+        # Its controller counts ready pods after they have told the manager.
+        await eventually(partial(net.daemons, uid), lambda daemons: daemons.status.number_ready == 3)
         assert (dcn.status.nodes.live, dcn.status.nodes.acknowledged) == (3, 3) if dcn.status.nodes else False
         assert (await net.bridge_pods(uid, "present")).keys() == {"n1", "n2", "n3"}
         assert {item.kind for item in dcn.status.resources} >= {"NetworkAttachmentDefinition", "DaemonSet"}
 
         await net.add_machine()
         await net.delete()
-        blocked = await net.reaches(
-            "DeletionBlocked", lambda found: find(found.status.conditions, IN_USE) is not None
-        )
+        blocked = await net.reaches("DeletionBlocked", lambda found: is_true(found.status.conditions, IN_USE))
         assert f"VirtualMachine {net.place}/vm" in blocked.status.message
         assert blocked.status.users == (f"VirtualMachine {net.place}/vm",)
-        told = await eventually(partial(net.events, "DeletionBlocked"), lambda found: len(found) > 0)
-        assert f"VirtualMachine {net.place}/vm" in told[-1]
+        user = f"VirtualMachine {net.place}/vm"
+        await eventually(
+            partial(net.events, "DeletionBlocked"), lambda told: any(user in message for message in told)
+        )
         await eventually(net.nad, lambda nad: DRAINING in nad.metadata.annotations)
         assert (await net.bridge_pods(uid, "present")).keys() == {"n1", "n2", "n3"}
 
@@ -139,6 +138,7 @@ async def test_a_pod_keeps_it_too(cluster: Ground) -> None:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
         await add_pod(net, "user", f"{net.place}/{net.nad_name}@net1")
+        await net.runs(net.place, "user")
         await net.delete()
         await net.reaches("DeletionBlocked", lambda dcn: f"Pod {net.place}/user" in dcn.status.message)
         ended = {"status": {"phase": "Succeeded"}}

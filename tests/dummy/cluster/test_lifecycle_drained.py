@@ -10,9 +10,8 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES, DEPLOYMENTS
 from lanloom.kube.errors import Forbidden
-from tests.dummy.cluster.ground import REAL, Ground
+from tests.dummy.cluster.ground import REAL, Ground, eventually
 from tests.dummy.cluster.managed import Managed, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +48,9 @@ async def pods(net: Managed, number: int, without: frozenset[str] = frozenset())
 async def replaced(net: Managed, resource: Resource[Any], number: int) -> None:
     """The pods of a workload are deleted and replaced while the network drains; it goes when the workload does."""
     uid = (await net.create_ready()).metadata.uid
-    await net.client.create(resource, workload(net), net.place)
+    made = await net.client.create(resource, workload(net), net.place)
     first = await pods(net, number)
-    await net.passes(1)  # the mark is of another second than the workload
+    await net.is_later(made.metadata.creation_timestamp)  # of the second of the mark it would be too late
     await drain(net)
     for pod in first:
         await net.client.delete(PODS, pod.metadata.name, net.place, grace=0)
@@ -99,7 +98,7 @@ async def test_a_deployment_that_comes_too_late_gets_no_pods(cluster: Ground) ->
             every = [item["status"].get("conditions", []) for item in found["items"]]
             return " ".join(item["message"] for conditions in every for item in conditions)
 
-        assert "can't be used by anybody new" in await eventually(told, bool)
+        await eventually(told, lambda text: "can't be used by anybody new" in text)
         await pods(net, 0)
         await net.client.delete(DEPLOYMENTS, "web", net.place)
         await net.remove_machine()

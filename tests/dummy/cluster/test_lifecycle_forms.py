@@ -12,10 +12,9 @@ from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.kube.errors import Forbidden
-from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.ground import Ground, eventually
 from tests.dummy.cluster.installed import KUBEVIRT
 from tests.dummy.cluster.managed import Managed, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +66,8 @@ async def add_users(net: Managed, other: str) -> set[str]:
     }
     for name, (annotations, namespace) in pods.items():
         await add_pod(net, name, annotations, namespace)
+    for name, (_, namespace) in pods.items():
+        await net.runs(namespace, name)
     named = {f"Pod {namespace}/{name}" for name, (_, namespace) in pods.items()}
     return {
         *named,

@@ -13,11 +13,13 @@ from lanloom.api.names import LANLOOM_NAMESPACE, READY_LABEL
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
-from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.ground import Ground, eventually
 from tests.dummy.cluster.managed import IMAGE, Managed, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
+
+NAMESPACE_PATIENCE = 200.0
+"""Seconds: who ends a namespace and was refused tries again twice as late each time, after a minute at the most."""
 
 
 def is_as_made(daemons: DaemonSet) -> bool:
@@ -115,7 +117,7 @@ async def test_a_deleted_nad_comes_again(cluster: Ground, used: bool) -> None:
             await net.add_machine()
         await net.unguarded()
         old = await net.nad()
-        await eventually(partial(net.client.delete, NADS, net.nad_name, net.place), lambda _: True)
+        await net.client.delete(NADS, net.nad_name, net.place)
         await eventually(net.nad, lambda nad: nad.metadata.uid != old.metadata.uid)
         await net.reaches("Ready")
 
@@ -138,7 +140,7 @@ async def test_an_edited_nad_is_repaired(cluster: Ground) -> None:
         await net.create_ready()
         await net.unguarded()
         before = (await net.nad()).metadata.generation
-        await eventually(partial(edit, net, bridge=f"{net.name}-x-br"), lambda _: True)
+        await edit(net, bridge=f"{net.name}-x-br")
         await eventually(
             net.nad, lambda nad: nad.metadata.generation > before + 1 and bridge_of(nad) == f"{net.name}-br"
         )
@@ -152,7 +154,7 @@ async def test_an_edited_nad_is_repaired_by_the_next_manager(cluster: Ground) ->
         await replica.leads()
         await net.create_ready()
         await net.unattended(replica)
-        await eventually(partial(edit, net, bridge=f"{net.name}-x-br"), lambda _: True)
+        await edit(net, bridge=f"{net.name}-x-br")
         await (await net.manager("two")).leads()
         await eventually(net.nad, lambda nad: bridge_of(nad) == f"{net.name}-br")
         await net.reaches("Ready")
@@ -161,11 +163,13 @@ async def test_an_edited_nad_is_repaired_by_the_next_manager(cluster: Ground) ->
 async def test_an_edited_nad_that_is_used_is_only_told_of(cluster: Ground) -> None:
     """A NAD that was edited by force while somebody uses it stays until nobody does; the network says so meanwhile."""
     async with managed(cluster) as net:
-        await (await net.manager()).leads()
+        replica = await net.manager()
+        await replica.leads()
         await net.create_ready()
         await net.add_machine()
+        await replica.knows_users(net.name, 1)
         await net.unguarded()
-        await eventually(partial(edit, net, bridge=f"{net.name}-x-br"), lambda _: True)
+        await edit(net, bridge=f"{net.name}-x-br")
 
         def tells(dcn: DummyClusterNetwork) -> bool:
             found = find(dcn.status.conditions, DRIFTED)
@@ -216,6 +220,7 @@ async def namespace_is_gone(net: Managed) -> bool:
     return False
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("used", [False, True])
 async def test_its_namespace_waits_for_the_network(cluster: Ground, used: bool) -> None:
     """A deleted namespace keeps a network's NAD, and itself, until the network is deleted and unused."""
@@ -236,7 +241,7 @@ async def test_its_namespace_waits_for_the_network(cluster: Ground, used: bool) 
             assert (await net.nad()).metadata.deletion_timestamp is None
             await net.remove_machine(namespace=home)
         await net.gone(uid)
-        await eventually(partial(namespace_is_gone, net), bool)
+        await eventually(partial(namespace_is_gone, net), bool, NAMESPACE_PATIENCE)
 
 
 async def test_its_namespace_goes_by_force(cluster: Ground) -> None:

@@ -13,9 +13,8 @@ from lanloom.api.workloads import DaemonSet
 from lanloom.app.dummy.settings import CONFIG_MAP
 from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import Forbidden
-from tests.dummy.cluster.ground import Ground
+from tests.dummy.cluster.ground import Ground, eventually
 from tests.dummy.cluster.managed import IMAGE, Managed, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -46,11 +45,13 @@ async def test_the_second_in_one_place_waits(cluster: Ground, spec: dict[str, st
     """Of two networks with one bridge or NAD the later one is refused, or has to wait until the first one is gone."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
-        uid = (await net.create_ready()).metadata.uid
+        made = (await net.create_ready()).metadata
+        uid = made.uid
         with pytest.raises(Forbidden, match=net.name):
             await add_second(net, **spec)
         await net.unguarded()
-        second = (await eventually(partial(add_second, net, **spec), lambda _: True)).metadata.uid
+        await net.is_later(made.creation_timestamp)
+        second = (await add_second(net, **spec)).metadata.uid
         first, net.name = net.name, f"{net.name}-b"
         await net.reaches("InvalidSpec", is_in_conflict)
         assert await net.made(second) == []

@@ -10,11 +10,13 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CON
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.app.dummy.settings import CONFIG_MAP
-from tests.dummy.cluster.ground import REAL, Ground
+from tests.dummy.cluster.ground import REAL, Ground, eventually
 from tests.dummy.cluster.managed import Managed, Replica, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
+
+LONG = 90.0
+"""Seconds of a lease that nobody loses because the machine is busy; a dead leader's is taken away by the test."""
 
 
 @pytest.mark.timeout(900)
@@ -22,10 +24,10 @@ pytestmark = pytest.mark.slow
 async def test_a_leader_dies_after_each_of_its_writes(cluster: Ground) -> None:
     """After whichever write of a deletion the leader dies, the one that waits ends it, harms nobody, leaves nothing."""
     async with managed(cluster) as net:
-        leader = await net.manager("replica-0")
+        leader = await net.manager("replica-0", lease=LONG)
         for writes in count(1):
             await leader.leads()
-            standby = await net.manager(f"replica-{writes}")
+            standby = await net.manager(f"replica-{writes}", lease=LONG)
             await standby.watches()
             net.name, net.nad_name = f"{cluster.place}-{writes}", f"isolated-{writes}"
             uid = (await net.create_ready()).metadata.uid

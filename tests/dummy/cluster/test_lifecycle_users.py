@@ -8,10 +8,9 @@ from lanloom.api.core import CRDS
 from lanloom.api.dummy import DRAINING
 from lanloom.api.workloads import DEPLOYMENTS
 from lanloom.kube.errors import Forbidden
-from tests.dummy.cluster.ground import Ground
-from tests.dummy.cluster.installed import KUBEVIRT
+from tests.dummy.cluster.ground import Ground, eventually
+from tests.dummy.cluster.installed import KUBEVIRT, ensure
 from tests.dummy.cluster.managed import Managed, managed
-from tests.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +42,7 @@ async def test_machines_of_a_kind_that_is_new(cluster: Ground) -> None:
         uid = (await net.create_ready()).metadata.uid
         await net.unguarded()
         for crd in KUBEVIRT:
-            await net.client.create(CRDS, crd)
+            await ensure(net.client, CRDS, crd)
         await eventually(net.add_machine, lambda _: True)
         await net.delete()
         await net.reaches(

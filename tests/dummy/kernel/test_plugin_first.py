@@ -12,7 +12,15 @@ import pytest
 
 from lanloom.dummy.rules.nad import nad_config
 from lanloom.node.namespaces import namespace
-from tests.dummy.kernel.test_bridge_process import Daemons, daemons, ip, there, until
+from tests.dummy.kernel.test_bridge_process import (
+    PATIENCE,
+    SOON,
+    Daemons,
+    daemons,
+    ip,
+    there,
+    until,
+)
 from tests.dummy.rules.made import isolated
 
 __all__ = ["daemons"]
@@ -124,7 +132,7 @@ def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...
     """A bridge with an address that the network does not know stays as it is, and the process says why it fails."""
     call("ADD", pods[0], **ROUTED)
     (daemons.directory / "why").touch()
-    assert daemons.start(gateway="10.7.0.1/16").wait(30) == 1
+    assert daemons.start(gateway="10.7.0.1/16").wait(PATIENCE) == 1
     assert "Lanloom did not make the link" in (daemons.directory / "why").read_text()
     assert not there() and "fe80::" in ip("address show dev dummy-br") and ports() == 1
 
@@ -158,7 +166,7 @@ def test_at_the_same_moment(daemons: Daemons, pods: tuple[str, ...]) -> None:
     for _ in range(10):
         ip("link delete dummy-br")
         call("ADD", pods[0])
-        until(there, 5)
+        until(there, SOON)
         until(daemons.ready().exists)
-        assert ports() == 1
+        until(lambda: ports() == 1, SOON)
         call("DEL", pods[0])

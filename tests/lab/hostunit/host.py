@@ -111,7 +111,7 @@ class HostNode:
     def answers(self) -> bool:
         """Whether NetworkManager does."""
         done = self.start("nmcli", "--terse", "--fields", "RUNNING", "general")
-        return done.communicate(timeout=30)[0].strip() == "running"
+        return done.communicate(timeout=120)[0].strip() == "running"
 
     def stop_network_manager(self) -> None:
         """Ends NetworkManager."""
