@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.meta import Key
-from lanloom.api.multus import NETWORK_STATUS
+from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.app.connect import connect
 from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import Forbidden, KubeError
@@ -64,6 +64,7 @@ class _Story:
         await self._until("a deletion that is blocked", lambda: self._has_phase("DeletionBlocked"))
         self._ask(f"why-not-deleted dcn/{NETWORK}")
         await self._carries(node)
+        await self._until("a mark on the NAD that keeps new users out", self._is_draining)
         self._progress(f"a third pod comes too late: {await self._refusal(_like(bodies[PODS], LATE, node))}")
         await self._end(nodes)
 
@@ -122,6 +123,11 @@ class _Story:
     async def _has_phase(self, phase: str) -> bool:
         found = await self._network()
         return found is not None and found.status.phase == phase
+
+    async def _is_draining(self) -> bool:
+        found = await self._network()
+        nad = await look_up(self._client, NADS, found.spec.nad) if found is not None else None
+        return nad is not None and DRAINING in nad.metadata.annotations
 
     async def _is_gone(self) -> bool:
         return await self._network() is None

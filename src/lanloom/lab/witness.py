@@ -52,7 +52,7 @@ class Witness:
 
     async def pod_reaches(self, node: str, namespace: str, address: str) -> None:
         """From the network namespace of a pod on a node, an address answers."""
-        words = ("ip", "netns", "exec", namespace, "ping", "-c", "1", "-W", "5", address)
+        words = ("ip", "netns", "exec", namespace, "ping", "-c", "1", "-w", "5", address)
         status, output = await capture(self._layout, node, *words)
         if status != 0:
             raise DemoFailed(
@@ -73,7 +73,7 @@ class Witness:
     async def _reaches(self, source: Row, target: Row) -> None:
         address = target.address.partition("/")[0]
         status, output = await capture(
-            self._layout, source.node, "ping", "-c", "1", "-W", "5", "-I", source.interface, address
+            self._layout, source.node, "ping", "-c", "1", "-w", "5", "-I", source.interface, address
         )
         if status != 0:
             raise DemoFailed(
