@@ -66,14 +66,6 @@ class Replica:
         async with asyncio.timeout(PATIENCE):
             await self.client.followed(VIRTUAL_MACHINES)
 
-    async def knows_users(self, network: str, number: int) -> None:
-        """Returns when it knows so many users of a network."""
-
-        async def known() -> float | None:
-            return self.manager.metrics.registry.get_sample_value("lanloom_dummy_users", {"network": network})
-
-        await eventually(known, lambda found: found == number)
-
     async def kill(self) -> None:
         """Ends it without a word to anybody."""
         self.client.died.set()

@@ -163,11 +163,9 @@ async def test_an_edited_nad_is_repaired_by_the_next_manager(cluster: Ground) ->
 async def test_an_edited_nad_that_is_used_is_only_told_of(cluster: Ground) -> None:
     """A NAD that was edited by force while somebody uses it stays until nobody does; the network says so meanwhile."""
     async with managed(cluster) as net:
-        replica = await net.manager()
-        await replica.leads()
+        await (await net.manager()).leads()
         await net.create_ready()
         await net.add_machine()
-        await replica.knows_users(net.name, 1)
         await net.unguarded()
         await edit(net, bridge=f"{net.name}-x-br")
 

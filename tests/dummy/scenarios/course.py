@@ -65,8 +65,7 @@ def _round(state: State) -> State:
 def step(state: State, name: str) -> State:
     """One look at one network."""
     dcn = state.get(DUMMY_CLUSTER_NETWORKS, name)
-    seen = observe(state, dcn)
-    decision = _decided(state, seen)
+    decision, seen = _decided(state, observe(state, dcn))
     state = _say(state, dcn, decision)
     for number, action in enumerate(decision.actions):
         if (refusal := state.refusals.get(action.resource.plural)) is not None:
@@ -85,15 +84,16 @@ def step(state: State, name: str) -> State:
     return replace(state, waits=state.waits + wait, failures=failures)
 
 
-def _decided(state: State, seen: Observed) -> Decision:
+def _decided(state: State, seen: Observed) -> tuple[Decision, Observed]:
+    """The decision, and what it was made from."""
     decision = decide(seen)
     while decision.look:
         if decision.look == "users" and state.fresh is None:
-            return unanswered(seen, "VirtualMachines can't be listed")
+            return unanswered(seen, "VirtualMachines can't be listed"), seen
         users = state.fresh if decision.look == "users" else None
         seen = replace(seen, fresh=Fresh(made=_made(state, seen.dcn.metadata.uid), users=users))
         decision = decide(seen)
-    return decision
+    return decision, seen
 
 
 def observe(state: State, dcn: DummyClusterNetwork) -> Observed:

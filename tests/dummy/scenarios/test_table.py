@@ -20,7 +20,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.dummy.rules.lifecycle import decide
-from lanloom.dummy.rules.observed import Delete, Fresh
+from lanloom.dummy.rules.observed import LOOK_AGAIN_SECONDS, Delete, Fresh
 from lanloom.kube.conditions import find
 from tests.dummy.scenarios import events as on
 from tests.dummy.scenarios.course import observe, run
@@ -152,6 +152,21 @@ def test_a_changed_nad_that_is_used_is_not_touched_but_told() -> None:
     state = run(on.used(), state)
     assert config_of(state)["bridge"] == "dummy-br"
     assert condition(state, DRIFTED) == ""
+    assert state.dcn.status.phase == "Ready"
+
+
+def test_a_changed_nad_that_may_be_used_is_not_touched() -> None:
+    """It is put right only when the API server itself says that nobody uses it, however late the watches are."""
+    state = run(on.both(on.used_unseen(VM), on.drifted), ready())
+    assert config_of(state)["bridge"] == "mgmt-br"
+    assert str(VM) in state.dcn.status.message
+    assert state.waits == (state.now + LOOK_AGAIN_SECONDS,)
+    state = run(on.unreadable, state)
+    assert config_of(state)["bridge"] == "mgmt-br"
+    assert "can't be seen whether anybody uses it" in state.dcn.status.message
+    assert condition(state, DRIFTED) == "True Changed"
+    state = run(on.used(), state)
+    assert config_of(state)["bridge"] == "dummy-br"
     assert state.dcn.status.phase == "Ready"
 
 

@@ -28,10 +28,16 @@ from lanloom.dummy.rules.bridges import acknowledgement_of, remover, removing
 from lanloom.dummy.rules.errors import UnknownImage
 from lanloom.dummy.rules.listing import listed
 from lanloom.dummy.rules.model import User, UserView
-from lanloom.dummy.rules.observed import Action, Change, Look, Made, Observed, deletion, on_version
-
-LOOK_AGAIN_SECONDS = 2.0
-"""When to ask the API server again about a user whom the watches have not brought: they may never bring him."""
+from lanloom.dummy.rules.observed import (
+    LOOK_AGAIN_SECONDS,
+    Action,
+    Change,
+    Look,
+    Made,
+    Observed,
+    deletion,
+    on_version,
+)
 
 Stage = Literal["users", "requests", "closing", "asking", "nads", "bridges", "others", "last look", "done"]
 """What is waited for, in order: that users go; that requests end which were allowed before; that the NADs are marked;

@@ -4,6 +4,8 @@ Whether somebody deletes it is asked before anything else, so that an object tha
 is no state but what the objects say, so any order of events and any number of deaths end alike.
 """
 
+from msgspec.structs import replace
+
 from lanloom.api.dummy import BRIDGES_READY, DUMMY_CLUSTER_NETWORKS, FINALIZER, DummyClusterNetwork, Phase
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
@@ -11,7 +13,7 @@ from lanloom.dummy.rules.bridges import Bridges, bridge_of, keeping
 from lanloom.dummy.rules.clearing import Clearing, clearing
 from lanloom.dummy.rules.errors import InvalidSpec
 from lanloom.dummy.rules.listing import listed
-from lanloom.dummy.rules.observed import Action, Change, Decision, News, Observed, on_version
+from lanloom.dummy.rules.observed import Action, Change, Decision, Fresh, News, Observed, on_version
 from lanloom.dummy.rules.presence import presence
 from lanloom.dummy.rules.spec import parse
 from lanloom.dummy.rules.status import (
@@ -55,6 +57,8 @@ def _departure(seen: Observed) -> Decision:
 
 def unanswered(seen: Observed, why: str) -> Decision:
     """The decision where the API server did not say what was to be read anew: who can't be seen may be there."""
+    if not seen.dcn.metadata.is_leaving:
+        return presence(replace(seen, fresh=Fresh(made=seen.made)))
     if is_committed(seen.dcn):
         return Decision(status=seen.dcn.status)
     message = f"it can't be seen whether anybody uses the network: {why}; it is tried again"

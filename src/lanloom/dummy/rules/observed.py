@@ -124,6 +124,10 @@ Look = Literal["", "made", "users"]
 """What is to be read anew before anything can be decided: what was made; that, and then who uses networks."""
 
 
+LOOK_AGAIN_SECONDS = 2.0
+"""When to ask the API server again about a user whom the watches have not brought: they may never bring him."""
+
+
 class Decision(Struct, frozen=True, kw_only=True):
     """What to do: write `status` if it differs, tell the `news`, carry out the `actions` in order.
 

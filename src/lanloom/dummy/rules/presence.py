@@ -32,6 +32,7 @@ from lanloom.dummy.rules.marks import is_ours
 from lanloom.dummy.rules.model import Isolated
 from lanloom.dummy.rules.nad import is_as_wanted, nad_body, nad_patch
 from lanloom.dummy.rules.observed import (
+    LOOK_AGAIN_SECONDS,
     Action,
     Change,
     Create,
@@ -51,11 +52,16 @@ _PENDING = "Pending"
 
 
 class _Part(Struct, frozen=True, kw_only=True):
-    """One part of a network: what is wrong with it, and what to do. With `stuck`, nothing may follow it."""
+    """One part of a network: what is wrong with it, and what to do. With `stuck`, nothing may follow it.
+
+    It is `unsure` if who uses the network must be read anew first; `wait` are the seconds after which to look again.
+    """
 
     finding: Finding = _FINE
     actions: tuple[Action, ...] = ()
     stuck: bool = False
+    unsure: bool = False
+    wait: float | None = None
     drifted: Finding | None = None
     conflict: Finding | None = None
 
@@ -74,7 +80,10 @@ def presence(seen: Observed) -> Decision:
         patch = on_version(seen.dcn, finalizers=[*seen.dcn.metadata.finalizers, FINALIZER])
         change = Change(DUMMY_CLUSTER_NETWORKS, seen.dcn.metadata.key, patch)
         return Decision(status=seen.dcn.status, actions=(change,))
-    return _composed(seen, (_cluster_network(seen, net), _network(seen, net), _nad(seen, net)), net, overlap)
+    parts = (_cluster_network(seen, net), _network(seen, net), _nad(seen, net))
+    if any(part.unsure for part in parts):
+        return Decision(status=seen.dcn.status, look="users")
+    return _composed(seen, parts, net, overlap)
 
 
 def _refusal(seen: Observed, why: Finding, *, conflict: bool) -> Decision:
@@ -115,8 +124,10 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
         conflict=next(filter(None, (*(part.conflict for part in parts), bridges.conflict)), overlap),
         nodes=acknowledged,
     )
-    wait = None if acknowledged.until is None else max(0.0, acknowledged.until - seen.now)
-    return _decision(seen, found, tuple(actions), wait)
+    waits = [part.wait for part in parts if part.wait is not None]
+    if acknowledged.until is not None:
+        waits.append(max(0.0, acknowledged.until - seen.now))
+    return _decision(seen, found, tuple(actions), min(waits, default=None))
 
 
 def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
@@ -197,17 +208,29 @@ def _nad(seen: Observed, net: Isolated) -> _Part:
 
 
 def _drift(seen: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
-    """A NAD of ours that somebody changed is put right, but not under those who use it as it is."""
-    users = seen.users.users_of(net.nad)
+    """A NAD of ours that somebody changed is put right, but not under those who use it as it is.
+
+    Watches may be late, so the API server is asked before it is taken for unused.
+    """
+    users, wait = seen.users.users_of(net.nad), None
     if not users:
-        news = News("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
-        change = Change(NADS, net.nad, nad_patch(nad, net), news)
-        return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
-    message = (
-        f"the NAD {net.nad} was changed and is not what this network needs, but it is used by "
-        f"{listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
-    )
-    return _Part(finding=Finding("False", "Drifted", message), drifted=Finding("True", "Changed", message))
+        if seen.fresh is None:
+            return _Part(unsure=True)
+        if seen.fresh.users is None:
+            return _drifted("it can't be seen whether anybody uses it; it is tried again", net)
+        users, wait = seen.fresh.users.users_of(net.nad), LOOK_AGAIN_SECONDS
+    if users:
+        kept = f"it is used by {listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
+        return _drifted(kept, net, wait)
+    news = News("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
+    change = Change(NADS, net.nad, nad_patch(nad, net), news)
+    return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
+
+
+def _drifted(kept: str, net: Isolated, wait: float | None = None) -> _Part:
+    message = f"the NAD {net.nad} was changed and is not what this network needs, but {kept}"
+    drifted = Finding("True", "Changed", message)
+    return _Part(finding=Finding("False", "Drifted", message), drifted=drifted, wait=wait)
 
 
 def _foreign(resource: Resource[Any], item: Object) -> _Part:
