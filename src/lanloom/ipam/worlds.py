@@ -1,7 +1,8 @@
 """What a NIC's requests are judged by: from the manager's stores, or read anew.
 
 The stores lag behind the API server by the length of a watch. What they allow may be allowed, because the allocator
-judges again; before a user is refused, the network and the NIC that is in the way are read anew.
+judges again; before a user is refused, or told that there is no network, the network and the NIC that is in the way are
+read anew.
 """
 
 from collections import defaultdict

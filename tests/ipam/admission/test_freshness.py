@@ -58,6 +58,16 @@ def test_a_subnet_of_a_moment_ago_is_seen() -> None:
     assert told(WANTS, NET, seen=[reserved]).allowed
 
 
+def test_a_network_that_is_new_is_seen() -> None:
+    """A NIC that comes right after its network, as of one file, is judged by it and not told that there is none."""
+    verdict = told(WANTS, NET, seen=[])
+    assert (verdict.allowed, verdict.warnings) == (True, ())
+    assert (
+        "net1 does not contain 10.9.9.9"
+        in told(request(NICS, nic("web-0", "10.9.9.9")), NET, seen=[]).message
+    )
+
+
 def test_networks_are_judged_by_what_is_there_now() -> None:
     """A NIC that owns an address since a moment keeps its subnet, although no watch has told of it."""
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), network())

@@ -40,6 +40,8 @@ async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | No
         return ()
     asked = _asked(new, old)
     around = world.around(new.spec.network, asked)
+    if around.network is None:
+        around = await look_around(client, new.spec.network, around.holders)
     try:
         return _judge(new, asked, around)
     except Refused:
