@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Network, Nic
 from lanloom.ipam.rules.addresses import Address, find_address, format_address, parse_address, shown
@@ -40,13 +40,10 @@ async def judge_nic(client: Client, world: World, new: Nic | None, old: Nic | No
         return ()
     asked = _asked(new, old)
     around = world.around(new.spec.network, asked)
-    if around.network is None:
-        around = await look_around(client, new.spec.network, around.holders)
-    try:
-        return _judge(new, asked, around)
-    except Refused:
-        fresh = await look_around(client, new.spec.network, around.holders)
-        return _judge(new, asked, fresh)
+    with suppress(Refused):
+        if around.network is not None:
+            return _judge(new, asked, around)
+    return _judge(new, asked, await look_around(client, new.spec.network, around.holders))
 
 
 def check_owner_stays(new: Nic, old: Nic) -> None:
