@@ -94,6 +94,14 @@ def test_exec_reports_a_signal(lab: Lab) -> None:
     lab.run("exec", "node1", "--", "sh", "-c", "kill -TERM $$", status=143)
 
 
+def test_exec_of_a_program_that_ends_before_its_input(lab: Lab) -> None:
+    """A program that leaves most of its input unread passes all its output and its exit status, without a complaint."""
+    done = lab.run(
+        "exec", "node1", "--", "sh", "-c", "head -c 100000; exit 5", given="y\n" * 1_000_000, status=5
+    )
+    assert (len(done.stdout), done.stderr) == (100_000, "")
+
+
 def test_exec_reports_a_missing_program(lab: Lab) -> None:
     """A program that the node does not have is exit status 127."""
     lab.run("exec", "node1", "--", "no-such-program", status=127)

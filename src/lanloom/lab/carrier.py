@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lanloom.lab.assets import UmlKernel
-from lanloom.lab.plan import INNER_ADDRESS, MANAGEMENT_VLAN, SUPERVISOR_ADDRESS
+from lanloom.lab.plan import INNER_ADDRESS, MANAGEMENT_MAC, MANAGEMENT_VLAN, SUPERVISOR_ADDRESS
 
 UML_MEMORY_MIB = 2048
 """Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 20 nodes."""
@@ -38,7 +38,7 @@ class Directories(Struct, frozen=True):
 
 HOST_WIRE = f"""\
 link set lo up
-link add mgmt type bridge vlan_filtering 1 vlan_default_pvid {MANAGEMENT_VLAN}
+link add mgmt address {MANAGEMENT_MAC} type bridge vlan_filtering 1 vlan_default_pvid {MANAGEMENT_VLAN}
 address add {SUPERVISOR_ADDRESS}/24 dev mgmt
 address add {INNER_ADDRESS}/24 dev mgmt
 link set mgmt up
@@ -84,6 +84,7 @@ def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list
     variables = directories.environment() | {
         "LAB_MODULES": str(kernel.modules),
         "LAB_ADDRESS": INNER_ADDRESS,
+        "LAB_MAC": MANAGEMENT_MAC,
         "LAB_VLAN": str(MANAGEMENT_VLAN),
     }
     environment = [f"{name}={value}" for name, value in variables.items()]

@@ -7,8 +7,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from lanloom.lab import protocol
@@ -23,39 +22,45 @@ async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
     """Runs a program on a node, on a terminal if this process has one; its exit status. Raises LabError."""
     terminal = _terminal() if sys.stdin.isatty() and sys.stdout.isatty() else None
     channel = await connect(layout)
-    await channel.send(protocol.Exec(node, tuple(command), terminal))
-    _send_input(channel, asyncio.get_running_loop())
-    with _raw(channel) if terminal else nullcontext():
-        while message := await channel.receive():
-            match message:
-                case protocol.Output(stream, data):
-                    target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-                    target.write(data)
-                    target.flush()
-                case protocol.Exited(status):
-                    await channel.close()
-                    return status
-                case protocol.Failed():
-                    raise as_error(message)
-    raise gone(node)
+    try:
+        await channel.send(protocol.Exec(node, tuple(command), terminal))
+        _send_input(channel, asyncio.get_running_loop())
+        with _raw(channel) if terminal else nullcontext():
+            return await _hear(channel, node, _print)
+    finally:
+        await channel.close()
 
 
 async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
     """Runs a program on a node without input; its exit status, and what it printed. Raises LabError."""
     channel = await connect(layout)
-    await channel.send(protocol.Exec(node, command))
-    await channel.send(protocol.Input(b""))
-    printed = b""
+    printed: list[bytes] = []
+    try:
+        await channel.send(protocol.Exec(node, command))
+        await channel.send(protocol.Input(b""))
+        status = await _hear(channel, node, lambda output: printed.append(output.data))
+    finally:
+        await channel.close()
+    return status, b"".join(printed).decode(errors="replace")
+
+
+async def _hear(channel: Channel, node: str, output: Callable[[protocol.Output], None]) -> int:
+    """The exit status of the program at the other end, after all that it printed."""
     while message := await channel.receive():
         match message:
-            case protocol.Output(_, data):
-                printed += data
+            case protocol.Output():
+                output(message)
             case protocol.Exited(status):
-                await channel.close()
-                return status, printed.decode(errors="replace")
+                return status
             case protocol.Failed():
                 raise as_error(message)
     raise gone(node)
+
+
+def _print(output: protocol.Output) -> None:
+    target = sys.stdout.buffer if output.stream == "stdout" else sys.stderr.buffer
+    target.write(output.data)
+    target.flush()
 
 
 def gone(node: str) -> PartFailed:
@@ -67,10 +72,15 @@ def _send_input(channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
     # A thread, because a file as standard input can't be awaited; a daemon, because a terminal may never end.
     def pump() -> None:
         data = b"-"
-        with suppress(CancelledError, RuntimeError, OSError):
+        with suppress(RuntimeError, OSError):
             while data:
                 data = os.read(0, protocol.CHUNK)
-                asyncio.run_coroutine_threadsafe(channel.send(protocol.Input(data)), loop).result()
+                taken = threading.Event()
+                loop.call_soon_threadsafe(send, data, taken)
+                taken.wait()
+
+    def send(data: bytes, taken: threading.Event) -> None:
+        loop.create_task(channel.send(protocol.Input(data))).add_done_callback(lambda _: taken.set())
 
     threading.Thread(target=pump, daemon=True).start()
 

@@ -54,12 +54,12 @@ class Inside:
         await channel.close()
 
     async def relay(self, request: Struct, caller: Channel) -> None:
-        """Passes a request on, and all messages of both sides until one of them ends."""
+        """Passes a request on, and all messages of both sides until both have ended."""
         daemon = await self.converse(request)
-        forth = asyncio.create_task(_copy(caller, daemon))
-        await _copy(daemon, caller)
-        forth.cancel()
-        await daemon.close()
+        try:
+            await asyncio.gather(_copy(caller, daemon), _copy(daemon, caller))
+        finally:
+            await daemon.close()
 
     async def converse(self, request: Struct) -> Channel:
         """A connection on which the request was sent, and to which the caller listens. Raises PartFailed."""
@@ -87,7 +87,7 @@ class Inside:
 async def _copy(source: Channel, target: Channel) -> None:
     while message := await source.receive():
         await target.send(message)
-    await target.close()
+    target.end()
 
 
 def as_error(failure: protocol.Failed) -> LabError:

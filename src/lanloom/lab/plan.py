@@ -22,6 +22,9 @@ INNER_ADDRESS = f"{MANAGEMENT_PREFIX}.2"
 MANAGEMENT_VLAN = 2021
 """The VLAN of the management switch that carries the management network; untagged for supervisor and inner daemon."""
 
+MANAGEMENT_MAC = "02:4c:61:6e:ff:00"
+"""Of the management switch. A bridge without one of its own takes another when a node comes or goes."""
+
 API_PORT = 6443
 INNER_PORT = 7443
 

@@ -2,10 +2,13 @@
 
 The command line asks the supervisor over a Unix socket; the supervisor asks the inner daemon, which may be inside
 another kernel, over TCP in the lab's own network namespace. An `Exec` is relayed as it is. Small and stateless on
-purpose: whoever closes the connection ends the request.
+purpose. Whoever asked closes the connection, and ends the request by that; who answers says that nothing more comes and
+waits for it: a connection that is closed while something is on its way to the closing side forgets, on the other side,
+also what has not been read yet.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -209,6 +212,19 @@ class Channel:
         except (ConnectionError, asyncio.LimitOverrunError):
             return b""
         return line if line.endswith(b"\n") else b""
+
+    def end(self) -> None:
+        """Tells the other side that nothing more comes, and goes on receiving."""
+        with suppress(OSError):
+            self._writer.write_eof()
+
+    async def finish(self) -> None:
+        """Ends the answers, waits until the other side has closed the connection, and closes it."""
+        self.end()
+        with suppress(ConnectionError):
+            while await self._reader.read(CHUNK):
+                pass
+        await self.close()
 
     async def close(self) -> None:
         """Closes the connection, after everything sent has left."""

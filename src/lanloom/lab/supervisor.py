@@ -183,7 +183,7 @@ class Supervisor:
             await channel.send(as_failure(api_refused(error)))
         except OSError as error:
             await channel.send(as_failure(unreachable(error)))
-        await channel.close()
+        await channel.finish()
 
     async def _answer(self, channel: Channel) -> None:
         match await channel.receive_request():

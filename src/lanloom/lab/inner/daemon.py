@@ -47,7 +47,7 @@ class Daemon:
                 await channel.send(
                     protocol.Failed("PartFailed", text, "See log/kernel.log in the lab's state.")
                 )
-        await channel.close()
+        await channel.finish()
 
     async def _answer(self, channel: Channel) -> None:
         match await channel.receive_request():

@@ -45,7 +45,7 @@ async def _with_pipes(channel: Channel, command: tuple[str, ...]) -> int:
         )
         return await process.wait()
     finally:
-        listener.cancel()
+        await _end(listener)
 
 
 async def _feed_pipe(channel: Channel, process: Process, stdin: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ async def _on_terminal(channel: Channel, command: tuple[str, ...], terminal: pro
         await _relay(channel, "stdout", reader)
         return await process.wait()
     finally:
-        listener.cancel()
+        await _end(listener)
 
 
 async def _feed_terminal(channel: Channel, ours: int, transport: asyncio.BaseTransport) -> None:
@@ -96,6 +96,12 @@ async def _feed_terminal(channel: Channel, ours: int, transport: asyncio.BaseTra
                 resize(ours, message)
     # A closed terminal hangs up on its session.
     transport.close()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    # Until it has ended, nobody else can read what it reads.
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _relay(channel: Channel, name: Literal["stdout", "stderr"], stream: asyncio.StreamReader) -> None:
