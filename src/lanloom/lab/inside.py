@@ -35,9 +35,8 @@ class Inside:
 
     async def ask(self, request: Struct) -> AnyMessage:
         """The answer to a request. Raises the LabError that the daemon raised, or PartFailed when it is gone."""
-        channel = await self._open()
+        channel = await self.converse(request)
         try:
-            await channel.send(request)
             answer = await channel.receive()
         finally:
             await channel.close()

@@ -11,6 +11,8 @@ from tests.vlan.admission.cases import Case, Cases, answer, each
 from tests.vlan.admission.requests import Raw, report, report_verdict, request, world
 
 AGENT = names.NODE_USER_PREFIX
+ACCOUNT = f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent"
+TOKEN = "authentication.kubernetes.io/"
 REPORT_CASES: Cases = {
     "an agent reports of its own node": Case(
         request(VLAN_STATUSES, report("cluster-1", "node2"), user=f"{AGENT}node1"),
@@ -23,6 +25,13 @@ REPORT_CASES: Cases = {
         world(),
         f'can\'t delete VlanStatus {vlan_status_name("cluster-1", "node2")} because the agent of node "node1" may only '
         "delete its own node's",
+    ),
+    "an agent's node is known": Case(
+        request(VLAN_STATUSES, report("cluster-1", "node2"), user=ACCOUNT),
+        world(),
+        f"can't write VlanStatus {vlan_status_name('cluster-1', 'node2')} because an agent may only write its own "
+        "node's, and this one's token names no node, and no pod that is known in namespace "
+        f"{names.LANLOOM_NAMESPACE}; one that has just started is known in a moment: try again",
     ),
 }
 FOREIGN_REPORTS = {
@@ -86,10 +95,6 @@ def test_an_agent_clears_up_on_its_own_node(title: str, allowed: bool) -> None:
 def test_reports_are_written_by_their_agents_and_by_people(user: str) -> None:
     """A node's own agent writes its report, and nobody else is an agent."""
     assert report_verdict(request(VLAN_STATUSES, report("cluster-1", "node1"), user=user)).allowed
-
-
-ACCOUNT = f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent"
-TOKEN = "authentication.kubernetes.io/"
 
 
 @pytest.mark.parametrize(

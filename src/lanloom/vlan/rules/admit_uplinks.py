@@ -59,7 +59,10 @@ def check_cluster_network_deletion(old: ClusterNetwork, world: World) -> None:
 
 
 def check_vlan_status(status: VlanStatus, node: str) -> None:
-    """Whether the agent of `node` may write a VlanStatus: only one of its own node, under its own name."""
+    """Whether the agent of `node` may write a VlanStatus: only one of its own node, under its own name.
+
+    An agent whose node is not known is of the node "", which has none.
+    """
     labels = status.metadata.labels
     name = vlan_status_name(labels.get(names.CLUSTER_NETWORK_LABEL, ""), node)
     own = labels.get(names.NODE_LABEL) == node_label(node) and status.metadata.name == name
@@ -79,7 +82,10 @@ def check_vlan_status_deletion(status: VlanStatus, node: str) -> None:
 
 
 def _foreign(verb: str, status: VlanStatus, node: str) -> Refused:
-    return Refused(
-        f"can't {verb} VlanStatus {status.metadata.name} because the agent of node {quote(node)} may only {verb} "
-        "its own node's"
-    )
+    title = f"can't {verb} VlanStatus {status.metadata.name} because"
+    if not node:
+        return Refused(
+            f"{title} an agent may only {verb} its own node's, and this one's token names no node, and no pod that is "
+            f"known in namespace {names.LANLOOM_NAMESPACE}; one that has just started is known in a moment: try again"
+        )
+    return Refused(f"{title} the agent of node {quote(node)} may only {verb} its own node's")
