@@ -8,7 +8,6 @@ from msgspec import structs
 
 from lanloom.node.errors import LinkError, LinkInUse, NotOurs
 from lanloom.node.isolated import alias_of, unfinished_name
-from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -23,6 +22,7 @@ from lanloom.node.steps import (
 )
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node
+from tests.node.contract.seen import links, settings
 
 OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"
 BRIDGE = "dummy-br"
@@ -30,11 +30,6 @@ ENSURE, REMOVE = (
     EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),
     RemoveIsolatedBridge(name=BRIDGE, owner=OWNER),
 )
-
-
-async def links(node: Node) -> dict[str, Link]:
-    """The links of the node."""
-    return dict((await node.host.links.dump()).links)
 
 
 async def refused(node: Node, step: LinkStep, kind: type[LinkError], message: str) -> None:
@@ -90,12 +85,12 @@ async def test_ports_of_the_bridge_before(node: Node) -> None:
 async def test_known_bridge(node: Node, alias: str) -> None:
     """A bridge that is known to be the owner's gets its mark again, whatever its alias became, and stays as it is."""
     await node.host.links.apply((ENSURE,))
-    before = (await links(node))[BRIDGE]
+    before = (await settings(node))[BRIDGE]
     node.set_alias(BRIDGE, alias)
     await refused(node, ENSURE, NotOurs, "Lanloom did not make")
     await refused(node, structs.replace(ENSURE, known=before.index + 1), NotOurs, "did not make")
     await node.host.links.apply((structs.replace(ENSURE, known=before.index),))
-    assert (await links(node))[BRIDGE] == before
+    assert (await settings(node))[BRIDGE] == before
 
 
 @pytest.mark.parametrize("alias", ["lanloom", alias_of(OTHER)])

@@ -1,10 +1,8 @@
 """The contract of the port Links."""
 
 import pytest
-from msgspec.structs import replace
 
 from lanloom.node.errors import LinkError, LinkMissing, NotOurs
-from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -18,16 +16,7 @@ from lanloom.node.steps import (
 )
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, uplink
-
-
-async def links(node: Node) -> dict[str, Link]:
-    """The links of the node."""
-    return dict((await node.host.links.dump()).links)
-
-
-async def settings(node: Node) -> dict[str, Link]:
-    """The links without their operstate, which follows later and by itself."""
-    return {name: replace(link, operstate="") for name, link in (await links(node)).items()}
+from tests.node.contract.seen import links, settings
 
 
 @on_node

@@ -6,7 +6,6 @@ import pytest
 
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.errors import LinkError, NotOurs
-from lanloom.node.ports import Link
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -20,13 +19,9 @@ from lanloom.node.steps import (
 )
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, uplink
+from tests.node.contract.seen import links
 
 MAC = "02:00:00:00:12:34"
-
-
-async def links(node: Node) -> dict[str, Link]:
-    """The links of the node."""
-    return dict((await node.host.links.dump()).links)
 
 
 def mtu_of_uplink(mtu: int) -> tuple[LinkStep, ...]:
