@@ -12,7 +12,7 @@ def profile(
     vid: int = 2012,
     parent: str = "c-br",
     device: str | None = None,
-    ipv4: str = "method=auto\ndhcp-timeout=2",
+    ipv4: str = "method=auto\ndhcp-timeout=20",
 ) -> bytes:
     """A profile file's content; an empty `device` leaves the name to NetworkManager."""
     name = f"{parent}.{vid}" if device is None else device

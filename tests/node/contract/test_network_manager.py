@@ -83,7 +83,7 @@ async def test_id_on_one_side(node: Node, on_bridge: bool) -> None:
     """With the id on the bridge or the port alone, DHCP gets no answer; the reason is seen while it tries again."""
     link = "c-br" if on_bridge else "c-bo"
     await node.host.links.apply((*uplink(), AddVlans(link=link, ids=((2012, 2012),), self_=on_bridge)))
-    await load(node, profile())
+    await load(node, profile(ipv4="method=auto\ndhcp-timeout=2"))
 
     async def tries_again() -> bool:
         found = await connection(node)

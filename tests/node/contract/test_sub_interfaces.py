@@ -1,7 +1,8 @@
 """The contract of the port NetworkManager for what befalls the device of an active profile, and what heals it."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -15,6 +16,9 @@ from tests.node.contract.profile import profile, static, uuid
 FILE = "test-1.nmconnection"
 DEVICE = "c-br.2013"
 ADDRESS = "192.168.13.7/24"
+EARLY_SECONDS = 4.0
+"""For which NetworkManager surely waits before it takes a device's address away that has no carrier."""
+
 GATEWAY = "route1=0.0.0.0/0,192.168.13.1\nroute1_options=table=12345"
 RULES = (
     "routing-rule1=priority 30100 from 192.168.13.0/24 table 254 suppress_prefixlength 0\n"
@@ -49,6 +53,21 @@ async def device(node: Node) -> Link:
     return (await node.host.links.dump()).links[DEVICE]
 
 
+def now() -> float:
+    """The time of the loop in seconds, which is virtual where the node is."""
+    return asyncio.get_running_loop().time()
+
+
+@contextmanager
+def early(began: float) -> Iterator[None]:
+    """For a look at what is so only for some seconds: on a machine that was too slow to look, it says nothing."""
+    try:
+        yield
+    except AssertionError:
+        if now() - began < EARLY_SECONDS:
+            raise
+
+
 async def until_addresses(node: Node, *addresses: str) -> None:
     """Waits until the device has exactly these addresses, in the kernel and for NetworkManager."""
 
@@ -74,9 +93,11 @@ async def test_device_set_down(node: Node) -> None:
     await start(node)
     index = (await device(node)).index
     for _early in range(2):
+        began = now()
         node.set_up(DEVICE, False)
         await asyncio.sleep(1)
-        assert ((await connection(node)).phase, (await device(node)).addresses) == ("active", (ADDRESS,))
+        with early(began):
+            assert ((await connection(node)).phase, (await device(node)).addresses) == ("active", (ADDRESS,))
         await node.host.links.apply((SetUp(link=DEVICE),))
         await until_addresses(node, ADDRESS)
     node.set_up(DEVICE, False)
@@ -122,13 +143,15 @@ async def test_bridge_set_down(node: Node) -> None:
 async def test_carrier_lost(node: Node) -> None:
     """Without carrier for some seconds a device has no address; with the carrier it comes back by itself."""
     await start(node)
-    node.set_up("eth1", False)
 
     async def without_carrier() -> bool:
         return (await device(node)).operstate == "LOWERLAYERDOWN"
 
+    began = now()
+    node.set_up("eth1", False)
     await until(without_carrier)
-    assert (await device(node)).addresses == (ADDRESS,)
+    with early(began):
+        assert (await device(node)).addresses == (ADDRESS,)
     await until_phase(node, "inactive")
     await until_addresses(node)
     node.set_up("eth1", True)
