@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from lanloom.vlan.rules.names import interface_name
+from lanloom.vlan.rules.status import RESYNC_SECONDS
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
 from tests.lab.objects import STATIC, vm_network
@@ -14,8 +15,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
-SOON = 15.0
-"""Seconds within which a repair is expected, with NetworkManager's own two for detecting a duplicate address."""
+SOON = RESYNC_SECONDS - 3
+"""Seconds within which a repair is expected on any machine: sooner than an agent looks that was told of nothing."""
 
 EDIT = "sed -i 's,address1=[^/]*,address1=192.168.1.77,' "
 DAMAGE = {

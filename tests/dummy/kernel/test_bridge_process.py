@@ -21,7 +21,7 @@ CAPABILITIES = ("setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+n
 PATIENCE = 30.0
 """Seconds until something is a failure that takes as long as the machine takes."""
 
-SOON = 10.0
+SOON = 20.0
 """Seconds for what a change brings about, on any machine; looks that nothing brings about are further apart."""
 
 
