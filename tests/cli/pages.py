@@ -30,12 +30,12 @@ _READS = re.compile(
 )
 _CHANCE: Mapping[str, str] = {
     "UUID": r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
-    "TIME": r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{8}T\d{6}Z",
+    "TIME": r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{8}T\d{6}Z(\.\d+)?",
     "MAC": r"\baa:00:00(:[0-9a-f]{2}){3}\b",
     "AGE": r"(?<![\w:.-])(\d+[smhd]){1,2}(?![\w:.-])|<unknown>",
     " ": r" {2,}",
 }
-"""What differs from run to run, and columns that are as wide as that."""
+"""What differs from run to run, and columns that are as wide as that; files of the same second have a number more."""
 
 
 class Shown(Struct, frozen=True):

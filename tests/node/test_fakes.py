@@ -127,7 +127,7 @@ def test_dhcp_that_comes_late() -> None:
 
     async def scenario(fake: FakeHost, switch: FakeSwitch) -> None:
         switch.set_dhcp(2012, None)
-        await bring_up(fake, profile())
+        await bring_up(fake, profile(ipv4="method=auto\ndhcp-timeout=2"))
         await asyncio.sleep(10)
         switch.set_dhcp(2012, "192.168.12.0/24")
         await asyncio.sleep(200)
