@@ -37,16 +37,16 @@ class Daemon:
         channel = Channel(reader, writer)
         peer, *_ = writer.get_extra_info("peername")
         # The nodes are in the management network too, but they have no business here.
-        if peer == SUPERVISOR_ADDRESS:
-            try:
-                await self._answer(channel)
-            except LabError as error:
-                await channel.send(protocol.Failed(type(error).__name__, error.problem, error.remedy))
-            except OSError as error:
-                text = f"the lab's inner side failed: {error}"
-                await channel.send(
-                    protocol.Failed("PartFailed", text, "See log/kernel.log in the lab's state.")
-                )
+        if peer != SUPERVISOR_ADDRESS:
+            await channel.close()
+            return
+        try:
+            await self._answer(channel)
+        except LabError as error:
+            await channel.send(protocol.Failed(type(error).__name__, error.problem, error.remedy))
+        except OSError as error:
+            text = f"the lab's inner side failed: {error}"
+            await channel.send(protocol.Failed("PartFailed", text, "See log/kernel.log in the lab's state."))
         await channel.finish()
 
     async def _answer(self, channel: Channel) -> None:
