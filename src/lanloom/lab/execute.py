@@ -7,13 +7,12 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from lanloom.lab import protocol
 from lanloom.lab.client import connect
-from lanloom.lab.errors import PartFailed
-from lanloom.lab.inside import as_error
+from lanloom.lab.inside import hear
 from lanloom.lab.layout import Layout
 from lanloom.lab.protocol import Channel
 
@@ -26,7 +25,7 @@ async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
         await channel.send(protocol.Exec(node, tuple(command), terminal))
         _send_input(channel, asyncio.get_running_loop())
         with _raw(channel) if terminal else nullcontext():
-            return await _hear(channel, node, _print)
+            return await hear(channel, node, _print)
     finally:
         await channel.close()
 
@@ -38,34 +37,16 @@ async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
     try:
         await channel.send(protocol.Exec(node, command))
         await channel.send(protocol.Input(b""))
-        status = await _hear(channel, node, lambda output: printed.append(output.data))
+        status = await hear(channel, node, lambda output: printed.append(output.data))
     finally:
         await channel.close()
     return status, b"".join(printed).decode(errors="replace")
-
-
-async def _hear(channel: Channel, node: str, output: Callable[[protocol.Output], None]) -> int:
-    """The exit status of the program at the other end, after all that it printed."""
-    while message := await channel.receive():
-        match message:
-            case protocol.Output():
-                output(message)
-            case protocol.Exited(status):
-                return status
-            case protocol.Failed():
-                raise as_error(message)
-    raise gone(node)
 
 
 def _print(output: protocol.Output) -> None:
     target = sys.stdout.buffer if output.stream == "stdout" else sys.stderr.buffer
     target.write(output.data)
     target.flush()
-
-
-def gone(node: str) -> PartFailed:
-    """The error for a node that ended while a program ran on it."""
-    return PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
 
 
 def _send_input(channel: Channel, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,4 +1,4 @@
-"""The supervisor's line to the inner daemon."""
+"""The supervisor's line to the inner daemon, and how a program at the other end of a line is heard."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -87,6 +87,19 @@ async def _copy(source: Channel, target: Channel) -> None:
     while message := await source.receive():
         await target.send(message)
     target.end()
+
+
+async def hear(channel: Channel, node: str, output: Callable[[protocol.Output], None]) -> int:
+    """The exit status of the program that was asked for on a node, after all that it printed. Raises LabError."""
+    while message := await channel.receive():
+        match message:
+            case protocol.Output():
+                output(message)
+            case protocol.Exited(status):
+                return status
+            case protocol.Failed():
+                raise as_error(message)
+    raise PartFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
 
 
 def as_error(failure: protocol.Failed) -> LabError:

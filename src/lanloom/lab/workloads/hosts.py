@@ -9,8 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from lanloom.lab import protocol
-from lanloom.lab.errors import PartFailed
-from lanloom.lab.inside import Inside, as_error
+from lanloom.lab.inside import Inside, as_error, hear
 from lanloom.lab.protocol import Channel
 
 END_SECONDS = 5.0
@@ -63,19 +62,10 @@ class InsideHosts:
             if given:
                 await channel.send(protocol.Input(given.encode()))
             await channel.send(protocol.Input(b""))
-            while message := await channel.receive():
-                match message:
-                    case protocol.Output(stream, data):
-                        printed[stream].append(data)
-                    case protocol.Exited(status):
-                        return Ran(
-                            status, *(b"".join(parts).decode(errors="replace") for parts in printed.values())
-                        )
-                    case protocol.Failed():
-                        raise as_error(message)
+            status = await hear(channel, node, lambda output: printed[output.stream].append(output.data))
         finally:
             await channel.close()
-        raise PartFailed(f"the node {node} went away while a program ran", "See `lanloom lab status`.")
+        return Ran(status, *(b"".join(parts).decode(errors="replace") for parts in printed.values()))
 
     @asynccontextmanager
     async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[Talk]:
