@@ -17,16 +17,17 @@ outside. A test outside reports for them:
 
 import os
 import shlex
-import subprocess
 import sysconfig
 from pathlib import Path
 from xml.etree import ElementTree
 
 from msgspec import Struct
 
-from lanloom.lab.assets import default_cache, private_tree, uml_kernel
+from lanloom.lab.assets import default_cache, private_tree
 from lanloom.lab.carrier import memory_directory
-from lanloom.lab.kernel import HOST_LAB_NEEDS, probe
+from lanloom.lab.console import run_kernel
+from lanloom.lab.kernel import HOST_LAB_NEEDS, KernelWish, parse_wish, probe
+from lanloom.lab.uml import uml_kernel
 
 PROJECT = Path(__file__).parent.parent.parent
 SCRIPTS = Path(__file__).parent
@@ -79,23 +80,13 @@ def _run(scratch: Path, command: str, seconds: float) -> Path:
     results = scratch / "results"
     results.mkdir()
     (results / "command").write_text(command)
-    own_kernel = os.geteuid() == 0 and all(item.present for item in probe(HOST_LAB_NEEDS))
-    with (results / "output").open("wb") as output:
-        process = subprocess.Popen(
-            _host_command(scratch) if own_kernel else _uml_command(scratch),
-            env=_environment(results),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            process.kill()
-            process.wait()
+    wish = parse_wish(os.environ.get("LANLOOM_LAB_KERNEL", "auto"))
+    own_kernel = (
+        wish.kind != "uml" and os.geteuid() == 0 and all(item.present for item in probe(HOST_LAB_NEEDS))
+    )
+    words = _host_command(scratch) if own_kernel else _uml_command(scratch, wish)
+    end = run_kernel(words, seconds, environment=_environment(results), log=results / "output")
+    assert not end.panic, f"the kernel panicked: {end.panic}\n{_tail(results / 'output')}"
     return results
 
 
@@ -118,31 +109,22 @@ def _host_command(scratch: Path) -> list[str]:
     return [*_cage(), 'exec /bin/sh "$0" "$1" "$2"', str(SCRIPTS / "host.sh"), str(tree), str(scratch)]
 
 
-def _uml_command(scratch: Path) -> list[str]:
-    tree, kernel = private_tree(default_cache(), print), uml_kernel(default_cache(), print)
+def _uml_command(scratch: Path, wish: KernelWish) -> list[str]:
+    tree = private_tree(default_cache(), print)
+    kernel, _ = uml_kernel(default_cache(), print, wish.series)
     results = scratch / "results"
     # The host is read-only for the guest's processes, which a hard kill may leave alone for a moment.
     contain = 'mount --bind "$KERNEL_RESULTS" "$KERNEL_RESULTS"; mount -o remount,bind,ro /; exec "$@"'
-    first = (
-        "mount -t tmpfs t /mnt; mkdir /mnt/p; mount -t hostfs h /mnt/p -o $KERNEL_PROJECT; "
-        "exec /bin/sh /mnt/p/tests/kernel/uml.sh"
-    )
-    machine = ["mem=1536M", "root=/dev/root", "rootfstype=hostfs", f"rootflags={tree}", "ro"]
-    machine += ["con=null", "con0=null,fd:1", "quiet", f"uml_dir={results}/", "umid=kernel"]
     variables = {**_environment(results), "KERNEL_MODULES": str(kernel.modules)}
-    words = [f"{name}={value}" for name, value in variables.items() if name.startswith("KERNEL_")]
-    return [
-        *_cage(),
-        contain,
-        "sh",
-        str(kernel.binary),
-        *machine,
-        *words,
-        "init=/bin/sh",
-        "--",
-        "-c",
-        f'"{first}"',
-    ]
+    words = kernel.command(
+        tree=tree,
+        scratch=results,
+        memory_mib=1536,
+        variables={name: value for name, value in variables.items() if name.startswith("KERNEL_")},
+        first_words="mount -t tmpfs t /mnt; mkdir /mnt/p; mount -t hostfs h /mnt/p -o $KERNEL_PROJECT; "
+        "exec /bin/sh /mnt/p/tests/kernel/uml.sh",
+    )
+    return [*_cage(), contain, "sh", *words]
 
 
 def _cases(report: Path) -> tuple[Case, ...]:

@@ -148,6 +148,26 @@ def test_only_debians_own_sources_are_used(tmp_path: Path) -> None:
     )
 
 
+def test_another_suite_comes_from_the_same_place(tmp_path: Path) -> None:
+    """Addresses and keyrings of the machine's own sources are used for another suite, in both formats."""
+    directory = tmp_path / "sources.list.d"
+    directory.mkdir()
+    (directory / "debian.sources").write_text(
+        "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
+        "Signed-By: /key\n\n"
+        "Types: deb\nURIs: http://mirror/security\nSuites: bookworm-security\nComponents: main\n"
+    )
+    (tmp_path / "sources.list").write_text(
+        "deb [arch=amd64 signed-by=/key] http://mirror/debian bookworm main contrib\n"
+        "deb http://mirror/security bookworm-security main\n"
+    )
+    assert apt.suite_sources("unstable", tmp_path) == (
+        "Types: deb\nURIs: http://mirror/debian\nSuites: unstable\nComponents: main\nSigned-By: /key\n",
+        "deb [arch=amd64 signed-by=/key] http://mirror/debian unstable main contrib\n",
+    )
+    assert apt.suite_sources(apt.RELEASE, tmp_path) == apt.debian_sources(tmp_path)
+
+
 def test_a_machine_without_the_release_is_told(tmp_path: Path) -> None:
     """Without a source of the lab's release there is an error that names what to add."""
     with pytest.raises(AssetError, match="suite bookworm, component main"):
@@ -192,44 +212,6 @@ def test_the_tree_has_what_the_lab_needs() -> None:
     present = {path.name for directory in ("bin", "sbin") for path in (tree / "usr" / directory).iterdir()}
     assert present >= {*programs, "python3.11"}
     assert {"bridge", "host-local"} <= {path.name for path in (tree / "usr/lib/cni").iterdir()}
-
-
-@pytest.mark.lab
-def test_the_kernel_comes_with_its_modules() -> None:
-    """The modules' directory is the one that `uname -r` names and holds what the lab loads."""
-    kernel = assets.uml_kernel(assets.default_cache(), silent)
-    assert os.access(kernel.binary, os.X_OK)
-    assert kernel.modules.name == kernel.version
-    modules = (kernel.modules / "modules.dep").read_text()
-    for name in ("8021q", "bridge", "dummy", "bonding", "veth", "overlay"):
-        assert f"/{name}.ko:" in modules
-
-
-INIT = """#!/bin/sh
-mount -t proc proc /proc && mkdir -p /run/modules /run/links/lib/modules
-mount -t hostfs none /run/modules -o "$MODULES"
-ln -s /run/modules "/run/links/lib/modules/$(uname -r)"
-modprobe -d /run/links -a overlay bridge 8021q dummy veth vxlan macvtap bonding &&
-    ip link add br0 type bridge vlan_filtering 1 && ip link add link br0 name br0.7 type vlan id 7 &&
-    ! touch /etc/written 2>/dev/null && ip -d link show br0 >/run/share/result
-halt -f
-"""
-
-
-@pytest.mark.lab
-def test_the_kernel_boots_from_the_read_only_tree(tmp_path: Path) -> None:
-    """The kernel has what the lab is for, and nothing can be written into the cached tree."""
-    tree = assets.private_tree(assets.default_cache(), silent)
-    kernel = assets.uml_kernel(assets.default_cache(), silent)
-    (tmp_path / "init").write_text(INIT)
-    (tmp_path / "init").chmod(0o755)
-    start = "mount -t tmpfs t /run; mkdir /run/share; mount -t hostfs h /run/share -o $SHARE; exec /run/share/init"
-    command = (
-        f"{kernel.binary} mem=256M root=/dev/root rootfstype=hostfs rootflags={tree} ro con=null con0=null quiet "
-        f"uml_dir={tmp_path}/ MODULES={kernel.modules} SHARE={tmp_path} init=/bin/sh -- -c"
-    )
-    apt.run([*command.split(), f'"{start}"'], "")
-    assert "vlan_filtering 1" in (tmp_path / "result").read_text()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

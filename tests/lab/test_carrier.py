@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from lanloom.lab.assets import UmlKernel
 from lanloom.lab.carrier import Directories, memory_directory, uml_command
+from lanloom.lab.uml import UmlKernel
 
-KERNEL = UmlKernel(Path("/cache/linux.uml"), Path("/cache/modules"), "6.1")
+KERNEL = UmlKernel(Path("/cache/linux.uml"), Path("/cache/modules"), "6.1.1", "6.1um1", "bookworm")
 DIRECTORIES = Directories(Path("/tree"), Path("/src"), Path("/site"), Path("/state"), Path("/state/scratch"))
 
 

@@ -1,6 +1,7 @@
 """A refusal of the kernel comes with what to do."""
 
 import errno
+import os
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_remedy(step: LinkStep, code: int, expected: str) -> None:
 )
 def test_missing_feature(step: LinkStep) -> None:
     """A step that needs what this kernel lacks fails as that, with the step, the kernel's word and the way out."""
-    error = refusal(step, errno.EOPNOTSUPP)
+    error = refusal(step, OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)))
     assert isinstance(error, KernelUnsupported)
     assert str(error).startswith(f"{describe(step)}: Operation not supported; this kernel has no ")
 
@@ -60,7 +61,7 @@ def test_missing_feature(step: LinkStep) -> None:
 def test_other_refusals() -> None:
     """What the kernel refuses for another reason, or of a NIC that can't, is not taken for a missing feature."""
     for step, code in ((SetMtu(link="eth1", mtu=9000), errno.EOPNOTSUPP), (SetUp(link="eth1"), errno.EBUSY)):
-        error = refusal(step, code)
+        error = refusal(step, OSError(code, os.strerror(code)))
         assert not isinstance(error, KernelUnsupported)
         assert str(error).startswith(f"{describe(step)}: ")
 
@@ -68,3 +69,10 @@ def test_other_refusals() -> None:
 def test_nothing_to_say() -> None:
     """Where the kernel's own word says it all, nothing is added."""
     assert remedy(SetUp(link="eth1"), errno.EBUSY) == ""
+
+
+def test_the_kernels_own_words() -> None:
+    """What the kernel says about a refusal takes the place of the text for its number."""
+    step = EnsureIsolatedBridge(name="d-br", owner="u")
+    error = refusal(step, OSError(errno.EINVAL, "NLA_F_NESTED is missing"))
+    assert str(error) == f"{describe(step)}: NLA_F_NESTED is missing"

@@ -65,10 +65,13 @@ def command(ctx: click.Context, state: Path | None) -> None:
 )
 @click.option(
     "--kernel",
-    type=click.Choice(["auto", "host", "uml"]),
     default="auto",
     show_default=True,
-    help="What carries the nodes: the host's kernel, user-mode Linux, or what this machine is found fit for.",
+    envvar="LANLOOM_LAB_KERNEL",
+    show_envvar=True,
+    metavar="auto|host|uml",
+    help="What carries the nodes: the host's kernel, user-mode Linux, or what this machine is found fit for. "
+    "`uml-6.1` asks for one series of user-mode Linux.",
 )
 @click.option(
     "--dhcp",
@@ -77,7 +80,7 @@ def command(ctx: click.Context, state: Path | None) -> None:
     help="A VLAN with a DHCP server, instead of 2012 and 2013. May be given many times.",
 )
 @click.pass_obj
-def up(layout: "Layout", nodes: int, kernel: Any, dhcp: tuple[str, ...]) -> None:
+def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...]) -> None:
     """Start the lab and wait until it is ready.
 
     A lab that was put down with --keep comes back with its nodes, their files and all objects. The first start
@@ -89,12 +92,13 @@ def up(layout: "Layout", nodes: int, kernel: Any, dhcp: tuple[str, ...]) -> None
       lanloom lab up --kernel uml --dhcp 30=10.30.0.0/24 --dhcp 31=10.31.0.0/24
     """
     from lanloom.cli.waiting import waiting
+    from lanloom.lab.kernel import parse_wish
     from lanloom.lab.plan import parse_dhcp
     from lanloom.lab.start import Wishes, start
 
     networks = tuple(map(parse_dhcp, dhcp)) or None
     with waiting("lab") as progress:
-        start(layout, Wishes(nodes, kernel, networks), progress)
+        start(layout, Wishes(nodes, parse_wish(kernel), networks), progress)
     _run(_show(layout))
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from lanloom.app.overview import Row
     from lanloom.cli.waiting import Progress
-    from lanloom.lab.kernel import KernelWish
     from lanloom.lab.layout import Layout
 
 WIDTH = 100
@@ -30,10 +29,14 @@ WIDTH = 100
     help="Write a picture of the table.",
 )
 @click.option(
-    "--kernel", type=click.Choice(["auto", "host", "uml"]), default="auto", help="As for `lanloom lab up`."
+    "--kernel",
+    default="auto",
+    envvar="LANLOOM_LAB_KERNEL",
+    metavar="auto|host|uml",
+    help="As for `lanloom lab up`.",
 )
 @click.pass_obj
-def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish") -> None:
+def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None:
     """Show VLANs, address management and isolated networks at work; exit status 1 if anything is not as it should be.
 
     Starts a lab, creates two cluster networks and a VLAN network on each (DHCP and static), shows the addresses, pings
@@ -46,13 +49,15 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: "KernelWish"
     from lanloom.lab import client
     from lanloom.lab.demo import run_demo
     from lanloom.lab.demoisolated import run_isolated
+    from lanloom.lab.kernel import parse_wish
     from lanloom.lab.start import Wishes, start
 
+    wish = parse_wish(kernel)
     _check_unused(layout)
     with waiting("demo") as progress:
         show = _Tables(svg, progress)
         try:
-            start(layout, Wishes(3, kernel), progress)
+            start(layout, Wishes(3, wish), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
             asyncio.run(run_isolated(layout, progress, _asking(layout.kubeconfig, progress)))

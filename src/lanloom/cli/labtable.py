@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from lanloom.lab.kernel import KERNELS
+from lanloom.lab.kernel import Choice
 from lanloom.lab.plan import MANAGEMENT_DHCP
 from lanloom.lab.protocol import LabStatus, NodeReport, Program
 
@@ -28,7 +28,7 @@ def _print_table(report: LabStatus) -> None:
 
     console = output.console()
     facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("kernel", f"{KERNELS[report.kernel]} ({report.reason})")
+    facts.add_row("kernel", str(Choice(report.kernel, report.reason, report.version)))
     facts.add_row("API server", report.server)
     for network in report.dhcp:
         facts.add_row("DHCP", f"VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")

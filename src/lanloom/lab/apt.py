@@ -21,7 +21,7 @@ RELEASE = "bookworm"
 
 SUITES = frozenset({RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"})
 
-ONE_LINE_SOURCE = re.compile(r"deb\s+(?:\[[^]]*\]\s+)?\S+\s+(?P<suite>\S+)\s+(?P<components>.+)")
+ONE_LINE_SOURCE = re.compile(r"(?P<before>deb\s+(?:\[[^]]*\]\s+)?\S+\s+)(?P<suite>\S+)\s+(?P<components>.+)")
 """An entry of sources.list(5): `deb [options] address suite component…`."""
 
 
@@ -83,8 +83,32 @@ def debian_sources(etc: Path = Path("/etc/apt")) -> tuple[str, str]:
     return "\n\n".join(stanzas) + "\n" if stanzas else "", "".join(f"{line}\n" for line in lines)
 
 
+def suite_sources(suite: str, etc: Path = Path("/etc/apt")) -> tuple[str, str]:
+    """The machine's own sources with another suite of Debian in place of the lab's release, in both formats.
+
+    The addresses and the keyrings stay those of the machine: an archive, or a mirror of it, holds all suites.
+    """
+    if suite == RELEASE:
+        return debian_sources(etc)
+    stanzas, lines = debian_sources(etc)
+    main = [
+        stanza for stanza in stanzas.split("\n\n") if RELEASE in _fields(stanza).get("Suites", "").split()
+    ]
+    changed = "\n\n".join(re.sub(r"(?m)^Suites:.*$", f"Suites: {suite}", stanza).strip() for stanza in main)
+    entries = [
+        f"{match['before']}{suite} {match['components']}\n"
+        for match in map(ONE_LINE_SOURCE.fullmatch, lines.splitlines())
+        if match and match["suite"] == RELEASE
+    ]
+    return f"{changed}\n" if main else "", "".join(entries)
+
+
+def _fields(stanza: str) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.MULTILINE))
+
+
 def _is_wanted_stanza(stanza: str) -> bool:
-    fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.MULTILINE))
+    fields = _fields(stanza)
     return (
         fields.get("Enabled", "yes").lower() not in {"no", "false", "0"}
         and "deb" in fields.get("Types", "").split()
@@ -102,15 +126,18 @@ def _wanted_lines(text: str) -> Iterator[str]:
 
 class Apt:
     """An apt client whose configuration, lists and archives live in `root` and whose sources are the
-    machine's.
+    machine's, for one suite of Debian.
 
     `source_packages` adds the source indexes (slower to refresh). Not safe for two processes at once: callers
     hold a lock.
     """
 
-    def __init__(self, root: Path, progress: Progress, *, source_packages: bool = False) -> None:
-        self._root = root / ("with-sources" if source_packages else "binary")
+    def __init__(
+        self, root: Path, progress: Progress, *, suite: str = RELEASE, source_packages: bool = False
+    ) -> None:
+        self._root = root / f"{suite}{'-with-sources' if source_packages else ''}"
         self._progress = progress
+        self._suite = suite
         self._source_packages = source_packages
 
     def download(self, names: Sequence[str], into: Path) -> list[Path]:
@@ -153,6 +180,7 @@ class Apt:
             # The user _apt cannot write into a root's cache; without this apt warns on each file.
             "APT::Sandbox::User": "root",
             "APT::Update::Post-Invoke-Success::": "true",
+            "Acquire::Languages": "none",
         }
         return [
             "apt-get",
@@ -164,7 +192,7 @@ class Apt:
         for name in ("sources", "state/lists/partial", "cache/archives/partial"):
             (self._root / name).mkdir(parents=True, exist_ok=True)
         (self._root / "status").touch()
-        stanzas, lines = debian_sources()
+        stanzas, lines = suite_sources(self._suite)
         if self._source_packages:
             stanzas = re.sub(r"(?m)^Types:.*$", "Types: deb deb-src", stanzas)
             lines += re.sub(r"(?m)^deb\b", "deb-src", lines)

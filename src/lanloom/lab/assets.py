@@ -12,11 +12,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from lanloom.lab.apt import RELEASE, Apt, Progress, debian_sources, run
@@ -38,16 +36,6 @@ TREE_PACKAGES = (
 )
 """What a node, the switch and the DHCP server of the lab need, and CNI's reference plugins, with which pods are
 attached; python3 is 3.11, that of the virtual environment."""
-
-
-@dataclass(frozen=True, slots=True)
-class UmlKernel:
-    """User-mode Linux: the program, the directory with its modules (modules.dep is directly in it), and
-    `uname -r`."""
-
-    binary: Path
-    modules: Path
-    version: str
 
 
 def default_cache() -> Path:
@@ -170,38 +158,9 @@ def _unpack(cache: Path, names: Sequence[str], partial: Path, progress: Progress
 
 
 @contextmanager
-def apt_client(cache: Path, progress: Progress, *, source_packages: bool = False) -> Iterator[Apt]:
+def apt_client(
+    cache: Path, progress: Progress, *, suite: str = RELEASE, source_packages: bool = False
+) -> Iterator[Apt]:
     """The lab's apt client, for one user at a time."""
     with _locked(cache / "apt", "apt", progress):
-        yield Apt(cache / "apt", progress, source_packages=source_packages)
-
-
-def uml_kernel(cache: Path, progress: Progress) -> UmlKernel:
-    """Debian's user-mode-linux (116 MB, seconds), for machines whose own kernel lacks what the lab needs."""
-    root = debian_package(cache, ["user-mode-linux"], progress)
-    versions = list((root / "usr/lib/uml/modules").iterdir())
-    if len(versions) != 1:
-        raise AssetError(
-            f"{root} does not hold exactly one kernel: {sorted(path.name for path in versions)}",
-            f"Remove {root}, then try again.",
-        )
-    return UmlKernel(root / "usr/bin/linux.uml", versions[0], versions[0].name)
-
-
-def main() -> int:
-    """Make all that the lab may need, ahead of time: `python -m lanloom.lab.assets`."""
-
-    def progress(line: str) -> None:
-        print(f"lab: {line}", file=sys.stderr, flush=True)
-
-    try:
-        private_tree(default_cache(), progress)
-        uml_kernel(default_cache(), progress)
-    except AssetError as error:
-        progress(str(error))
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield Apt(cache / "apt", progress, suite=suite, source_packages=source_packages)

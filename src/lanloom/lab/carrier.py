@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lanloom.lab.assets import UmlKernel
 from lanloom.lab.plan import INNER_ADDRESS, MANAGEMENT_MAC, MANAGEMENT_VLAN, SUPERVISOR_ADDRESS
+from lanloom.lab.uml import BOOT, UmlKernel
 
 UML_MEMORY_MIB = 2048
 """Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 20 nodes."""
@@ -62,11 +62,6 @@ def host_command() -> list[str]:
 _CONTAIN = 'mount --bind "$LAB_STATE" "$LAB_STATE" && mount -o remount,bind,ro / ; exec "$@"'
 """Where the host's root can't be made read-only, the lab does without this second fence."""
 
-_FIRST_WORDS = (
-    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/src && mount -t hostfs none /mnt/src -o $LAB_SRC"
-    " && exec /bin/sh /mnt/src/lanloom/lab/inner/boot.sh"
-)
-
 
 def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list[str]:
     """The command line that boots the tree in user-mode Linux for so many nodes, its console on standard output.
@@ -76,28 +71,23 @@ def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list
     the host's system calls.
     """
     cage = ["unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "/bin/sh", "-c", _CONTAIN, "sh"]
-    memory = max(UML_MEMORY_MIB, nodes * NODE_MEMORY_MIB)
-    root = ["root=/dev/root", "rootfstype=hostfs", f"rootflags={directories.tree}", "ro"]
-    wires = ["con=null", "con0=null,fd:1", "quiet", "vec0:transport=tap,ifname=vec0"]
-    modules = ["bonding.max_bonds=0", "dummy.numdummies=0"]
-    machine = [f"mem={memory}M", f"uml_dir={directories.scratch}", "umid=kernel", *root, *wires, *modules]
     variables = directories.environment() | {
+        "vec0:transport": "tap,ifname=vec0",
+        "bonding.max_bonds": "0",
+        "dummy.numdummies": "0",
         "LAB_MODULES": str(kernel.modules),
         "LAB_ADDRESS": INNER_ADDRESS,
         "LAB_MAC": MANAGEMENT_MAC,
         "LAB_VLAN": str(MANAGEMENT_VLAN),
     }
-    environment = [f"{name}={value}" for name, value in variables.items()]
-    return [
-        *cage,
-        str(kernel.binary),
-        *machine,
-        *environment,
-        "init=/bin/sh",
-        "--",
-        "-c",
-        f'"{_FIRST_WORDS}"',
-    ]
+    words = kernel.command(
+        tree=directories.tree,
+        scratch=directories.scratch,
+        memory_mib=max(UML_MEMORY_MIB, nodes * NODE_MEMORY_MIB),
+        variables=variables,
+        first_words=BOOT + "/mnt/src/lanloom/lab/inner/boot.sh",
+    )
+    return [*cage, *words]
 
 
 def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:

@@ -4,16 +4,37 @@ A version says nothing: distributions leave features out, and a container may fo
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.lab.errors import KernelLacks
+from lanloom.lab.errors import BadOption, KernelLacks
 from lanloom.lab.plan import KernelChoice
 
-KernelWish = Literal["auto", "host", "uml"]
+KernelKind = Literal["auto", "host", "uml"]
+
+
+class KernelWish(Struct, frozen=True):
+    """The kernel that a user asks for; of user-mode Linux also one series, such as "6.1"."""
+
+    kind: KernelKind = "auto"
+    series: str = ""
+
+
+def parse_wish(text: str) -> KernelWish:
+    """Reads `auto`, `host`, `uml`, or `uml-SERIES` such as `uml-6.1`. Raises BadOption."""
+    match text:
+        case "auto" | "host" | "uml":
+            return KernelWish(text)
+    if series := re.fullmatch(r"uml-([1-9][0-9]?\.[0-9]{1,3})", text):
+        return KernelWish("uml", series[1])
+    raise BadOption(
+        f"the kernel {text!r} is none of auto, host, uml and uml-SERIES",
+        "Leave the option away to get the best one for this machine; `uml-6.1` asks for one series.",
+    )
 
 
 class Feature(Struct, frozen=True):
@@ -69,10 +90,14 @@ KERNELS: dict[KernelChoice, str] = {"host": "the host's", "uml": "user-mode Linu
 
 
 class Choice(Struct, frozen=True):
-    """The kernel that the lab gets, and why, for the user."""
+    """The kernel that the lab gets, and why, for the user. `version` is empty for the host's."""
 
     kernel: KernelChoice
     reason: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        return f"{' '.join(filter(None, [KERNELS[self.kernel], self.version]))} ({self.reason})"
 
 
 def namespaces_command(*kinds: str) -> list[str]:
@@ -107,7 +132,7 @@ fi
 """Prints one line: why the trial failed, or nothing on it."""
 
 
-def choose(wish: KernelWish, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
+def choose(wish: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
     """The kernel for a lab, from the probes of both kinds. Raises KernelLacks when the wish can't be fulfilled."""
     lacking = [item.feature.name for item in host if not item.present]
     host_fault = (
@@ -130,7 +155,7 @@ def choose(wish: KernelWish, host: Iterable[Probe], uml: Iterable[Probe], *, roo
     return Choice("uml", "as you asked" if wish == "uml" else host_fault)
 
 
-def choose_here(wish: KernelWish) -> Choice:
+def choose_here(wish: KernelKind) -> Choice:
     """The kernel for a lab on this machine, after probing it. Raises KernelLacks."""
     host = probe(HOST_LAB_NEEDS) if wish != "uml" else ()
     uml = probe(UML_LAB_NEEDS) if wish != "host" else ()

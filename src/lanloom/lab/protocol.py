@@ -161,6 +161,7 @@ class LabStatus(Message, frozen=True):
     started: float
     nodes: tuple[NodeReport, ...]
     dhcp: tuple[DhcpNetwork, ...]
+    version: str = ""
 
 
 AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | Down

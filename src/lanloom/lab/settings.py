@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import Struct
 
-from lanloom.lab.assets import UmlKernel
 from lanloom.lab.carrier import Directories
 from lanloom.lab.kernel import Choice
 from lanloom.lab.layout import LabRecord
+from lanloom.lab.uml import UmlKernel
 
 
 class Settings(Struct, frozen=True):

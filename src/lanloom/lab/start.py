@@ -17,12 +17,13 @@ from lanloom.lab import assets, protocol
 from lanloom.lab.carrier import Directories
 from lanloom.lab.errors import PartFailed
 from lanloom.lab.inside import as_error
-from lanloom.lab.kernel import KERNELS, Choice, KernelWish, choose_here, namespaces_command
+from lanloom.lab.kernel import Choice, KernelWish, choose_here, namespaces_command
 from lanloom.lab.layout import LabRecord, Layout, check_plain
 from lanloom.lab.part import tail
 from lanloom.lab.plan import DEFAULT_DHCP, DhcpNetwork
 from lanloom.lab.polling import until
 from lanloom.lab.settings import Settings, encode
+from lanloom.lab.uml import uml_kernel
 
 Progress = Callable[[str], None]
 
@@ -34,7 +35,7 @@ class Wishes(Struct, frozen=True):
     """What the user asked for. `dhcp` None leaves the DHCP networks as they were, or the default ones."""
 
     nodes: int = 3
-    kernel: KernelWish = "auto"
+    kernel: KernelWish = KernelWish()
     dhcp: tuple[DhcpNetwork, ...] | None = None
 
 
@@ -45,11 +46,14 @@ def start(layout: Layout, wishes: Wishes, progress: Progress) -> Choice:
     """
     layout.make()
     os.close(layout.lock())
-    choice = choose_here(wishes.kernel)
-    progress(f"kernel: {KERNELS[choice.kernel]} ({choice.reason})")
+    choice = choose_here(wishes.kernel.kind)
     cache = assets.default_cache()
     tree = assets.private_tree(cache, progress)
-    uml = assets.uml_kernel(cache, progress) if choice.kernel == "uml" else None
+    uml = None
+    if choice.kernel == "uml":
+        uml, why = uml_kernel(cache, progress, wishes.kernel.series)
+        choice = structs.replace(choice, version=uml.version, reason=f"{choice.reason}; {why}")
+    progress(f"kernel: {choice}")
     record = layout.load() or LabRecord(DEFAULT_DHCP)
     if wishes.dhcp is not None:
         record = structs.replace(record, dhcp=wishes.dhcp)

@@ -23,6 +23,7 @@ from lanloom.app.connect import connect
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.lab import carrier, protocol
+from lanloom.lab.console import panic_of
 from lanloom.lab.errors import LabError, PartFailed
 from lanloom.lab.inside import Inside
 from lanloom.lab.installer import install
@@ -134,7 +135,9 @@ class Supervisor:
             name, words = "user-mode Linux", carrier.uml_command(self._settings.uml, directories, nodes)
         memory = carrier.memory_directory(directories.scratch)
         environment = os.environ | directories.environment() | {"TMPDIR": str(memory)}
-        return await Part.start(name, words, self._layout.logs / "kernel.log", environment=environment)
+        return await Part.start(
+            name, words, self._layout.logs / "kernel.log", environment=environment, fatal=panic_of
+        )
 
     async def _connect(self) -> Client:
         await until(self._layout.kubeconfig.exists)
@@ -204,6 +207,7 @@ class Supervisor:
     async def _status(self) -> protocol.LabStatus:
         return protocol.LabStatus(
             kernel=self._settings.choice.kernel,
+            version=self._settings.choice.version,
             reason=self._settings.choice.reason,
             server=f"https://127.0.0.1:{self._settings.record.port}",
             kubeconfig=str(self._layout.kubeconfig),

@@ -11,6 +11,9 @@ import pytest
 from lanloom.node.errors import LinkError
 from lanloom.node.namespaces import Entering, call, namespace
 from lanloom.node.netlink import NetlinkLinks
+from lanloom.node.netlink.dump import IFLA_IFNAME
+from lanloom.node.netlink.isolated import RTM_NEWLINK
+from lanloom.node.netlink.messages import attribute, dump_socket, request
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -20,6 +23,7 @@ from lanloom.node.steps import (
     LinkStep,
     RemoveVlans,
     SetMaster,
+    SetMtu,
 )
 from tests.node.contract.node import PATIENCE, until, uplink
 from tests.node.contract.real import batch, ip
@@ -114,6 +118,20 @@ async def test_refusal(links: NetlinkLinks, step: LinkStep, message: str) -> Non
     """What the kernel refuses is reported with the step and the kernel's reason."""
     with pytest.raises(LinkError, match=message):
         await links.apply((step,))
+
+
+def test_the_kernels_own_words() -> None:
+    """The kernel's words about a malformed request reach the error, instead of the text for its number."""
+    with dump_socket() as sock:
+        too_long = bytes(16) + attribute(IFLA_IFNAME, b"x" * 99 + b"\0")
+        with pytest.raises(OSError, match="Attribute failed policy validation"):
+            request(sock, RTM_NEWLINK, too_long)
+
+
+async def test_words_about_an_impossible_mtu(links: NetlinkLinks) -> None:
+    """The kernel's own words about an MTU that no link can have are in the error of the step."""
+    with pytest.raises(LinkError, match="mtu greater than device maximum"):
+        await links.apply((*uplink(), SetMtu(link="c-br", mtu=70000)))
 
 
 async def test_nothing_is_left_open(links: NetlinkLinks) -> None:

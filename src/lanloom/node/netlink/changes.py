@@ -219,4 +219,4 @@ def _explained(step: LinkStep) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise refusal(step, error.errno or 0) from error
+        raise refusal(step, error) from error

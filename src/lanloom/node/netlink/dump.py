@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.netlink.addresses import ipv4_addresses, ipv6_addresses
-from lanloom.node.netlink.messages import attribute, attributes, dump, number, text, walk
+from lanloom.node.netlink.messages import attribute, attributes, dump, nested, number, text, walk
 from lanloom.node.ports import Link, LinkState, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
@@ -92,7 +92,7 @@ def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
     The kernel picks them out of all links, of which a node may have thousands; one that can't shows more, which does no
     harm.
     """
-    kind = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"bridge"))
+    kind = nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"bridge"))
     raw = _raw_links(sock, kind)
     for link in [item.link for item in raw if item.link.isolated_owner or item.link.name == bridge]:
         raw += _raw_links(sock, attribute(IFLA_MASTER, _WORD.pack(link.index)))

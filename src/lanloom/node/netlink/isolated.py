@@ -23,7 +23,7 @@ from lanloom.node.netlink.dump import (
     IFLA_LINKINFO,
     IFLA_MASTER,
 )
-from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, request, tolerating
+from lanloom.node.netlink.messages import NLM_F_CREATE_NEW, attribute, nested, request, tolerating
 from lanloom.node.ports import Link
 
 RTM_NEWLINK, RTM_DELLINK = 16, 17
@@ -44,8 +44,8 @@ def make(sock: socket.socket, name: str) -> None:
     breaks a gateway; CNI's plugin fails at a bridge without one.
     """
     data = attribute(IFLA_BR_STP_STATE, _WORD.pack(0))
-    info = attribute(IFLA_INFO_KIND, b"bridge") + attribute(IFLA_INFO_DATA, data)
-    body = _LINK.pack(0, 0, 0, 0, 0) + _text(IFLA_IFNAME, name) + attribute(IFLA_LINKINFO, info)
+    info = attribute(IFLA_INFO_KIND, b"bridge") + nested(IFLA_INFO_DATA, data)
+    body = _LINK.pack(0, 0, 0, 0, 0) + _text(IFLA_IFNAME, name) + nested(IFLA_LINKINFO, info)
     body += attribute(IFLA_ADDRESS, hardware_address(name))
     with tolerating(errno.EEXIST):
         request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
@@ -97,8 +97,8 @@ def seclude(sock: socket.socket, index: int, *, forwarding: bool) -> None:
     """
     settings = {DEVCONF_RP_FILTER: 1, DEVCONF_ARP_IGNORE: 1, DEVCONF_FORWARDING: int(forwarding)}
     wanted = b"".join(attribute(kind, _WORD.pack(value)) for kind, value in settings.items())
-    family = attribute(socket.AF_INET, attribute(IFLA_INET_CONF, wanted))
-    _change(sock, index, attribute(IFLA_AF_SPEC, family))
+    family = nested(socket.AF_INET, nested(IFLA_INET_CONF, wanted))
+    _change(sock, index, nested(IFLA_AF_SPEC, family))
 
 
 def attach(sock: socket.socket, port: int, bridge: int) -> None:
@@ -126,9 +126,9 @@ def _mark(owner: str) -> bytes:
 
 
 def _take_no_address(sock: socket.socket, index: int) -> None:
-    family = attribute(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
+    family = nested(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([NO_ADDRESS])))
     with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
-        _change(sock, index, attribute(IFLA_AF_SPEC, family))
+        _change(sock, index, nested(IFLA_AF_SPEC, family))
 
 
 def _change(sock: socket.socket, index: int, attributes: bytes) -> None:

@@ -23,7 +23,11 @@ NLM_F_DUMP_REQUEST = 0x301
 NLM_F_ACK_REQUEST = 0x5
 NLM_F_DUMP_INTR = 0x10
 NLM_F_CREATE_NEW = 0x600
+NLM_F_ACK_TLVS = 0x200
+NLA_F_NESTED = 1 << 15
 TYPE_MASK = 0x3FFF
+SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
+NLMSGERR_ATTR_MSG = 1
 ATTEMPTS = 10
 
 _MESSAGE = struct.Struct("=IHHII")
@@ -51,6 +55,9 @@ def dump_socket() -> Iterator[socket.socket]:
             f"can't open a netlink socket: {error.strerror}; allow the agent AF_NETLINK"
         ) from error
     with opened:
+        # Errors come with the kernel's own words, and without a copy of the request.
+        opened.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        opened.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         yield opened
 
 
@@ -69,7 +76,10 @@ def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
 
 
 def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> None:
-    """Sends a request and waits for its acknowledgement. Raises OSError with the kernel's number."""
+    """Sends a request and waits for its acknowledgement.
+
+    Raises OSError with the kernel's number, and with its words where it has any, such as "NLA_F_NESTED is missing".
+    """
     sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST | flags, 1, 0) + body)
     _answer(sock)
 
@@ -85,16 +95,19 @@ def _answer(sock: socket.socket) -> tuple[list[bytes], bool]:
             body = data[offset + _MESSAGE.size : offset + length]
             whole = whole and not flags & NLM_F_DUMP_INTR
             if kind in (NLMSG_DONE, NLMSG_ERROR):
-                _check(body)
+                _check(kind, flags, body)
                 return bodies, whole
             bodies.append(body)
             offset += _aligned(length)
 
 
-def _check(body: bytes) -> None:
+def _check(kind: int, flags: int, body: bytes) -> None:
     code = -_ERROR.unpack_from(body)[0] if len(body) >= _ERROR.size else 0
     if code:
-        raise OSError(code, os.strerror(code))
+        # The acknowledgement of a request repeats the head of that request; the end of a dump does not.
+        head = _ERROR.size + (_MESSAGE.size if kind == NLMSG_ERROR else 0)
+        words = text(attributes(body, head).get(NLMSGERR_ATTR_MSG)) if flags & NLM_F_ACK_TLVS else ""
+        raise OSError(code, words or os.strerror(code))
 
 
 def attributes(data: bytes, offset: int = 0) -> Attributes:
@@ -116,6 +129,11 @@ def attribute(kind: int, payload: bytes) -> bytes:
     """One attribute, for a request."""
     length = _ATTRIBUTE.size + len(payload)
     return _ATTRIBUTE.pack(length, kind) + payload + bytes(_aligned(length) - length)
+
+
+def nested(kind: int, payload: bytes) -> bytes:
+    """One attribute whose payload is attributes. Newer kernels refuse some of these without the flag."""
+    return attribute(kind | NLA_F_NESTED, payload)
 
 
 def number(payload: bytes | None) -> int:

@@ -19,9 +19,10 @@ from lanloom.node.steps import (
 _NEEDS_A_FEATURE = (EnsureBond, EnsureBridge, EnsureIsolatedBridge, AddVlans, RemoveVlans)
 
 
-def refusal(step: LinkStep, code: int) -> LinkError:
-    """The error for a step that the kernel refused with this number."""
-    message = f"{describe(step)}: {os.strerror(code)}{remedy(step, code)}"
+def refusal(step: LinkStep, error: OSError) -> LinkError:
+    """The error for a step that the kernel refused, in the kernel's own words where it gave any."""
+    code = error.errno or 0
+    message = f"{describe(step)}: {error.strerror or os.strerror(code)}{remedy(step, code)}"
     if code == errno.EOPNOTSUPP and isinstance(step, _NEEDS_A_FEATURE):
         return KernelUnsupported(message)
     return LinkError(message)

@@ -1,10 +1,9 @@
-"""Requests about links through pyroute2, whose errors become the kernel's numbers here.
+"""Requests about links through pyroute2, whose errors become the kernel's numbers and words here.
 
 It is imported when the first such request is due: it takes 15 MB, and a process that keeps one isolated bridge, of
 which a node runs many, never needs it.
 """
 
-import os
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +18,7 @@ class Route:
 
     def __init__(self) -> None:
         try:
-            self._socket = IPRoute()
+            self._socket = IPRoute(ext_ack=True)
         except OSError as error:
             raise LinkError(
                 f"can't open a netlink socket: {error.strerror}; the agent needs the right NET_ADMIN"
@@ -34,8 +33,8 @@ class Route:
         self._socket.close()
 
     def link(self, verb: str, **attributes: Any) -> None:
-        """Adds (`add`), changes (`set`) or deletes (`del`) a link. Raises OSError with the kernel's number."""
+        """Adds (`add`), changes (`set`) or deletes (`del`) a link. Raises OSError with the kernel's words."""
         try:
             self._socket.link(verb, **attributes)
         except NetlinkError as error:
-            raise OSError(error.code, os.strerror(error.code)) from error
+            raise OSError(error.code, error.args[1]) from error

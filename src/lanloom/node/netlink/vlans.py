@@ -8,7 +8,7 @@ import socket
 import struct
 
 from lanloom.node.netlink.dump import AF_BRIDGE, IFLA_AF_SPEC, IFLA_BRIDGE_VLAN_INFO, RANGE_BEGIN, RANGE_END
-from lanloom.node.netlink.messages import attribute, request
+from lanloom.node.netlink.messages import attribute, nested, request
 from lanloom.node.vlanids import VlanIds
 
 RTM_SETLINK, RTM_DELLINK = 19, 17
@@ -33,7 +33,7 @@ def remove_vlans(sock: socket.socket, index: int, ids: VlanIds, *, on_bridge: bo
 def _send(sock: socket.socket, kind: int, index: int, ids: VlanIds, on_bridge: bool) -> None:
     if ids:
         flags = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", BRIDGE_FLAGS_SELF)) if on_bridge else b""
-        spec = attribute(IFLA_AF_SPEC, flags + b"".join(_entries(first, last) for first, last in ids))
+        spec = nested(IFLA_AF_SPEC, flags + b"".join(_entries(first, last) for first, last in ids))
         request(sock, kind, _LINK.pack(AF_BRIDGE, 0, index, 0, 0) + spec)
 
 
