@@ -20,8 +20,22 @@ Nothing without a mark is ever deleted or renamed.
 """
 
 
+LOCAL_TABLE, MAIN_TABLE = 255, 254
+"""The routing tables that every kernel has: of the host's own addresses, and of where everything else goes."""
+
 BURST = 0.05
 """Seconds in which changes of links, or of profiles, are taken together: making one bridge is a dozen."""
+
+
+class Route(NamedTuple):
+    """An IPv4 route: packets to `to`, a CIDR, go to the router `via`, or to neighbours on the link where it is empty.
+
+    A route of `LOCAL_TABLE` makes the host take packets to an address of its own.
+    """
+
+    to: str
+    table: int
+    via: str = ""
 
 
 class Link(Struct, frozen=True, kw_only=True):
@@ -31,8 +45,9 @@ class Link(Struct, frozen=True, kw_only=True):
     IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
     `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route goes out of
-    it. `spanning_tree` and `ignores_routers` are of bridges: the latter takes no routes from IPv6's routers (accept_ra
-    is 0, or there is no IPv6). `leads_away` is of a veth whose other end is in another network namespace.
+    it; `routes`, all routes out of a VLAN link, and empty for any other. `spanning_tree` and `ignores_routers` are of
+    bridges: the latter takes no routes from IPv6's routers (accept_ra is 0, or there is no IPv6). `leads_away` is of a
+    veth whose other end is in another network namespace.
     `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs but those of the link itself, and known only where a step is about an unmarked bridge.
@@ -57,6 +72,7 @@ class Link(Struct, frozen=True, kw_only=True):
     vlans: VlanIds = ()
     self_vlans: VlanIds = ()
     tables: tuple[int, ...] = ()
+    routes: frozenset[Route] = frozenset()
     spanning_tree: bool = False
     ignores_routers: bool = False
     leads_away: bool = False

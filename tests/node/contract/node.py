@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from lanloom.node.fakes import FakeHost
-from lanloom.node.ports import Connection, Host, Link
+from lanloom.node.ports import Connection, Host, Link, Route
 from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, SetMaster
 from lanloom.node.vlanids import vlan_ids
 from tests.node.contract.profile import uuid
@@ -74,6 +74,9 @@ class Node(Protocol):
 
     def drop_table(self, table: int) -> None:
         """Empties a routing table by hand."""
+
+    def drop_route(self, device: str, route: Route) -> None:
+        """Deletes a route out of a device by hand."""
 
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         """Adds or removes a VLAN id of a bridge or port by hand."""
@@ -152,6 +155,9 @@ class FakeNode:
 
     def drop_table(self, table: int) -> None:
         self._fake.drop_table(table)
+
+    def drop_route(self, device: str, route: Route) -> None:
+        self._fake.drop_route(device, route.to, route.table)
 
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         (self._fake.add_vlan if add else self._fake.drop_vlan)(link, vid, self_=self_)

@@ -14,7 +14,7 @@ from lanloom.node.errors import NetworkManagerMissing
 from lanloom.node.namespaces import Entering, namespace
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.networkmanager import DBusNetworkManager
-from lanloom.node.ports import Host
+from lanloom.node.ports import LOCAL_TABLE, Host, Route
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
 from tests.node.contract.bed import Scenario
@@ -276,6 +276,10 @@ class RealNode:
 
     def add_default_route(self, device: str) -> None:
         ip(f"route add default dev {device}")
+
+    def drop_route(self, device: str, route: Route) -> None:
+        kind = "local " if route.table == LOCAL_TABLE else ""
+        ip(f"route del {kind}{route.to} dev {device} table {route.table}")
 
     def drop_rules(self, table: int) -> None:
         ip(f"rule delete table {table}")

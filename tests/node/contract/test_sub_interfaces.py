@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.ports import Link, Rule
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Link, Route, Rule
 from lanloom.node.steps import EnsureBond, EnsureBridge, SetUp
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, connection, stays, until, until_phase, uplink
@@ -324,6 +324,56 @@ async def test_gateway_that_somebody_deletes(node: Node) -> None:
         return not (await node.host.links.dump()).rules & rules
 
     await until(gone)
+
+
+SUBNET = Route("192.168.13.0/24", MAIN_TABLE)
+HOST = Route("192.168.13.7/32", LOCAL_TABLE)
+BEYOND = Route("10.9.0.0/16", MAIN_TABLE, "192.168.13.2")
+
+
+@on_node
+async def test_routes_that_somebody_deletes(node: Node) -> None:
+    """Routes that somebody deletes stay away; a reapply restores all but the host's own, an activation that, too."""
+    await start(node, content("route1=10.9.0.0/16,192.168.13.2"))
+
+    async def whole() -> bool:
+        return (await device(node)).routes == {SUBNET, HOST, BEYOND}
+
+    await until(whole)
+    for route in (SUBNET, BEYOND):
+        node.drop_route(DEVICE, route)
+
+        async def without(route: Route = route) -> bool:
+            found = await device(node)
+            return route not in found.routes and found.addresses == (ADDRESS,)
+
+        await stays(without)
+        await node.host.network_manager.reapply(uuid(1))
+        await until(whole)
+    node.drop_route(DEVICE, HOST)
+    await node.host.network_manager.reapply(uuid(1))
+
+    async def without_host() -> bool:
+        found = await device(node)
+        return HOST not in found.routes and found.addresses == (ADDRESS,)
+
+    await until(without_host)
+    await stays(without_host)
+    await node.host.network_manager.activate(uuid(1))
+    await until(whole)
+
+
+@on_node
+async def test_routes_go_with_the_device(node: Node) -> None:
+    """A device that is down has no route, and only routes out of VLAN devices are shown."""
+    await start(node)
+    node.set_up("c-br", False)
+
+    async def without() -> bool:
+        return not (await device(node)).routes
+
+    await until(without)
+    assert not any(link.routes for link in (await node.host.links.dump()).links.values())
 
 
 @on_node

@@ -9,7 +9,7 @@ from lanloom.api.core import Event
 from lanloom.api.multus import NADS
 from lanloom.app.agent import agent_informers
 from lanloom.node.fakes import FakeHost
-from lanloom.node.ports import Host, LinkState
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Host, LinkState, Route
 from lanloom.node.steps import LinkStep
 from lanloom.vlan.agent import VlanAgent
 from tests.vlan.cluster import CLUSTER
@@ -157,6 +157,24 @@ async def test_a_gateway_is_put_back(quiet: Quiet) -> None:
     await quiet.until(lambda: host.kernel.links[DEVICE].tables == (table,))
     await asyncio.sleep(5)
     assert "the gateway of clust-4afb.2012" in " ".join(item.message for item in await _told(quiet))
+
+
+@on_a_quiet_cluster
+async def test_routes_are_put_back(quiet: Quiet) -> None:
+    """An address without a route that makes it usable is not ready; the route is back soon, and an Event tells."""
+    await _static_network(quiet)
+    host = quiet.sim.hosts["node1"]
+    whole = host.kernel.state().links[DEVICE].routes
+    for route, name in (
+        (Route("192.168.1.0/24", MAIN_TABLE), "the route to 192.168.1.0/24"),
+        (Route("192.168.1.10/32", LOCAL_TABLE), "the local route of 192.168.1.10"),
+    ):
+        host.kernel.lose_routes(DEVICE, [route])
+        assert (await quiet.told("RouteMissing")).type == "L3Ready"
+        await quiet.until(lambda: host.kernel.state().links[DEVICE].routes == whole)
+        await quiet.rest()
+        await asyncio.sleep(5)
+        assert f"{name} " in " ".join(item.message for item in await _told(quiet))
 
 
 @on_a_quiet_cluster

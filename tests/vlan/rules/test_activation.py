@@ -1,10 +1,13 @@
 """What NetworkManager is asked for, by what it says of a profile."""
 
+from ipaddress import IPv4Interface
+
 import pytest
 from msgspec.structs import replace
 
 from lanloom.api.l3 import L3, Routing
-from lanloom.node.ports import Connection, Link, LinkState
+from lanloom.api.l3 import Route as ConfiguredRoute
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route
 from lanloom.vlan.rules.activation import actions
 from lanloom.vlan.rules.network import Interface
 from lanloom.vlan.rules.profile import profile_of, render, routing_rules
@@ -61,13 +64,23 @@ def test_what_is_not_known_is_loaded() -> None:
     assert [item.verb for item in actions((DHCP,), {})] == ["load"]
 
 
+def routes(address: str) -> frozenset[Route]:
+    """The routes that an address comes with."""
+    own = IPv4Interface(address)
+    return frozenset({Route(f"{own.ip}/32", LOCAL_TABLE), Route(str(own.network), MAIN_TABLE)})
+
+
+LEASED = "10.115.8.2/21"
+
+
 def links(*, up: bool = True, mtu: int = 1500, bridge_up: bool = True, bridge_mtu: int = 1500) -> LinkState:
-    """The sub-interface and its bridge."""
+    """The sub-interface, with its address, and its bridge."""
     found = (
         Link(name="cluster-1-br", index=1, kind="bridge", up=bridge_up, mtu=bridge_mtu),
         Link(name=DHCP.name, index=2, kind="vlan", parent="cluster-1-br", vlan_id=2012, up=up, mtu=mtu),
     )
-    return LinkState({link.name: link for link in found})
+    own = replace(found[1], addresses=(LEASED,), routes=routes(LEASED) if up else frozenset())
+    return LinkState({link.name: link for link in (found[0], own)})
 
 
 WELL, BARE = connection("active", "10.115.8.2/21"), connection("active")
@@ -121,6 +134,48 @@ def test_a_lost_sub_interface_is_named() -> None:
     assert (action.verb, action.kind) == ("activate", "")
 
 
+@pytest.mark.parametrize(
+    ("route", "verb", "text"),
+    [
+        (
+            Route("192.168.1.10/32", LOCAL_TABLE),
+            "activate",
+            "the local route of 192.168.1.10 on clust-4afb.2012 was gone",
+        ),
+        (
+            Route("192.168.1.0/24", MAIN_TABLE),
+            "restore",
+            "the route to 192.168.1.0/24 of clust-4afb.2012 was gone",
+        ),
+        (
+            Route("10.9.0.0/16", MAIN_TABLE, "192.168.1.2"),
+            "restore",
+            "the route to 10.9.0.0/16 by 192.168.1.2 of clust-4afb.2012 was gone",
+        ),
+    ],
+)
+def test_a_lost_route_is_named(route: Route, verb: str, text: str) -> None:
+    """A route that an address needs, or that was asked for, is restored; the host's own only by an activation."""
+    routing = Routing(routes=(ConfiguredRoute("10.9.0.0/16", "192.168.1.2"),))
+    addresses = {"node1": "192.168.1.10/24"}
+    value = L3(vid=2012, mode="static", addresses=addresses, routing=routing)
+    item = replace(STATIC, content=render(profile_of("c", "node1", "cluster-1", value)))
+    whole = routes("192.168.1.10/24") | {Route("10.9.0.0/16", MAIN_TABLE, "192.168.1.2")}
+    link = Link(name=STATIC.name, index=1, up=True, addresses=("192.168.1.10/24",), routes=whole)
+    said = {UUID: connection("active", "192.168.1.10/24")}
+    assert actions((item,), said, LinkState({item.name: link})) == ()
+    damaged = LinkState({item.name: replace(link, routes=whole - {route})})
+    (action,) = actions((item,), said, damaged)
+    assert (action.verb, action.kind, action.text) == (verb, "route", text)
+
+
+def test_a_host_address_needs_no_route_to_a_subnet() -> None:
+    """An address with a prefix of 32 bits has no neighbours, and is whole with the host's own route."""
+    link = Link(name=DHCP.name, index=1, up=True, addresses=("10.9.9.9/32",), routes=routes("10.9.9.9/32"))
+    link = replace(link, routes=frozenset(each for each in link.routes if each.table == LOCAL_TABLE))
+    assert actions((DHCP,), {UUID: connection("active", "10.9.9.9/32")}, LinkState({DHCP.name: link})) == ()
+
+
 def test_a_lost_gateway_is_named() -> None:
     """A gateway whose route or rule somebody deleted is restored; one that is whole is left alone."""
     routing = Routing(gateway="192.168.1.1/24")
@@ -133,7 +188,10 @@ def test_a_lost_gateway_is_named() -> None:
     specific, own = routing_rules(profile)
     item = replace(STATIC, content=render(profile), table=own.table)
     said = {UUID: connection("active", "192.168.1.10/24")}
-    link = Link(name=STATIC.name, index=1, up=True, tables=(own.table,))
+    address = "192.168.1.10/24"
+    link = Link(
+        name=STATIC.name, index=1, up=True, tables=(own.table,), addresses=(address,), routes=routes(address)
+    )
     whole = LinkState({STATIC.name: link}, rules=frozenset({specific, own}))
     assert actions((item,), said, whole) == ()
     for damaged in (

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.harvester import VlanInterface
 from lanloom.api.meta import Condition
-from lanloom.node.ports import Connection, Lease, Link, LinkState
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Lease, Link, LinkState, Route
 from lanloom.vlan.rules.names import routing_table
 from lanloom.vlan.rules.network import NodeNetwork, Problem
 from lanloom.vlan.rules.status import RESYNC_SECONDS, leftover_status, look_again, node_status
@@ -33,10 +33,18 @@ MISSING = network("static", {"node2": "192.168.1.11/24"})
 LEASED = ("10.115.8.2/21",)
 
 
-def built(*, plugged: bool = True) -> LinkState:
-    """The links of a node that carries the network."""
+def carrying(wanted: NodeNetwork = DHCP, *addresses: str) -> Ground:
+    """A node that carries the network, with these addresses on each of its sub-interfaces."""
     ground = Ground()
-    ground.reach((DHCP,))
+    ground.reach((wanted,))
+    for item in wanted.interfaces:
+        ground.kernel.change(item.name, addresses=addresses)
+    return ground
+
+
+def built(*addresses: str, plugged: bool = True) -> LinkState:
+    """The links of a node that carries the network."""
+    ground = carrying(DHCP, *addresses)
     ground.kernel.plug("eth1", plugged)
     return ground.kernel.state()
 
@@ -55,7 +63,9 @@ def report_of(
     obstacles: tuple[Problem, ...] = (),
 ) -> tuple[VlanInterface, dict[str, Condition], float]:
     """The only interface of the report, its conditions by type, and when the next look is due."""
-    status = node_status(NODE, wanted, obstacles, links or built(), connections, (), NOW)
+    known = (connections or {}).values()
+    links = links or built(*(address for item in known for address in item.addresses))
+    status = node_status(NODE, wanted, obstacles, links, connections, (), NOW)
     return status.interfaces[0], {item.type: item for item in status.conditions}, look_again(status)
 
 
@@ -259,6 +269,41 @@ def test_an_interface_that_is_down_is_not_ready() -> None:
     assert (conditions["L3Ready"].reason, delay) == ("InterfaceDown", 1.0)
 
 
+def test_an_interface_that_is_down_with_its_bridge_is_not_ready() -> None:
+    """An address answers nobody while the bridge below it is down, and while there is no such link."""
+    ground = carrying(DHCP, *LEASED)
+    ground.kernel.set_up("cluster-1-br", False)
+    interface, _, _ = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
+    assert (interface.state, interface.reason) == ("Pending", "InterfaceDown")
+    ground.kernel.delete("clust-4afb.2012")
+    interface, _, _ = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
+    assert (interface.state, interface.reason) == ("Pending", "Activating")
+
+
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [
+        (Route("10.115.8.2/32", LOCAL_TABLE), "the local route of 10.115.8.2 on clust-4afb.2012"),
+        (Route("10.115.8.0/21", MAIN_TABLE), "the route to 10.115.8.0/21 of clust-4afb.2012"),
+    ],
+)
+def test_an_address_without_its_routes_is_not_ready(route: Route, name: str) -> None:
+    """An address that answers nobody for want of a route is told so, with the route."""
+    ground = carrying(DHCP, *LEASED)
+    ground.kernel.lose_routes("clust-4afb.2012", [route])
+    interface, conditions, delay = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
+    assert (interface.state, interface.reason) == ("Pending", "RouteMissing")
+    assert interface.message == f"{name} is gone; it is being restored"
+    assert (conditions["L3Ready"].status, conditions["L3Ready"].reason) == ("False", "RouteMissing")
+    assert delay == 1.0
+
+
+def test_an_address_that_the_kernel_does_not_have_is_not_ready() -> None:
+    """What NetworkManager believes to be there does not count where the kernel has it not."""
+    interface, _, _ = report_of(DHCP, said("active", *LEASED), links=carrying().kernel.state())
+    assert (interface.state, interface.reason) == ("Pending", "Activating")
+
+
 def test_a_nic_without_a_carrier_beside_one_that_works() -> None:
     """A bond with one dead leg is ready, and says which leg is dead."""
     wanted = replace(DHCP, nics=("eth1", "eth2"))
@@ -287,7 +332,7 @@ ROLLED_BACK = Problem(vid=0, network="", reason="RolledBack", message="it cut th
 
 def _withheld(problem: Problem, *, plugged: bool = True, leased: bool = True) -> dict[str, tuple[str, str]]:
     connections = said("active", *(LEASED if leased else ()))
-    links = built(plugged=plugged)
+    links = built(*LEASED, plugged=plugged)
     status = node_status(NODE, DHCP, (), links, connections, (), NOW, revision="abc", withheld=problem)
     assert status.revision == "abc"
     return {item.type: (item.status, item.reason) for item in status.conditions}
@@ -323,6 +368,7 @@ def test_a_vlan_with_an_obstacle_of_its_own_fails_alone() -> None:
     ground.kernel.change("eth0", master="mgmt-bo")
     obstacles = ground.plan(wanted).problems["mgmt"]
     ground.reach(wanted)
+    ground.kernel.change(wanted[0].interfaces[1].name, addresses=LEASED)
     uuid = wanted[0].interfaces[1].uuid
     connections = {uuid: Connection(uuid=uuid, phase="active", addresses=LEASED)}
     status = node_status(NODE, wanted[0], obstacles, ground.kernel.state(), connections, (), NOW)
@@ -370,9 +416,8 @@ def test_an_uplink_that_can_t_be_read_is_not_ready() -> None:
     """What can't be used of a VlanConfig is told, also where the node works without it."""
     complaint = Problem(vid=0, network="one", reason="InvalidConfig", message="no such MAC address")
     wanted = replace(DHCP, uplink_problems=(complaint,))
-    ground = Ground()
-    obstacles = ground.plan((wanted,)).problems["cluster-1"]
-    ground.reach((wanted,))
+    obstacles = Ground().plan((wanted,)).problems["cluster-1"]
+    ground = carrying(wanted, *LEASED)
     interface, conditions, _ = report_of(
         wanted, said("active", *LEASED), links=ground.kernel.state(), obstacles=obstacles
     )

@@ -10,9 +10,9 @@ from lanloom.node.fakes.attempts import TRIES
 from lanloom.node.fakes.profiles import ProfileFile
 from lanloom.node.fakes.routing import read_number, read_routes, read_rules, read_servers
 from lanloom.node.keyfile import Keyfile, parse
+from lanloom.node.ports import MAIN_TABLE, Route
 
 DEFAULT_PREFIX = 24
-MAIN_TABLE = 254
 DEFAULT_ROUTE = "0.0.0.0/0"
 
 DHCP_TIMEOUT = 45.0
@@ -51,6 +51,12 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
     def tables(self) -> tuple[int, ...]:
         """The tables other than the main one that get a default route."""
         return tuple(sorted({table for table, route in self.own_routes if DEFAULT_ROUTE in route}))
+
+    @property
+    def kernel_routes(self) -> frozenset[Route]:
+        """The routes as the kernel shows them."""
+        words = ((table, route.split(",")) for table, route in self.routes)
+        return frozenset(Route(to, table, via) for table, (to, via, _) in words)
 
     @property
     def default_route(self) -> bool:

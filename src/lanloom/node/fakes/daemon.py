@@ -97,6 +97,7 @@ class Daemon:
         active.profile = profile
         with self._quiet():
             self._devices.clear(profile.device)
+            self._kernel.restore_routes(profile.device, local=False)
             self._devices.set_mtu(active)
         self._configure(active)
 
@@ -234,6 +235,7 @@ class Daemon:
             if profile.device not in self._kernel.links:
                 self._add_device(profile)
             self._devices.clear(profile.device)
+            self._kernel.restore_routes(profile.device, local=True)
             if self._kernel.links[profile.parent].up:
                 self._kernel.set_up(profile.device)
         made = self._idle.pop(profile.uuid, None) == profile.device
@@ -270,7 +272,9 @@ class Daemon:
         self.attempts.succeed(active.profile.uuid)
         with self._quiet():
             device, profile = active.profile.device, active.profile
-            self._kernel.change(device, addresses=(address,), tables=profile.tables)
+            self._kernel.change(
+                device, addresses=(address,), tables=profile.tables, routes=profile.kernel_routes
+            )
             self._kernel.set_rules(device, frozenset(map(kernel_rule, profile.rules)))
             if profile.default_route:
                 self._kernel.default_route_links |= {device}

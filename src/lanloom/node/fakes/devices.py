@@ -36,7 +36,7 @@ class Devices:
     def clear(self, device: str) -> None:
         """Takes addresses, routes and rules off a device, if it is there."""
         if device in self._kernel.links:
-            self._kernel.change(device, addresses=(), tables=())
+            self._kernel.change(device, addresses=(), tables=(), routes=frozenset())
             self._kernel.default_route_links -= {device}
         self._kernel.set_rules(device, frozenset())
 

@@ -13,7 +13,7 @@ from lanloom.node.fakes.profiles import FakeDirectory, FakeProfiles, ProfileFile
 from lanloom.node.fakes.records import FakeRecords
 from lanloom.node.fakes.switch import FakeSwitch
 from lanloom.node.fakes.watches import bursts
-from lanloom.node.ports import Host, Link, LinkState
+from lanloom.node.ports import MAIN_TABLE, Host, Link, LinkState
 from lanloom.node.steps import LinkStep
 from lanloom.node.vlanids import VlanIds, merge, subtract
 
@@ -138,6 +138,11 @@ class FakeHost:
         """`ip route flush table TABLE`."""
         for link in tuple(self.kernel.links.values()):
             self.kernel.change(link.name, tables=tuple(item for item in link.tables if item != table))
+
+    def drop_route(self, device: str, to: str, table: int = MAIN_TABLE) -> None:
+        """`ip route del TO dev DEVICE table TABLE`."""
+        routes = self.kernel.state().links[device].routes
+        self.kernel.lose_routes(device, (route for route in routes if (route.to, route.table) == (to, table)))
 
     def add_default_route(self, device: str) -> None:
         """`ip route add default dev DEVICE`."""

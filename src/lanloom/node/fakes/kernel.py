@@ -1,6 +1,8 @@
 """The kernel's links of a fake host: what each step does to them, and what follows by itself."""
 
 import hashlib
+from collections.abc import Iterable
+from ipaddress import IPv4Interface
 
 from msgspec.structs import replace
 
@@ -9,7 +11,7 @@ from lanloom.node.fakes.switch import bare
 from lanloom.node.fakes.watches import Watchers
 from lanloom.node.guards import describe, guard, lost_ports
 from lanloom.node.isolated import alias_of, unfinished_name
-from lanloom.node.ports import MARK, Link, LinkState, Rule
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, MARK, Link, LinkState, Route, Rule
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
@@ -49,6 +51,7 @@ class FakeKernel:
         self.plugged = set(nics)
         self.default_route_links: frozenset[str] = frozenset()
         self.rules: dict[str, frozenset[Rule]] = {}
+        self.lost_routes: dict[str, frozenset[Route]] = {}
         self.watchers: Watchers = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
@@ -68,7 +71,7 @@ class FakeKernel:
         """Forgets every link."""
         self.links = {}
         self.default_route_links = frozenset()
-        self.rules = {}
+        self.rules, self.lost_routes = {}, {}
         self._own, self._set_macs, self._had_ports = {}, set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
@@ -103,8 +106,33 @@ class FakeKernel:
 
     def state(self) -> LinkState:
         """What a dump shows, with operstate as it follows from cables, slaves and ports."""
-        shown = {name: replace(link, operstate=self._operstate(link)) for name, link in self.links.items()}
+        shown = {
+            name: replace(link, operstate=self._operstate(link), routes=self._routes(link))
+            for name, link in self.links.items()
+        }
         return LinkState(shown, self.default_route_links, frozenset().union(*self.rules.values()))
+
+    def lose_routes(self, device: str, routes: Iterable[Route]) -> None:
+        """Somebody deletes routes of a device, which stay away until `restore_routes`."""
+        self.lost_routes[device] = self.lost_routes.get(device, frozenset()) | frozenset(routes)
+        self._changed()
+
+    def restore_routes(self, device: str, *, local: bool) -> None:
+        """The routes of a device are back; those to its own addresses only with the addresses, if `local`."""
+        lost = self.lost_routes.pop(device, frozenset())
+        if left := frozenset(route for route in lost if route.table == LOCAL_TABLE and not local):
+            self.lost_routes[device] = left
+        if lost != left:
+            self._changed()
+
+    def _routes(self, link: Link) -> frozenset[Route]:
+        """Those that follow from the addresses of a VLAN link that is up, and those that a profile gave it."""
+        if link.kind != "vlan" or not link.up:
+            return frozenset()
+        addresses = [IPv4Interface(address) for address in link.addresses]
+        own = {Route(f"{address.ip}/32", LOCAL_TABLE) for address in addresses}
+        subnets = {Route(str(address.network), MAIN_TABLE) for address in addresses}
+        return (link.routes | own | subnets) - self.lost_routes.get(link.name, frozenset())
 
     def add(self, link: Link) -> None:
         """Adds a link, with the next index and a MAC of its own unless it brings one."""
@@ -184,6 +212,7 @@ class FakeKernel:
     def _remove(self, name: str) -> None:
         self._set_macs.discard(name)
         self._had_ports.discard(name)
+        self.lost_routes.pop(name, None)
         self.default_route_links -= {name}
         bond = self.links.pop(name).kind == "bond"
         for other in tuple(self.links.values()):

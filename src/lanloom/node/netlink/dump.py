@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from lanloom.api.uplinks import BOND_MODES
 from lanloom.node.netlink.addresses import ipv4_addresses, ipv6_addresses
 from lanloom.node.netlink.messages import attribute, attributes, dump, nested, number, text, walk
-from lanloom.node.ports import Link, LinkState, Rule
+from lanloom.node.ports import Link, LinkState, Route, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
 RTM_GETLINK, RTM_GETROUTE, RTM_GETRULE = 18, 26, 34
@@ -29,7 +29,8 @@ IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
 IFLA_INET_CONF, DEVCONF_FORWARDING, DEVCONF_RP_FILTER, DEVCONF_ARP_IGNORE = 1, 1, 8, 19
 IFLA_INET6_CONF, DEVCONF_ACCEPT_RA = 2, 3
 IFLA_BRIDGE_VLAN_INFO = 2
-RTA_OIF, RTA_MULTIPATH, RTA_TABLE = 4, 9, 15
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 9, 15
+RTN_UNICAST, RTN_LOCAL = 1, 2
 FRA_SRC, FRA_PRIORITY, FRA_TABLE = 2, 6, 15
 
 SKIP_STATISTICS = 1 << 3
@@ -71,12 +72,15 @@ def read_state(sock: socket.socket) -> LinkState:
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=tuple(found))
     main: set[str] = set()
-    for table, indexes in _default_routes(sock).items():
+    defaults, out_of = _routes(sock, {link.index for link in links.values() if link.kind == "vlan"})
+    for table, indexes in defaults.items():
         for name in {names[index] for index in indexes if index in names}:
             if table in MAIN_TABLES:
                 main.add(name)
             else:
                 links[name] = replace(links[name], tables=tuple(sorted((*links[name].tables, table))))
+    for index, routes in out_of.items():
+        links[names[index]] = replace(links[names[index]], routes=frozenset(routes))
     return LinkState(links, frozenset(main), frozenset(_rules(sock)))
 
 
@@ -208,16 +212,34 @@ def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:
             yield (first if flags & RANGE_END else vid, vid)
 
 
-def _default_routes(sock: socket.socket) -> dict[int, set[int]]:
-    """The links, by index, that the default routes of each table go out of."""
-    found: dict[int, set[int]] = {}
+def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]], dict[int, set[Route]]]:
+    """The links that the default routes of each table go out of, and the routes out of the links `closely`, by index.
+
+    A next hop among several counts for default routes alone: NetworkManager gives each VLAN routes of its own.
+    """
+    defaults: dict[int, set[int]] = {}
+    found: dict[int, set[Route]] = {}
     for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
-        _, length, _, _, table, *_ = _ROUTE.unpack_from(body)
-        if length == 0:
-            values = attributes(body, _ROUTE.size)
-            indexes = {number(values.get(RTA_OIF)), *_next_hops(values.get(RTA_MULTIPATH, b""))}
-            found.setdefault(number(values.get(RTA_TABLE)) or table, set()).update(indexes)
-    return found
+        _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(body)
+        if length and (not closely or kind not in (RTN_UNICAST, RTN_LOCAL)):
+            continue
+        values = attributes(body, _ROUTE.size)
+        out, table = number(values.get(RTA_OIF)), number(values.get(RTA_TABLE)) or table
+        if not length:
+            hops = _next_hops(values.get(RTA_MULTIPATH, b""))
+            defaults.setdefault(table, set()).update({out, *hops})
+        if out in closely:
+            route = Route(
+                f"{IPv4Address(values.get(RTA_DST, bytes(4)))}/{length}",
+                table,
+                _router(values.get(RTA_GATEWAY)),
+            )
+            found.setdefault(out, set()).add(route)
+    return defaults, found
+
+
+def _router(payload: bytes | None) -> str:
+    return str(IPv4Address(payload)) if payload else ""
 
 
 def _rules(sock: socket.socket) -> Iterator[Rule]:

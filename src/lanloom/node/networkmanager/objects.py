@@ -12,12 +12,11 @@ from msgspec.structs import replace
 
 from lanloom.node.networkmanager.bus import NM
 from lanloom.node.networkmanager.words import DEACTIVATING_CONNECTION, phase
-from lanloom.node.ports import Connection, Lease
+from lanloom.node.ports import MAIN_TABLE, Connection, Lease
 
 Settings = Mapping[str, Mapping[str, Any]]
 """Section → key → value, as GetSettings gives a profile."""
 
-MAIN_TABLE = 254
 _APPLIED_SECTIONS = ("vlan", "802-3-ethernet", "ipv4", "ipv6")
 
 

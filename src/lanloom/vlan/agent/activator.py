@@ -22,7 +22,6 @@ PATIENCE_SECONDS = 3.0
 RETRY_SECONDS = 30.0
 """How long to wait between two requests to activate a profile."""
 
-
 BUILT_SECONDS = 5.0
 """How long a lease may take after the uplink was built; more means that it was asked for too early.
 
@@ -39,6 +38,7 @@ class Activator:
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
         self._edits: dict[str, bytes] = {}
+        self._restored: frozenset[str] = frozenset()
         self._asked: list[Action] = []
         self._in_force: frozenset[str] = frozenset()
         self._built: dict[str, float] = {}
@@ -90,7 +90,9 @@ class Activator:
         due = self._due.setdefault(item.uuid, now + PATIENCE_SECONDS)
         if now < due:
             return False
-        self._due[item.uuid] = now + RETRY_SECONDS
+        # A route comes back in place at once or not at all; an address by DHCP takes its time.
+        in_place = action.verb == "restore" and action.kind == "route" and item.uuid not in self._restored
+        self._due[item.uuid] = now + (PATIENCE_SECONDS if in_place else RETRY_SECONDS)
         return True
 
     def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
@@ -110,8 +112,11 @@ class Activator:
                     await self._manager.load((item.file,))
                 case "activate":
                     await self._manager.activate(item.uuid)
+                case "restore" if action.kind == "route" and item.uuid in self._restored:
+                    await self._manager.activate(item.uuid)
                 case "reapply" | "restore":
                     await self._reapply(item)
+                    self._restored |= {item.uuid} if action.kind == "route" else set()
             self._asked.append(action)
             self._in_force -= {item.uuid}
         except NetworkManagerMissing:
@@ -138,6 +143,7 @@ class Activator:
         in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
         self._in_force = (self._in_force | in_force) & connections.keys()
         self._built = {uuid: time for uuid, time in self._built.items() if uuid in connections}
+        self._restored &= connections.keys() - in_force
         self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
         self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
         self._failures = {

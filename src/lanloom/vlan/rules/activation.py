@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from lanloom.node.ports import Connection, LinkState
 from lanloom.vlan.rules.network import Interface, is_down
-from lanloom.vlan.rules.profile import read, routing_rules
+from lanloom.vlan.rules.usable import lack
 
 Verb = Literal["load", "reapply", "activate", "restore"]
-"""`restore` is a reapply of what was applied already, because the address went away meanwhile."""
+"""`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""
 
 
 class Action(Struct, frozen=True):
@@ -37,7 +37,7 @@ def actions(
 ) -> tuple[Action, ...]:
     """What to ask for each interface; nothing for one that is in force or on its way.
 
-    With `observed` also what NetworkManager does not look at: whether the sub-interface is up, and its MTU. (On a
+    With `observed` also what NetworkManager does not look at: whether it is up, its routes, its MTU. (On a
     bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
     `before` are the UUIDs of the profiles that were in force: one of them that is not any more, and has not failed,
     lost its sub-interface to somebody.
@@ -64,27 +64,13 @@ def _action(
         return None
     if observed is not None and is_down(item, observed):
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
-    if not has_address(item, connection):
-        lost = f"the address {item.address} of {item.name}" if item.address else f"the address of {item.name}"
-        return Action("restore", item, "address", f"{lost} was gone")
+    if missing := lack(item, connection, observed):
+        return Action(
+            "activate" if missing.anew else "restore", item, missing.kind, f"{missing.what} was gone"
+        )
     if observed is not None and (instead := _strange_mtu(item, observed)):
         return Action("restore", item, "link", f"{item.name} had the MTU {instead}")
-    if observed is not None and item.table and not _has_gateway(item, observed):
-        return Action("restore", item, "route", f"the gateway of {item.name} (table {item.table}) was gone")
     return None
-
-
-def has_address(interface: Interface, connection: Connection) -> bool:
-    """Whether the device has the address that it should have; with DHCP, any."""
-    return bool(connection.addresses) and interface.address in ("", *connection.addresses)
-
-
-def _has_gateway(interface: Interface, observed: LinkState) -> bool:
-    """Whether the table of its own has its default route, and the rules are there."""
-    link, profile = observed.links.get(interface.name), read(interface.content)
-    if link is None or profile is None:
-        return True  # nothing that asking for it once more would mend
-    return interface.table in link.tables and observed.rules.issuperset(routing_rules(profile))
 
 
 def _strange_mtu(interface: Interface, observed: LinkState) -> str:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from lanloom.api.harvester import DhcpLease, VlanInterface
 from lanloom.api.times import rfc3339
 from lanloom.node.ports import Connection, LinkState
-from lanloom.vlan.rules.activation import has_address
 from lanloom.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
+from lanloom.vlan.rules.usable import lack
 
 
 class Judgement(NamedTuple):
@@ -100,12 +100,16 @@ def _judge(item: Interface, connection: Connection, observed: LinkState, now: fl
 
 
 def _judge_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Judgement:
-    if is_down(item, observed):
-        return Judgement(
-            "Pending", "InterfaceDown", f"{item.name} was set down; it is being brought up again"
-        )
-    if not has_address(item, connection):
+    link = observed.links.get(item.name)
+    if link is None:
         return _waiting(item)
+    if not link.up:
+        why = "was set down" if is_down(item, observed) else "is down with its bridge"
+        return Judgement("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
+    if missing := lack(item, connection, observed):
+        if missing.kind == "address":
+            return _waiting(item)
+        return Judgement("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
     lease = connection.lease
     if lease is not None and 0 < lease.expiry < now:
         ended = rfc3339(lease.expiry)

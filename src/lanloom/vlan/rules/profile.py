@@ -15,7 +15,7 @@ from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing,
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
 from lanloom.node.errors import ProfileError
 from lanloom.node.keyfile import OWNER_KEY, OWNER_SECTION, Keyfile, parse
-from lanloom.node.ports import Rule
+from lanloom.node.ports import MAIN_TABLE, Rule
 from lanloom.vlan.rules.names import (
     interface_name,
     is_cluster_network,
@@ -30,7 +30,6 @@ DHCP_TIMEOUT = 45
 DAD_TIMEOUT = 2000
 """Milliseconds that NetworkManager listens whether another host already uses the address (RFC 5227)."""
 
-MAIN_TABLE = 254
 SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
 """Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after everybody else's."""
 

@@ -31,7 +31,7 @@ PASSING = frozenset({"Activating", AWAITING_ADDRESS, "Configuring", "NoReport", 
 RESYNC_SECONDS = 30.0
 """How often a host is looked at when nothing seems to happen."""
 
-_TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "UplinkDown"}
+_TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "RouteMissing", "UplinkDown"}
 
 
 class Finding(NamedTuple):
