@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.ports import Connection, ConnectionPhase
+from lanloom.node.ports import Connection, ConnectionPhase, Link, LinkState
 from lanloom.vlan.agent.activator import RETRY_SECONDS, Activator
 from lanloom.vlan.rules.network import Interface
 from tests.virtual import run
@@ -74,7 +74,7 @@ _EDITED = NEW.network.interfaces[0]
     [
         (Stubborn("absent", applied=True, device=""), "load"),
         (Stubborn("inactive", applied=True, device=""), "activate"),
-        (Stubborn("active", applied=True, device=_ITEM.name), "reapply"),
+        (Stubborn("active", applied=True, device=_ITEM.name), "activate"),
         (Stubborn("active", applied=False, device=_ITEM.name), "reapply"),
     ],
     ids=["not loaded", "inactive", "without address", "edited"],
@@ -112,3 +112,45 @@ def test_a_lease_that_was_asked_for_too_early_is_asked_for_anew() -> None:
 
     run(main())
     assert manager.calls == {"activate": 1}
+
+
+def test_an_activation_without_end_is_begun_anew() -> None:
+    """What is activating for longer than it may on a link with a carrier is activated again, and no more often."""
+    manager = Stubborn("activating", applied=True, device=_ITEM.name)
+    link = Link(name=_ITEM.name, index=1, kind="vlan", up=True, operstate="UP")
+    dark = Link(name=_ITEM.name, index=1, kind="vlan", up=True, operstate="LOWERLAYERDOWN")
+
+    async def main() -> None:
+        activator = Activator(manager)
+        for observed in (dark, link):
+            assert not manager.calls
+            for _ in range(MINUTES * 600):
+                await activator.settle((_ITEM,), LinkState({link.name: observed}))
+                await asyncio.sleep(0.1)
+
+    run(main())
+    most = MINUTES * 60 / RETRY_SECONDS
+    assert most - 2 <= manager.calls["activate"] <= most
+    assert set(manager.calls) == {"activate"}
+
+
+def test_what_does_not_come_back_in_place_is_activated() -> None:
+    """An address that a reapply does not restore is restored by an activation some seconds later."""
+    manager = Refusing("active", applied=True, device=_ITEM.name)
+
+    async def main() -> None:
+        activator = Activator(manager)
+        for _ in range(120):
+            await activator.settle((_ITEM,))
+            await asyncio.sleep(0.1)
+
+    run(main())
+    assert manager.calls == {"reapply": 1, "activate": 1}
+
+
+class Refusing(Stubborn):
+    """One that says that it did it."""
+
+    async def reapply(self, uuid: str) -> None:
+        """Counted."""
+        self.calls["reapply"] += 1

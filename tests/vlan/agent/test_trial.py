@@ -177,6 +177,21 @@ async def test_a_late_address_that_cuts_a_node_off(quiet: Quiet) -> None:
 
 
 @on_a_quiet_cluster
+async def test_an_address_that_failed_first_cuts_a_node_off(quiet: Quiet) -> None:
+    """An activation that failed once and is begun anew is still on trial: what is not there proves nothing."""
+    await quiet.uplink()
+    quiet.sim.switch.set_dhcp(2012, None)
+    quiet.sim.faults.cut["node1"] = lambda: bool(quiet.addresses())
+    await quiet.network()
+    await quiet.reported("DHCPTimeout")
+    await asyncio.sleep(10)
+    quiet.sim.switch.set_dhcp(2012, "10.115.8.0/21")
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await quiet.told("RolledBack")
+    assert not quiet.addresses()
+
+
+@on_a_quiet_cluster
 async def test_a_network_that_is_deleted_is_never_restored(quiet: Quiet) -> None:
     """A cluster network that is gone stays gone, even where its removal cut a node off."""
     await _about_to_be_cut_off(quiet)

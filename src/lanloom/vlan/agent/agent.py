@@ -160,7 +160,7 @@ class VlanAgent:
         self._news()
 
     def _news(self) -> None:
-        self._reach.heard(asyncio.get_running_loop().time())
+        self._reach.told()
         self.wake()
 
     def _heard(self, began: float) -> None:
@@ -187,7 +187,10 @@ class VlanAgent:
             return None
         observed = await self._host.links.dump()
         files = await self._carrier.files()
+        on_trial = self._decisions.trial
         decision = await self._decide(observed, files)
+        if self._decisions.trial != on_trial:
+            self._settled = math.inf  # whatever was in force before says nothing of this change
         step, waits = self._repairs.paced(decision.plan, decision.forms, asyncio.get_running_loop().time())
         step, unrecorded = await self._guest.record(step)
         drift = [*self._repairs.drift(decision.forms, decision.plan, step, observed, files)]
@@ -233,7 +236,7 @@ class VlanAgent:
 
     def _conclude(self, described: Description, *, at_rest: bool) -> None:
         """Reports, and remembers since when nothing is on its way: then a change can prove itself."""
-        calm = at_rest and described.look_again > TRANSIENT_SECONDS
+        calm = at_rest and described.look_again > TRANSIENT_SECONDS and described.in_force
         now = asyncio.get_running_loop().time()
         self._settled = min(self._settled, now) if calm else math.inf
         self._reach.ask(self._decisions.on_trial)

@@ -44,6 +44,10 @@ class Reach:
         if began > self.contact.heard:
             self.contact = replace(self.contact, heard=began)
 
+    def told(self) -> None:
+        """A watch brought something."""
+        self.contact = replace(self.contact, told=asyncio.get_running_loop().time())
+
     async def run(self) -> None:
         """Asks when it matters, until cancelled."""
         while True:

@@ -18,7 +18,7 @@ from lanloom.vlan.agent.memory import MemoryRecord
 from lanloom.vlan.agent.wanted import Present
 from lanloom.vlan.rules.forms import Choice, Form, by_name, choose
 from lanloom.vlan.rules.plan import Plan
-from lanloom.vlan.rules.trial import Memory, changed, judged, retried, reviewed
+from lanloom.vlan.rules.trial import Memory, Trial, changed, judged, retried, reviewed
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +47,14 @@ class Decisions:
         return self._memory is not None
 
     @property
+    def trial(self) -> Trial | None:
+        """The change that has not proved itself yet, or that was undone a while ago, if there is one."""
+        return self._memory.trial if self._memory is not None else None
+
+    @property
     def on_trial(self) -> bool:
         """Whether it matters now that the API server can be reached."""
-        return self._memory is not None and self._memory.trial is not None
+        return self.trial is not None
 
     async def load(self) -> None:
         """Reads what was remembered last."""

@@ -27,6 +27,12 @@ class Description(Struct, frozen=True):
     statuses: dict[str, VlStatus]
     look_again: float
 
+    @property
+    def in_force(self) -> bool:
+        """Whether every sub-interface is ready: one that failed may yet come up, and change how packets go."""
+        interfaces = (item for status in self.statuses.values() for item in status.interfaces)
+        return all(item.state == "Ready" for item in interfaces if item.name)
+
 
 Previous = Callable[[str], tuple[Condition, ...]]
 """The conditions that were reported last of a cluster network."""

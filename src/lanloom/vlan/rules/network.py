@@ -91,6 +91,12 @@ def blocked(obstacles: Iterable[Problem]) -> bool:
     return any(problem.keep for problem in obstacles)
 
 
+def has_carrier(interface: Interface, observed: LinkState | None) -> bool:
+    """Whether frames can leave by the sub-interface."""
+    link = observed.links.get(interface.name) if observed is not None else None
+    return link is not None and link.up and link.operstate in ("UP", "UNKNOWN")
+
+
 def is_down(interface: Interface, observed: LinkState) -> bool:
     """Whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
     link = observed.links.get(interface.name)

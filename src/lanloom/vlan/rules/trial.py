@@ -55,10 +55,20 @@ class Memory(Struct, frozen=True, kw_only=True):
 
 
 class Contact(Struct, frozen=True):
-    """When the last request began that the API server answered, and the last that it did not answer."""
+    """When the last request began that the API server answered, and the last that it did not answer.
+
+    `told` is when a watch brought something last. It proves nothing of a change: what is read from a socket now may
+    have come in before.
+    """
 
     heard: float = -math.inf
     missed: float = -math.inf
+    told: float = -math.inf
+
+    @property
+    def latest(self) -> float:
+        """The last sign of life."""
+        return max(self.heard, self.told)
 
 
 def changed(
@@ -76,7 +86,7 @@ def changed(
     fallback = memory.fallback if proving else memory.carried
     if not effective:
         return next_
-    if now - contact.heard > RECENT or not _blamed(forms, fallback):
+    if now - contact.latest > RECENT or not _blamed(forms, fallback):
         return replace(next_, fallback=(), trial=None)
     return replace(next_, fallback=fallback, trial=Trial(began=now))
 
