@@ -10,7 +10,7 @@ from tests.lab.looks import NODES
 
 __all__ = ["isolated", "network"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 
 def test_pods_on_a_network(network: Isolated) -> None:

@@ -11,7 +11,7 @@ from tests.lab.looks import NODES, looks
 
 __all__ = ["isolated", "network"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 OTHER = "apart"
 TAGGED = ("link add link net1 name tagged up type vlan id 5", "address add 10.88.0.{number}/24 dev tagged")

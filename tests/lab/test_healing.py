@@ -11,7 +11,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
 from tests.lab.objects import STATIC, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"

@@ -7,7 +7,7 @@ import pytest
 from tests.lab.driver import Lab
 from tests.lab.looks import vlan_ids
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 JOIN = """
 ip link add link mgmt-br name probe type vlan id {vid}

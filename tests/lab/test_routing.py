@@ -7,7 +7,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have, looks
 from tests.lab.objects import STATIC, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 LINK = interface_name("cluster-1", 2012)
 BEHIND = "192.168.2.1"

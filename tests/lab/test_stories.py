@@ -7,7 +7,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, report
 from tests.lab.objects import STATIC, cluster_network, example, vlan_config, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = f"/etc/NetworkManager/system-connections/{profile_file('cluster-1', 2012)}"

@@ -6,7 +6,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, all_lack, leased, looks
 from tests.lab.objects import vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 
 def test_story_12_mgmt(clean: Lab) -> None:

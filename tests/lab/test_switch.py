@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.driver import Lab, eventually
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 PROFILE = """\
 [connection]

@@ -9,7 +9,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, Look, all_have, look, looks
 from tests.lab.objects import STATIC, vlan_config, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 CONFIG = "vlanconfig-1"
 LINK = interface_name("cluster-1", 2012)

@@ -8,6 +8,7 @@ from tests.kernel import run_inside
 
 
 @pytest.mark.lab
+@pytest.mark.kernel
 @pytest.mark.timeout(600)
 def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The adapters keep the contract on a real kernel with a real NetworkManager."""

@@ -269,7 +269,8 @@ class Trials:
 def main() -> int:
     """Makes all that the lab may need, ahead of time: `python -m lanloom.lab.uml`.
 
-    Prints the series of kernels that boot here, the oldest first, one a line; reasons go to standard error.
+    Prints a line for each kernel, the oldest first: its series, `taken` (by a lab), `boots` or `fails`, and its
+    verdict, with tabs between them.
     """
 
     def progress(line: str) -> None:
@@ -280,12 +281,11 @@ def main() -> int:
     except LabError as error:
         progress(str(error))
         return 1
-    for attempt in tried:
-        progress(str(attempt))
-    for kernel in sorted(
-        (each.kernel for each in tried if each.kernel and not each.failure), key=lambda k: k.series
-    ):
-        print("{}.{}".format(*kernel.series))
+    taken = next((each for each in tried if each.kernel and not each.failure), None)
+    for attempt in sorted(tried, key=lambda each: each.kernel.series if each.kernel else (0, 0)):
+        series = "{}.{}".format(*attempt.kernel.series) if attempt.kernel else attempt.suite
+        role = "taken" if attempt is taken else "fails" if attempt.failure else "boots"
+        print(series, role, attempt, sep="\t")
     return 0
 
 
