@@ -69,6 +69,16 @@ def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
     assert "the API server ended unexpectedly" in own_lab.run("status", status=1).stderr
 
 
+def test_a_lab_whose_kernel_panics_ends(own_lab: Lab) -> None:
+    """A lab ends as soon as its kernel panics, and says so in the panic's own words."""
+    own_lab.run("up", "--nodes", "1")
+    if own_lab.status()["kernel"] != "uml":
+        pytest.skip("the lab is on this machine's own kernel")
+    own_lab.run("exec", "node1", "--", "sh", "-c", "echo c > /proc/sysrq-trigger", status=None)
+    eventually(lambda: not own_lab.processes())
+    assert "user-mode Linux panicked: sysrq triggered crash" in own_lab.run("status", status=1).stderr
+
+
 def test_an_interrupted_start_leaves_nothing(own_lab: Lab) -> None:
     """Ctrl-C while a lab starts ends all of it."""
     starting = own_lab.start("up", "--nodes", "1")

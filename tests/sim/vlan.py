@@ -118,13 +118,16 @@ class Meddlers:
         if not links:
             return
         link = self._rng.choice(links)
-        act = self._rng.choice(("flush", "delete", "set down", "take ids away"))
+        act = self._rng.choice(("flush", "delete", "set down", "take ids away", "take routes away"))
         self._sim.note(f"somebody does to {link.name} of {host.host.name}: {act}")
         match act:
             case "flush":
                 host.flush(link.name)
             case "delete" if link.kind:  # nobody deletes a NIC
                 host.delete_link(link.name)
+            case "take routes away":
+                routes = sorted(host.kernel.state().links[link.name].routes)
+                host.kernel.lose_routes(link.name, [route for route in routes if self._rng.random() < 0.5])
             case "take ids away":
                 ids = {"vlans": link.vlans, "self_vlans": link.self_vlans}
                 host.kernel.change(
