@@ -11,9 +11,11 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lanloom.api.reading import Unreadable
 from lanloom.kube.errors import Gone, KubeError
-from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.kube.ports import Listing, WatchEvent, unreadable_event
 from tests.kube.things import Thing, thing
 
 Events = list[WatchEvent[Thing]]
@@ -34,6 +36,7 @@ class ThingServer:
 
     def __init__(self, rng: Random, disorder: bool = False) -> None:
         self.objects: dict[str, Thing] = {}
+        self.spoiled: dict[str, Unreadable] = {}
         self.list_faults: deque[KubeError] = deque()
         self.watch_faults: deque[KubeError] = deque()
         self.lists = 0
@@ -50,11 +53,24 @@ class ThingServer:
         item = thing(name, self._next(), colour)
         self._note("MODIFIED" if name in self.objects else "ADDED", item)
         self.objects[name] = item
+        self.spoiled.pop(name, None)
         return item
 
     def remove(self, name: str) -> None:
         """Deletes a Thing; the event carries the version of the deletion."""
+        if name in self.spoiled:
+            found = replace(self.spoiled.pop(name), resource_version=str(self._next()))
+            self._history.append((self._version, unreadable_event("DELETED", found)))
+            return
         self._note("DELETED", thing(name, self._next(), self.objects.pop(name).colour))
+
+    def spoil(self, name: str) -> None:
+        """Changes a Thing into something that can't be read; whoever changes it again mends it."""
+        meta = thing(name, self._next(), "").metadata
+        found = Unreadable(key=meta.key, resource_version=meta.resource_version, why="its colour is a number")
+        self._history.append((self._version, unreadable_event("MODIFIED", found)))
+        self.objects.pop(name, None)
+        self.spoiled[name] = found
 
     def compact(self) -> None:
         """Forgets the history: watches from before now are Gone."""
@@ -72,7 +88,8 @@ class ThingServer:
         self.lists += 1
         if self.list_faults:
             raise self.list_faults.popleft()
-        listing = Listing(tuple(self.objects.values()), str(self._version))
+        spoiled = tuple(self.spoiled.values())
+        listing = Listing(tuple(self.objects.values()), str(self._version), spoiled)
         await asyncio.sleep(self._rng.uniform(0, 0.5))
         return listing
 

@@ -24,6 +24,7 @@ from lanloom.kube.errors import (
     ServerError,
     TransportError,
     Unauthorized,
+    UnreadableObjects,
 )
 from lanloom.kube.http import NO_ANSWER, HttpClient
 from tests.kube.server import Server, always, answer, serving, status_object
@@ -171,6 +172,53 @@ async def test_answers_that_cannot_be_read() -> None:
             for call in (client.get(NODES, "a"), client.list(NODES), client.patch(NODES, "a", {})):
                 with pytest.raises(TransportError, match="can't be read"):
                     await call
+
+
+def _line(event: dict[str, Any]) -> Any:
+    """A handler for a watch of one event."""
+
+    async def handle(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=json.dumps(event).encode() + b"\n")
+
+    return handle
+
+
+async def test_nulls_of_others_are_read() -> None:
+    """A null stands for a field that is not there, in an object, in a list and in an event of a watch."""
+    null = RED | {"metadata": RED["metadata"] | {"labels": None, "finalizers": None}, "colour": None}  # type: ignore[operator]
+    plain = thing("a", 7, "")
+    async with serving(always(null)) as server, HttpClient(server.config()) as client:
+        assert await client.get(THINGS, "a", "default") == plain
+    page = {"metadata": {"resourceVersion": "9"}, "items": [null, RED]}
+    async with serving(always(page)) as server, HttpClient(server.config()) as client:
+        assert (await client.list(THINGS, "default")).items == (plain, thing("a", 7, "red"))
+    event = {"type": "ADDED", "object": null}
+    async with (
+        serving(_line(event)) as server,
+        HttpClient(server.config()) as client,
+        aclosing(client.watch(THINGS, "default", resource_version="1")) as events,
+    ):
+        assert (await anext(events)).object == plain
+
+
+async def test_one_object_that_cannot_be_read() -> None:
+    """The others of a list are there; whoever wants all of them is told which one can't be read, and why."""
+    odd = {"metadata": {"namespace": "default", "name": "b", "uid": "u", "resourceVersion": "8"}, "colour": 5}
+    page = {"metadata": {"resourceVersion": "9"}, "items": [RED, odd]}
+    async with serving(always(page)) as server, HttpClient(server.config()) as client:
+        listing = await client.list(THINGS, "default")
+    assert listing.readable == (thing("a", 7, "red"),)
+    with pytest.raises(UnreadableObjects, match=r"default/b: Expected `str`, got `int` - at `\$\.colour`"):
+        assert listing.items
+    event = {"type": "MODIFIED", "object": odd}
+    async with (
+        serving(_line(event)) as server,
+        HttpClient(server.config()) as client,
+        aclosing(client.watch(THINGS, "default", resource_version="1")) as events,
+    ):
+        came = await anext(events)
+    assert came.unreadable == listing.unreadable[0]
+    assert (came.object.metadata.uid, came.object.metadata.version) == ("u", 8)
 
 
 async def test_create_names_the_kind() -> None:

@@ -319,3 +319,63 @@ def test_frozen_memory() -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+def test_an_unreadable_object_takes_no_other_with_it() -> None:
+    """An object that can't be read is left out and told once for each state; all others are followed as before."""
+
+    async def main() -> None:
+        followed = Followed()
+        told: list[str] = []
+        followed.informer.on_unreadable(lambda found: told.append(f"{found.key} {found.why}"))
+        await followed.informer.synced()
+        followed.server.spoil("c")
+        followed.server.put("b", "green")
+        await followed.quiet()
+        assert {item.metadata.name for item in followed.informer.store.items()} == {"a", "b"}
+        assert ("blue", "green") in followed.changes
+        for error in (None, Gone(410, "Expired", "too old")):
+            followed.server.end_watches(error)
+            await asyncio.sleep(60)
+        assert told == ["default/c its colour is a number"]
+        assert [found.key.name for found in followed.informer.unreadable] == ["c"]
+        followed.server.put("c", "red")
+        await followed.quiet()
+        assert not followed.informer.unreadable
+        assert followed.changes[-1] == (None, "red")
+
+    _scene(main())
+
+
+def test_an_object_that_becomes_unreadable_stays_as_it_was() -> None:
+    """What was read before stays in the store, over new lists too, until the object is readable again or goes."""
+
+    async def main() -> None:
+        followed = Followed()
+        await followed.informer.synced()
+        followed.server.spoil("a")
+        await followed.quiet()
+        followed.server.compact()
+        followed.server.end_watches(Gone(410, "Expired", "too old"))
+        await asyncio.sleep(60)
+        assert followed.server.lists == 2
+        assert {item.colour for item in followed.informer.store.items()} == {"red", "blue"}
+        followed.server.remove("a")
+        await followed.quiet()
+        assert followed.changes[-1] == ("red", None)
+        assert not followed.informer.unreadable
+
+    _scene(main())
+
+
+def test_a_first_list_with_an_unreadable_object() -> None:
+    """Who starts beside an unreadable object is synced with all the others."""
+
+    async def main() -> None:
+        followed = Followed()
+        followed.server.spoil("b")
+        await followed.informer.synced()
+        assert [item.metadata.name for item in followed.informer.store.items()] == ["a"]
+        assert len(followed.informer.unreadable) == 1
+
+    _scene(main())

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api.meta import Object
+from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
 
 Raw = dict[str, Any]
@@ -89,7 +90,7 @@ def old_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
 
 def _typed(resource: Resource[T], raw: Raw) -> T:
     try:
-        return msgspec.convert(raw, resource.type)
+        return convert(raw, resource.type)
     except (msgspec.ValidationError, RecursionError) as error:
         metadata = raw.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None

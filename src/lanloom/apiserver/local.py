@@ -10,6 +10,7 @@ import msgspec
 
 from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.reading import ObjectDecoder, unreadable
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.calls import SYSTEM, Call, DeleteOptions
 from lanloom.apiserver.engine.engine import Engine
@@ -19,7 +20,7 @@ from lanloom.apiserver.errors import StatusError, no_such_resource, not_found
 from lanloom.apiserver.kinds import ServedKind
 from lanloom.apiserver.patches import merge_patch
 from lanloom.kube import errors
-from lanloom.kube.ports import Listing, WatchEvent, bookmark
+from lanloom.kube.ports import Listing, WatchEvent, bookmark, unreadable_event
 
 T = TypeVar("T", bound=Object)
 
@@ -51,8 +52,13 @@ class LocalClient:
             page = self._engine.list_page(
                 kind, Selection(_place(kind, namespace), labels=labels, fields=fields)
             )
-            items = tuple(_decode(resource, kind, state) for state in page.items)
-        return Listing(items, str(page.version))
+        readable, failed = [], []
+        for state in page.items:
+            try:
+                readable.append(_decode(resource, kind, state))
+            except msgspec.DecodeError as error:
+                failed.append(unreadable(wire(kind, state), error))
+        return Listing(tuple(readable), str(page.version), tuple(failed))
 
     async def watch(
         self,
@@ -75,7 +81,10 @@ class LocalClient:
             with _kube_errors():
                 events = watch.take()
             for event in events:
-                yield WatchEvent(event.type, _decode(resource, kind, event.state))
+                try:
+                    yield WatchEvent(event.type, _decode(resource, kind, event.state))
+                except msgspec.DecodeError as error:
+                    yield unreadable_event(event.type, unreadable(wire(kind, event.state), error))
             if loop.time() >= due:
                 due = loop.time() + _BOOKMARK_SECONDS
                 meta = ObjectMeta(resource_version=str(watch.position))
@@ -161,8 +170,8 @@ def _kube_errors() -> Iterator[None]:
 
 
 @lru_cache
-def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _decoder(kind: type[Any]) -> ObjectDecoder[Any]:
+    return ObjectDecoder(kind)
 
 
 def _decode(resource: Resource[T], kind: ServedKind, state: Stored) -> T:

@@ -15,6 +15,7 @@ from lanloom.app.common import Common
 from lanloom.app.dummy.parts import DummyParts, Shared
 from lanloom.app.ipam.parts import IpamParts
 from lanloom.app.metrics.manager import ManagerMetrics
+from lanloom.app.unreadable import UnreadableObjects
 from lanloom.app.webhooks import webhook_app
 from lanloom.app.webhookservice import Reach, WebhookService
 from lanloom.dummy.rules.given import Given
@@ -116,6 +117,7 @@ class Manager:
             *self._dummy.own_informers,
             self._webhooks.informer,
         )
+        self._unreadable = UnreadableObjects(self._followed, common.recorder)
         self._synced = asyncio.Event()
         self._show()
 
@@ -175,6 +177,7 @@ class Manager:
         self.metrics.leads(True)
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._unreadable.run())
                 group.create_task(self._webhooks.keep_registered(port))
                 group.create_task(self._ipam.node_pools.run())  # before what tells it of claims
                 group.create_task(self._vlan_manager.run())

@@ -10,9 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.reading import ObjectDecoder, Unreadable, unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import TransportError, from_status
-from lanloom.kube.ports import WatchEvent, bookmark
+from lanloom.kube.ports import WatchEvent, bookmark, unreadable_event
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -27,10 +28,21 @@ class ListMeta(Struct, frozen=True, rename={"resource_version": "resourceVersion
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """A page of a list."""
+    """A page of a list; `unreadable` are the objects of it that are none of their kind."""
 
     metadata: ListMeta
     items: list[T] | None = None
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class _Whole(Struct, Generic[T], frozen=True):
+    metadata: ListMeta
+    items: list[T] | None = None
+
+
+class _Parts(Struct, frozen=True):
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
 
 
 class _Event(Struct, frozen=True):
@@ -43,6 +55,7 @@ class _Bookmark(Struct, frozen=True):
 
 
 _EVENT = msgspec.json.Decoder(_Event)
+_PARTS = msgspec.json.Decoder(_Parts)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 _MAPPING = msgspec.json.Decoder(Raw)
 
@@ -52,16 +65,29 @@ class Codec(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
-        self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(resource.type)
-        self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[resource.type])  # type: ignore[name-defined]
+        self._object: ObjectDecoder[T] = ObjectDecoder(resource.type)
+        self._page: msgspec.json.Decoder[_Whole[T]] = msgspec.json.Decoder(_Whole[resource.type])  # type: ignore[name-defined]
 
     def object(self, body: bytes | msgspec.Raw) -> T:
         """One object."""
         return _decoded(self._object, body, f"a {self._resource.kind}")
 
     def page(self, body: bytes) -> Page[T]:
-        """A page of a list."""
-        return _decoded(self._page, body, f"a list of {self._resource.full_name}")
+        """A page of a list. One object that can't be read does not take the others with it."""
+        what = f"a list of {self._resource.full_name}"
+        try:
+            whole = self._page.decode(body)
+            return Page(whole.metadata, whole.items)
+        except msgspec.ValidationError:
+            parts = _decoded(_PARTS, body, what)
+        items: list[T] = []
+        failed: list[Unreadable] = []
+        for raw in parts.items or ():
+            try:
+                items.append(self._object.decode(raw))
+            except (msgspec.DecodeError, RecursionError) as error:
+                failed.append(unreadable(raw, error))
+        return Page(parts.metadata, items, tuple(failed))
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """An event of a watch; one of type ERROR is raised as the ApiError that it carries."""
@@ -74,7 +100,10 @@ class Codec(Generic[T]):
         if event.type == "BOOKMARK":
             meta = _decoded(_BOOKMARK, event.object, what).metadata
             return bookmark(meta)
-        return WatchEvent(event.type, self.object(event.object))
+        try:
+            return WatchEvent(event.type, self._object.decode(event.object))
+        except (msgspec.DecodeError, RecursionError) as error:
+            return unreadable_event(event.type, unreadable(event.object, error))
 
 
 def mapping(body: bytes, what: str) -> Raw:
@@ -91,8 +120,8 @@ def refusal(body: bytes, code: int, phrase: str) -> Raw:
         return {"reason": phrase, "message": text or f"{code} {phrase}"}
 
 
-def _decoded(decoder: msgspec.json.Decoder[V], body: bytes | msgspec.Raw, what: str) -> V:
+def _decoded(decoder: msgspec.json.Decoder[V] | ObjectDecoder[V], body: bytes | msgspec.Raw, what: str) -> V:
     try:
         return decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise TransportError(f"the server sent {what} that can't be read: {error}") from None

@@ -3,6 +3,7 @@
 KubeError
 ├── ConfigError            a kubeconfig or in-cluster configuration that can't be used
 ├── TransportError         no answer: refused, reset, timed out, not TLS
+│   └── UnreadableObjects  a list with objects that are none of their kind
 └── ApiError               the server answered with a Status
     ├── BadRequest         400
     ├── Unauthorized       401
@@ -15,7 +16,10 @@ KubeError
     └── ServerError        429 and 5xx: worth another try later
 """
 
+from collections.abc import Sequence
 from typing import Any
+
+from lanloom.api.reading import Unreadable
 
 
 class KubeError(Exception):
@@ -28,6 +32,16 @@ class ConfigError(KubeError):
 
 class TransportError(KubeError):
     """The server gave no answer; whether it acted on the request is unknown."""
+
+
+class UnreadableObjects(TransportError):
+    """A list holds objects that can't be read; the message names the first ones and says why."""
+
+    def __init__(self, objects: Sequence[Unreadable]) -> None:
+        shown = "; ".join(f"{item.key}: {item.why}" for item in objects[:3])
+        more = f"; and {len(objects) - 3} more" if len(objects) > 3 else ""
+        super().__init__(f"the server sent objects that can't be read: {shown}{more}")
+        self.objects = tuple(objects)
 
 
 class ApiError(KubeError):

@@ -12,6 +12,7 @@ import msgspec
 from yarl import URL
 
 from lanloom.api.meta import Object
+from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
@@ -122,12 +123,14 @@ class HttpClient:
         query = _selectors(labels, fields) | {"limit": str(self._page)}
         codec, about = self._codec(resource), _About("list", resource.full_name)
         items: list[T] = []
+        failed: list[Unreadable] = []
         while True:
             body = await self._bytes(about, "GET", resource.path(namespace), query=query)
             page = codec.page(body)
             items.extend(page.items or ())
+            failed.extend(page.unreadable)
             if not page.metadata.continue_:
-                return Listing(tuple(items), page.metadata.resource_version)
+                return Listing(tuple(items), page.metadata.resource_version, tuple(failed))
             query = query | {"continue": page.metadata.continue_}
 
     async def watch(

@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from lanloom.api.meta import Object
+from lanloom.api.meta import Key, Object
+from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.backoff import backoff
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError
@@ -77,6 +78,8 @@ class Informer(Generic[T]):
         self._watches = 0
         self._heard = 0.0
         self._missing_since = math.inf
+        self._unreadable: dict[Key, Unreadable] = {}
+        self._complaints: list[Callable[[Unreadable], None]] = []
 
     @property
     def is_synced(self) -> bool:
@@ -98,6 +101,15 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for item in self.store.items():
             self._tell(handler, Change(None, item))
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        """The objects that can't be read; the store has the last state of each in which it could be, if any."""
+        return tuple(self._unreadable.values())
+
+    def on_unreadable(self, handler: Callable[[Unreadable], None]) -> None:
+        """Adds a handler that hears of each new state of an object that can't be read."""
+        self._complaints.append(handler)
 
     async def synced(self) -> None:
         """Returns when the store has held every object once."""
@@ -136,14 +148,24 @@ class Informer(Generic[T]):
                 self._note_sign_of_life()
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
-                else:
+                elif event.type != "DELETED" and event.unreadable is not None:
+                    self._complain(event.unreadable)
+                    continue
+                elif event.unreadable is None:
                     event = WatchEvent(event.type, self._keep(event.object))
+                self._unreadable.pop(event.object.metadata.key, None)
                 await self._take(self.store.apply(event))
 
     async def _list(self) -> None:
         listing = await self._client.list(self.resource, self._namespace, **self._selectors)
         self._missing_since = math.inf
-        await self._replace(listing.items, listing.resource_version)
+        found = {item.key: item for item in listing.unreadable}
+        known = (self.store.get(key) for key in found)
+        kept = (item for item in known if item is not None)
+        await self._replace((*listing.readable, *kept), listing.resource_version)
+        self._unreadable = {key: item for key, item in self._unreadable.items() if key in found}
+        for item in found.values():
+            self._complain(item)
 
     def _is_absent(self) -> bool:
         """Whether what is not served has no objects, as far as can be told by now."""
@@ -180,6 +202,18 @@ class Informer(Generic[T]):
             handler(change.old, change.new)
         except Exception:
             log.exception("handler failed", resource=self.resource.full_name)
+
+    def _complain(self, found: Unreadable) -> None:
+        """What can't be read is left out, and told once for each state of it. A state that was read before stays."""
+        before = self._unreadable.get(found.key)
+        self._unreadable[found.key] = found
+        if before is not None and before.resource_version == found.resource_version:
+            return
+        log.error(
+            "object-unreadable", resource=self.resource.full_name, object=str(found.key), error=found.why
+        )
+        for handler in self._complaints:
+            handler(found)
 
     def _note(self, error: KubeError) -> None:
         """Logs; a server that refuses the watch for any reason but overload is asked for a list again."""

@@ -30,6 +30,19 @@ async def look_up(client: Client, resource: Resource[T], key: Key) -> T | None:
         return None
 
 
+async def list_if_defined(client: Client, resource: Resource[T]) -> tuple[T, ...]:
+    """All objects of a custom kind; none where there is no such kind. Raises KubeError.
+
+    Where the kind is defined and not served, as while an API server starts, that is an error and no empty list.
+    """
+    try:
+        return (await client.list(resource)).items
+    except NotFound:
+        if await is_defined(client, resource):
+            raise
+        return ()
+
+
 async def is_defined(client: Client, resource: Resource[Any]) -> bool:
     """Whether there is a CustomResourceDefinition of a kind. Raises KubeError, also while the server knows none yet."""
     try:

@@ -1,5 +1,6 @@
 """The JSON merge patch between two values, because objects are patched and never written back whole."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -18,6 +19,19 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
             merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
         )
     return patch
+
+
+def merge(old: Any, patch: Any) -> Any:
+    """What an RFC 7386 patch makes of a value."""
+    if not isinstance(patch, Mapping):
+        return patch
+    found = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merge(found.get(key), value)
+    return found
 
 
 def struct_diff(old: Struct, new: Struct) -> Raw:

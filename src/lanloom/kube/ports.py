@@ -10,7 +10,9 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import UnreadableObjects
 
 T = TypeVar("T", bound=Object)
 
@@ -18,22 +20,48 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """A consistent list: every page of it, and the version to watch from."""
+    """A consistent list: every page of it, and the version to watch from.
 
-    items: tuple[T, ...]
+    `readable` are the objects, but for those that are none of their kind.
+    """
+
+    readable: tuple[T, ...]
     resource_version: str
+    unreadable: tuple[Unreadable, ...] = ()
+
+    @property
+    def items(self) -> tuple[T, ...]:
+        """Every object. Raises UnreadableObjects: whoever decides by a list must not decide by a part of it."""
+        if self.unreadable:
+            raise UnreadableObjects(self.unreadable)
+        return self.readable
 
 
 class WatchEvent(Struct, Generic[T], frozen=True):
-    """One event of a watch. A BOOKMARK carries only `object.metadata.resource_version`."""
+    """One event of a watch. A BOOKMARK carries only `object.metadata.resource_version`.
+
+    With `unreadable` the object is none of its kind, and `object` has nothing but metadata.
+    """
 
     type: EventType
     object: T
+    unreadable: Unreadable | None = None
 
 
 def bookmark(metadata: ObjectMeta) -> WatchEvent[Any]:
     """A BOOKMARK. Its object is of no kind: one of the watched kind may not do with metadata alone."""
     return WatchEvent("BOOKMARK", Object(metadata=metadata))
+
+
+def unreadable_event(type: EventType, found: Unreadable) -> WatchEvent[Any]:
+    """An event of an object that can't be read."""
+    meta = ObjectMeta(
+        name=found.key.name,
+        namespace=found.key.namespace,
+        uid=found.uid,
+        resource_version=found.resource_version,
+    )
+    return WatchEvent(type, Object(metadata=meta), found)
 
 
 class Client(Protocol):

@@ -25,8 +25,8 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.names import CLUSTER_NETWORK_LABEL, MGMT
-from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import list_if_defined
 from lanloom.kube.ports import Client
 from lanloom.vlan.manager import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.vlan.rules.cluster import matching
@@ -217,10 +217,7 @@ async def fresh_world(client: Client, cluster_network: str, known: World) -> Fre
 
 
 async def _all_vms(client: Client) -> Mapping[Key, Sequence[VirtualMachineInstance]]:
-    try:
-        return by_nad((await client.list(VIRTUAL_MACHINE_INSTANCES)).items)
-    except NotFound:  # no KubeVirt here
-        return {}
+    return by_nad(await list_if_defined(client, VIRTUAL_MACHINE_INSTANCES))  # KubeVirt need not be here
 
 
 def by_nad(vms: Iterable[VirtualMachineInstance]) -> Mapping[Key, Sequence[VirtualMachineInstance]]:

@@ -144,6 +144,12 @@ def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[An
         [(_label(item), len(item.store)) for item in informers],
     )
     yield gauge(
+        "lanloom_informer_unreadable_objects",
+        "Objects of a resource that can't be read. Each counts as it was when it last could be, if ever.",
+        ("resource",),
+        [(_label(item), len(item.unreadable)) for item in informers],
+    )
+    yield gauge(
         "lanloom_informer_silence_seconds",
         "Seconds since the API server was last heard of on the watch of a resource; it sends a bookmark each minute.",
         ("resource",),

@@ -22,6 +22,7 @@ from lanloom.kube.events import reference
 from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.statuses import StatusWriter
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +33,7 @@ class Networks:
     def __init__(
         self, client: Client, informers: DummyInformers, observing: Observing, acting: Acting, rng: Random
     ) -> None:
-        self._client = client
+        self._statuses = StatusWriter(client)
         self._informers = informers
         self._observing = observing
         self._acting = acting
@@ -92,7 +93,7 @@ class Networks:
             "metadata": {"resourceVersion": meta.resource_version},
             "status": struct_diff(dcn.status, status),
         }
-        written = await self._client.patch(DUMMY_CLUSTER_NETWORKS, meta.name, patch, subresource="status")
+        written = await self._statuses.patch(DUMMY_CLUSTER_NETWORKS, meta.name, patch)
         self._written[meta.name] = written
         log.info("dummy-network", network=meta.name, phase=status.phase, message=status.message)
         return written

@@ -11,6 +11,7 @@ from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.statuses import StatusWriter
 
 _AT_ONCE = 16
 
@@ -22,7 +23,7 @@ class NicWriter:
     """Always on the version of the NIC that it is given: a retry on a newer one would get round the fence."""
 
     def __init__(self, client: Client, reign: Reign, recorder: Recorder) -> None:
-        self._client = client
+        self._statuses = StatusWriter(client)
         self._reign = reign
         self._recorder = recorder
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -55,7 +56,7 @@ class NicWriter:
             "status": struct_diff(nic.status, status),
         }
         try:
-            answer = await self._client.patch(NICS, meta.name, body, meta.namespace, subresource="status")
+            answer = await self._statuses.patch(NICS, meta.name, body, meta.namespace)
         except Conflict:
             if book is not None:
                 await self._reign.reread_nic(book, str(meta.key), meta.uid)

@@ -20,6 +20,7 @@ from lanloom.ipam.manager.fresh import FreshList, FreshNics
 from lanloom.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
+from lanloom.kube.statuses import StatusWriter
 
 RETAKE_SECONDS = 20.0
 """After this long a network that another allocator has taken is taken back, should we still lead then.
@@ -42,6 +43,7 @@ class Reign:
 
     def __init__(self, client: Client, informers: IpamInformers, identity: str) -> None:
         self._client = client
+        self._statuses = StatusWriter(client)
         self._informers = informers
         self._identity = identity
         self._fresh = FreshNics(client)
@@ -241,7 +243,7 @@ class Reign:
         """Patches a network's status, if the network is still the one that is known. Raises Conflict."""
         body = {"metadata": _version_of(network), "status": patch}
         name = network.metadata.name
-        return self._note(await self._client.patch(NETWORKS, name, body, subresource="status"))
+        return self._note(await self._statuses.patch(NETWORKS, name, body))
 
     async def _put_finalizers(self, network: Network, finalizers: Sequence[str]) -> Network:
         body = {"metadata": {**_version_of(network), "finalizers": list(finalizers)}}

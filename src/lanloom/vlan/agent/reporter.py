@@ -12,6 +12,7 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.statuses import StatusWriter
 from lanloom.vlan.rules.names import node_label, vlan_status_name
 
 TRUST_SECONDS = 60.0
@@ -39,6 +40,7 @@ class Reporter:
 
     def __init__(self, client: Client, node: str, informer: Informer[VlanStatus]) -> None:
         self._client = client
+        self._statuses = StatusWriter(client)
         self._node = node
         self._informer = informer
         self._answers: dict[str, _Answer] = {}
@@ -107,7 +109,7 @@ class Reporter:
     async def _patch(self, previous: VlanStatus, status: VlStatus) -> None:
         name = previous.metadata.name
         patch = struct_diff(previous.status, status)
-        report = await self._client.patch(VLAN_STATUSES, name, {"status": patch}, subresource="status")
+        report = await self._statuses.patch(VLAN_STATUSES, name, {"status": patch})
         self._answers[name] = _Answer(report, asyncio.get_running_loop().time() + TRUST_SECONDS)
 
     async def _create(self, name: str, cluster_network: str) -> VlanStatus:

@@ -22,6 +22,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import gone_already
 from lanloom.kube.mergediff import struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.statuses import StatusWriter
 from lanloom.vlan.manager.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.vlan.manager.pools import NodePools, claim_of, complaint, usable
 from lanloom.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
@@ -58,6 +59,7 @@ class Networks:
         now: Callable[[], float],
     ) -> None:
         self._client = client
+        self._statuses = StatusWriter(client)
         self._informers = informers
         self._nodes = nodes
         self._recorder = recorder
@@ -169,7 +171,7 @@ class Networks:
             return network
         status = replace(network.status, conditions=conditions)
         patch = struct_diff(network.status, status)
-        network = await self._client.patch(CLUSTER_NETWORKS, name, {"status": patch}, subresource="status")
+        network = await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch})
         self._written[name] = network
         await self._record(reference(CLUSTER_NETWORKS, network), _readiness_news(previous, conditions))
         return network
