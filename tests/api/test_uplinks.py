@@ -1,6 +1,7 @@
 """The parsers of an uplink's attributes."""
 
 import re
+from base64 import b64decode
 
 import pytest
 from hypothesis import given
@@ -25,8 +26,15 @@ def test_a_mac_is_safe_or_refused(text: str) -> None:
         assert str(error).isprintable()
         return
     assert re.fullmatch("[0-9a-f][02468ace](:[0-9a-f]{2}){5}", mac)
-    assert mac == text.lower()
+    assert mac == text.lower() or b64decode(text).hex(":") == mac
     assert parse_mac("field", mac) == mac
+
+
+def test_a_mac_of_harvester() -> None:
+    """The bytes of an address in base64, as Harvester writes them, are that address."""
+    assert parse_mac("field", "UlQAEjRW") == "52:54:00:12:34:56"
+    with pytest.raises(AnnotationError):
+        parse_mac("field", "AQBeAAAB")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 The Structs are the one place where a field is written down: its name on the wire, its type, its bounds
 (`msgspec.Meta`) and, in the docstrings, what it means. Schemas are structural and have no `$ref`, as
-apiextensions.k8s.io/v1 demands. Harvester's objects carry more fields than Lanloom models, and Harvester's
-own controllers rely on them: every object of its kinds keeps unknown fields. The schemas set no defaults;
-an absent field means what the Struct's default says.
+apiextensions.k8s.io/v1 demands. An absent field means what the Struct's default says; the schemas set only the
+defaults that the definitions of other projects set, whose clients read an absent number as 0. Fields that no
+definition knows are refused or dropped, as by those: a misspelt selector would match every node.
 """
 
 import inspect
@@ -16,7 +16,6 @@ from msgspec import inspect as types
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
-from lanloom.api.harvester import GROUP as HARVESTER_GROUP
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.multus import NADS
@@ -110,30 +109,29 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def _root(resource: Resource[Any]) -> dict[str, Any]:
-    keep_unknown = resource.group == HARVESTER_GROUP
     info = types.type_info(resource.type)
     if not isinstance(info, types.StructType) or not issubclass(info.cls, Object):
         raise TypeError(f"{resource.kind} is not an Object")
     own = [field for field in info.fields if field.encode_name not in _ROOT_FIELDS]
-    properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type, keep_unknown) for field in own}
-    return _object(info, properties, [], keep_unknown)
+    properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type) for field in own}
+    return _object(info, properties, [])
 
 
-def _schema(info: types.Type, keep_unknown: bool) -> dict[str, Any]:
+def _schema(info: types.Type) -> dict[str, Any]:
     """The structural schema of a type. Raises TypeError for one that the wire format has no use for."""
     match info:
         case types.Metadata():
-            return _schema(info.type, keep_unknown) | (info.extra_json_schema or {})
+            return _schema(info.type) | (info.extra_json_schema or {})
         case types.StructType():
-            return _struct(info, keep_unknown)
+            return _struct(info)
         case types.UnionType():
-            return _optional(info, keep_unknown)
+            return _optional(info)
         case types.DictType():
-            return {"type": "object", "additionalProperties": _schema(info.value_type, keep_unknown)}
+            return {"type": "object", "additionalProperties": _schema(info.value_type)}
         case types.VarTupleType() | types.ListType():
             return {
                 "type": "array",
-                "items": _schema(info.item_type, keep_unknown),
+                "items": _schema(info.item_type),
                 **_lengths(info, "Items"),
             }
         case types.StrType():
@@ -149,25 +147,21 @@ def _schema(info: types.Type, keep_unknown: bool) -> dict[str, Any]:
     raise TypeError(f"{info} has no structural schema")
 
 
-def _struct(info: types.StructType, keep_unknown: bool) -> dict[str, Any]:
+def _struct(info: types.StructType) -> dict[str, Any]:
     if info.cls is ObjectMeta:
         return {"type": "object"}
-    properties = {field.encode_name: _schema(field.type, keep_unknown) for field in info.fields}
+    properties = {field.encode_name: _schema(field.type) for field in info.fields}
     required = [field.encode_name for field in info.fields if field.required]
-    return _object(info, properties, required, keep_unknown)
+    return _object(info, properties, required)
 
 
-def _object(
-    info: types.StructType, properties: dict[str, Any], required: list[str], keep_unknown: bool
-) -> dict[str, Any]:
+def _object(info: types.StructType, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {"type": "object"}
     if info.cls.__doc__:
         made["description"] = _description(info)
     made["properties"] = properties
     if required:
         made["required"] = required
-    if keep_unknown:
-        made["x-kubernetes-preserve-unknown-fields"] = True
     return made
 
 
@@ -179,11 +173,11 @@ def _description(info: types.StructType) -> str:
     return text
 
 
-def _optional(info: types.UnionType, keep_unknown: bool) -> dict[str, Any]:
+def _optional(info: types.UnionType) -> dict[str, Any]:
     others = [one for one in info.types if not isinstance(one, types.NoneType)]
     if len(others) != 1:
         raise TypeError(f"{info} has no structural schema: it is a union of more than a type and None")
-    made = _schema(others[0], keep_unknown)
+    made = _schema(others[0])
     return made | {"nullable": True} if len(info.types) > 1 else made
 
 

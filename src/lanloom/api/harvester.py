@@ -9,11 +9,16 @@ from msgspec import Meta, Struct
 
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import Column, Resource
+from lanloom.api.uplinks import BOND_MODES
 
 GROUP = "network.harvesterhci.io"
 VERSION = "v1beta1"
 
 Mtu = Annotated[int, Meta(ge=0, le=9000)]
+
+# Bounds for the schema alone, as Harvester's definitions have them: an object that breaks one is still read.
+_UNSET = {"default": -1, "minimum": -1}
+_MODE = {"default": "active-backup", "enum": list(BOND_MODES)}
 
 
 class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,19 +36,19 @@ class ClusterNetwork(Object, frozen=True, kw_only=True):
 class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Attributes of the uplink. `mtu` in bytes, 0 for the default of 1500.
 
-    `txQLen` is in packets; 0 and an empty `hardwareAddr` leave the bond what the kernel gave it.
+    `txQLen` is in packets; -1, 0 and an empty `hardwareAddr` leave the bond what the kernel gave it.
     """
 
     mtu: Mtu = 0
-    txQLen: int = 0
+    txQLen: Annotated[int, Meta(extra_json_schema=_UNSET)] = -1
     hardwareAddr: str = ""
 
 
 class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Options of the bond. `miimon` is in milliseconds; 0 or -1 mean 100."""
 
-    mode: str = "active-backup"
-    miimon: int = 0
+    mode: Annotated[str, Meta(extra_json_schema=_MODE)] = "active-backup"
+    miimon: Annotated[int, Meta(extra_json_schema=_UNSET)] = -1
 
 
 class Uplink(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,7 +162,7 @@ CLUSTER_NETWORKS = Resource(
     plural="clusternetworks",
     type=ClusterNetwork,
     namespaced=False,
-    short_names=("cn",),
+    short_names=("cn", "cns"),
     status=True,
     columns=(
         Column("Ready", _READY),
@@ -176,7 +181,7 @@ VLAN_CONFIGS = Resource(
     plural="vlanconfigs",
     type=VlanConfig,
     namespaced=False,
-    short_names=("vc",),
+    short_names=("vc", "vcs"),
     columns=(
         Column("ClusterNetwork", ".spec.clusterNetwork"),
         Column("NICs", ".spec.uplink.nics"),
@@ -184,6 +189,7 @@ VLAN_CONFIGS = Resource(
         Column("MTU", ".spec.uplink.linkAttributes.mtu"),
         Column("Nodes", r".metadata.annotations.network\.harvesterhci\.io/matched-nodes"),
         _AGE,
+        Column("Description", ".spec.description", priority=1),
     ),
 )
 VLAN_STATUSES = Resource(
@@ -193,7 +199,7 @@ VLAN_STATUSES = Resource(
     plural="vlanstatuses",
     type=VlanStatus,
     namespaced=False,
-    short_names=("vs",),
+    short_names=("vs", "vss"),
     status=True,
     columns=(
         Column("Node", ".status.node"),
@@ -205,6 +211,7 @@ VLAN_STATUSES = Resource(
         Column("MTU", ".status.mtu"),
         _AGE,
         Column("ClusterNetwork", ".status.clusterNetwork", priority=1),
+        Column("VlanConfig", ".status.vlanConfig", priority=1),
         Column("Uplink", ".status.uplink", priority=1),
         Column("Message", _MESSAGE, priority=1),
     ),

@@ -151,7 +151,7 @@ NADS = Resource(
     plural="network-attachment-definitions",
     type=NetworkAttachmentDefinition,
     namespaced=True,
-    short_names=("net-attach-def",),
+    short_names=("net-attach-def", "nad"),
     columns=(
         Column("Cluster-Network", r".metadata.labels.network\.harvesterhci\.io/clusternetwork"),
         Column("VLAN", r".metadata.labels.network\.harvesterhci\.io/vlan-id"),

@@ -1,6 +1,7 @@
 """What an uplink may be like, and parsers of what of it reaches the kernel: for webhooks and again for the agents."""
 
 import re
+from base64 import b64decode
 
 from lanloom.api.l3 import AnnotationError, quote
 
@@ -22,11 +23,17 @@ MTU_MIN, MTU_MAX = 576, 9000
 TX_QUEUE_MAX = 1_000_000
 """Longest transmit queue in packets; the kernel takes any 32-bit number, which would be gigabytes of packets."""
 
+_BASE64 = re.compile(r"[0-9A-Za-z+/]{8}", re.ASCII)
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
 
 
 def parse_mac(field: str, text: str) -> str:
-    """A NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's."""
+    """A NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's.
+
+    The six bytes in base64, as Harvester's clients write them, mean the same.
+    """
+    if _BASE64.fullmatch(text):
+        text = b64decode(text).hex(":")
     if not _MAC.fullmatch(text):
         raise AnnotationError(field, f"is {quote(text)}; it must be a MAC address such as 52:54:00:12:34:56")
     if int(text[:2], 16) & 1 or set(text) <= {"0", ":"}:

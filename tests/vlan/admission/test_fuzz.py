@@ -13,6 +13,7 @@ from lanloom.api.admission import AdmissionRequest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.l3 import L3
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
 from lanloom.vlan.admission import judge
 from lanloom.vlan.rules.cluster import l3_of
@@ -164,7 +165,7 @@ def test_what_is_allowed_is_safe(body: Raw) -> None:
     """Node addresses that the webhook lets through hold no character that could end a value, a line or a section."""
     if not judge(request(NADS, body), SEEN).allowed:
         return
-    value = l3_of(msgspec.convert(body, NetworkAttachmentDefinition))
+    value = l3_of(convert(body, NetworkAttachmentDefinition))
     if value is None:
         return
     parts = [value.mode, *value.addresses, *value.addresses.values(), *_routed(value)]
