@@ -43,6 +43,9 @@ LINK_NAME_MAX = 15
 LANLOOM_NAMESPACE = "lanloom-system"
 """Where the manager's Lease and Secret live."""
 
+HARVESTER_CONTROLLER = "system:serviceaccount:harvester-system:harvester-network-controller"
+"""As whom Harvester's own network controller writes these kinds, where it runs beside Lanloom."""
+
 NODE_USER_PREFIX = "system:lanloom:node:"
 """User name of an agent on the embedded server: this prefix and the node's name."""
 

@@ -84,6 +84,8 @@ class VlanAdmission:
         """
         if request.resource.resource == VLAN_STATUSES.plural:
             return _vlan_status(request, self._node_of_pod)
+        if _is_harvesters_own(request):
+            return Verdict()
         try:
             return Verdict(warnings=_ask(request, self._world))
         except (Malformed, Unreadable) as refused:
@@ -91,6 +93,15 @@ class VlanAdmission:
         except Refused:
             fresh = await fresh_world(self._client, _concerned(request), self._world)
             return judge(request, fresh)
+
+
+def _is_harvesters_own(request: AdmissionRequest) -> bool:
+    """Whether Harvester's controller writes a kind of its own: what users may not, such as VlanConfigs of mgmt, it may.
+
+    Networks are users' objects, whoever writes them, and its requests about them are judged.
+    """
+    own = (CLUSTER_NETWORKS.plural, VLAN_CONFIGS.plural)
+    return request.user_info.username == names.HARVESTER_CONTROLLER and request.resource.resource in own
 
 
 def judge(request: AdmissionRequest, world: World) -> Verdict:

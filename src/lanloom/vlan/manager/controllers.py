@@ -177,8 +177,8 @@ class VlanManager:
 
     async def _reconcile_config(self, name: str) -> None:
         config = self._informers.configs.store.get(Key("", name))
-        if config is None:
-            return
+        if config is None or config.spec.cluster_network in ("", names.MGMT):
+            return  # Harvester's own, one for each node; its uplink is the installer's
         meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
         if meta.annotations.get(names.MATCHED_NODES) == value:
             return
