@@ -4,9 +4,9 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-from tests.servers.fixtures import real_binaries, real_server
+from tests.servers.fixtures import real_binaries, real_server, real_version
 
-__all__ = ["real_binaries", "real_server"]
+__all__ = ["real_binaries", "real_server", "real_version"]
 
 # A machine that is busy with something else must not make a property test fail.
 settings.register_profile(

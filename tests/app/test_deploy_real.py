@@ -52,8 +52,10 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
             subprocess.run(
                 [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)], check=True, capture_output=True
             )
-        # This server is older than policy/v1, and has the same fields in v1beta1.
-        text = (ROOT / "deploy/disruption.yaml").read_text().replace("policy/v1", "policy/v1beta1")
+        text = (ROOT / "deploy/disruption.yaml").read_text()
+        if running.is_older_than("1.21"):
+            # It has no policy/v1 yet, and the same fields in v1beta1.
+            text = text.replace("policy/v1", "policy/v1beta1")
         subprocess.run([*kubectl, "apply", "-f", "-"], input=text.encode(), check=True, capture_output=True)
         yield running
 

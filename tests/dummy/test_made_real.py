@@ -16,7 +16,7 @@ from lanloom.dummy.rules.addresses import ipam_network_body, ipam_network_patch
 from lanloom.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
 from lanloom.dummy.rules.harvester import cluster_network_body
 from lanloom.dummy.rules.nad import is_as_wanted, nad_body
-from lanloom.dummy.rules.subnet import overlaps
+from lanloom.dummy.rules.subnet import Ranges, overlaps
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
 from tests.dummy.rules.made import SETTINGS, UID, isolated
@@ -97,9 +97,17 @@ async def test_the_rest(client: HttpClient) -> None:
     assert made.metadata.name == "dummy"
 
 
-async def test_the_service_range(client: HttpClient) -> None:
-    """The address of the API server's own service is known, although a server of this age has no ServiceCIDRs."""
-    known = await eventually(lambda: read_ranges(client, (), SETTINGS), lambda found: bool(found.services))
-    (address,) = {taken.cidr for taken in known.services}
-    subnet = f"{address.rpartition('.')[0]}.0/24"
-    assert "service default/kubernetes" in overlaps(isolated(subnet=subnet), known)
+async def test_the_service_range(client: HttpClient, server: RealServer) -> None:
+    """The address of the API server's own service is known, and the ServiceCIDR where a server has that kind."""
+    own, whole = "service default/kubernetes", "the services (ServiceCIDR kubernetes)"
+    owners = {own} if server.is_older_than("1.33") else {own, whole}
+
+    def is_known(found: Ranges) -> bool:
+        return {taken.owner for taken in found.services} >= owners
+
+    known = await eventually(lambda: read_ranges(client, (), SETTINGS), is_known)
+    places = {taken.owner: taken.cidr for taken in known.services}
+    assert places.keys() == owners
+    subnet = f"{places[own].rpartition('.')[0]}.0/24"
+    problem = overlaps(isolated(subnet=subnet), known)
+    assert all(owner in problem for owner in owners)

@@ -24,6 +24,12 @@ def real_binaries(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
+def real_version(real_server: RealServer) -> str:
+    """The minor version of the real server, as `1.20`."""
+    return real_server.version()
+
+
+@pytest.fixture(scope="session")
 def real_server(real_binaries: Path) -> Iterator[RealServer]:
     """A running kube-apiserver with garbage collection and deletion of namespaces, shared by the run."""
     with RealServer(real_binaries, controllers=("garbagecollector", "namespace")) as server:

@@ -8,12 +8,14 @@ import base64
 import http.client
 import json
 import random
+import re
 import shutil
 import socket
 import ssl
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +78,18 @@ class RealServer:
             process.wait()
         self._processes.clear()
         shutil.rmtree(self._directory)
+
+    def version(self) -> str:
+        """Return the minor version that the server says it is, as `1.20`."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        with urllib.request.urlopen(f"{self.url}/version", context=context, timeout=READY_TIMEOUT) as answer:
+            said = json.load(answer)
+        return f"{said['major']}.{said['minor'].rstrip('+')}"
+
+    def is_older_than(self, version: str) -> bool:
+        """Whether the server is of a minor version before this one."""
+        mine, other = (tuple(map(int, each.split("."))) for each in (self.version(), version))
+        return mine < other
 
     def log(self, program: str) -> str:
         """What a program (`kube-apiserver`, `etcd`, `kube-controller-manager`) has said so far."""
@@ -161,9 +175,15 @@ class RealServer:
             f"--kubeconfig={self.kubeconfig}",
             f"--controllers={','.join(self._controllers)}",
             "--leader-elect=false",
-            "--port=0",
             "--secure-port=0",
+            *self._without_plain_port(),
         )
+
+    def _without_plain_port(self) -> tuple[str, ...]:
+        """Releases before 1.24 also serve on a port without TLS, which newer ones don't have."""
+        command = [str(self._binaries / "kube-controller-manager"), "--help"]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return ("--port=0",) if re.search(r"^ *--port\b", told, re.MULTILINE) else ()
 
     def _spawn(self, program: str, *arguments: str) -> None:
         path = self._binaries / program
