@@ -35,6 +35,14 @@ def embedded_ground(embedded_kubeconfig: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
+def replaying_ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """An embedded server of its own for recorded answers: a case runs once on a server."""
+    directory = tmp_path_factory.mktemp("replaying")
+    with embedded_server(directory) as kubeconfig, hook_server(directory) as hooks:
+        yield from _ground(kubeconfig, hooks)
+
+
+@pytest.fixture(scope="session")
 def listed() -> Differences:
     """The list of intended differences."""
     return load()

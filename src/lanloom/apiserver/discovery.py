@@ -90,10 +90,10 @@ def _verbs(kind: ServedKind) -> list[str]:
 
 
 def _entries(kind: ServedKind) -> list[Raw]:
-    """The resource and its status. Built-in kinds have no singular name here, as in the real server before 1.27."""
+    """The resource and its status."""
     entry: Raw = {
         "name": kind.plural,
-        "singularName": "" if kind.builtin else kind.singular_name,
+        "singularName": kind.singular_name,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": _verbs(kind),

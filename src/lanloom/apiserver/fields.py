@@ -1,11 +1,10 @@
 """Errors about single fields, worded as Kubernetes words them.
 
 They are values, not exceptions: validation collects many of them and the API server raises one Invalid with
-all. The wording (and Go's way of printing values) is part of the interface: people and programs read it.
+all. The wording is part of the interface: people and programs read it.
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -40,12 +39,6 @@ _WITHOUT_VALUE = frozenset(
 )
 
 
-class Verbatim(str):
-    """A value that is already printed as Go would print it."""
-
-    __slots__ = ()
-
-
 class FieldError(Struct, frozen=True):
     """One field that breaks a rule: `field` is a path as `spec.nics[0]`, `value` is what was found there."""
 
@@ -58,7 +51,7 @@ class FieldError(Struct, frozen=True):
         """The message without the field, as it stands in a cause."""
         text = _TITLES[self.type]
         if self.type not in _WITHOUT_VALUE:
-            text += f": {go_value(self.value)}"
+            text += f": {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
@@ -91,6 +84,16 @@ def duplicate(field: str, value: Any) -> FieldError:
     return FieldError("FieldValueDuplicate", field, value)
 
 
+def wrong_type(field: str, value: Any, detail: str) -> FieldError:
+    """A value has a type that the field can't have."""
+    return FieldError("FieldValueTypeInvalid", field, value, detail)
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    """A collection holds more than `limit` items."""
+    return FieldError("FieldValueTooMany", field, count, f"must have at most {limit} items")
+
+
 def forbidden(field: str, detail: str) -> FieldError:
     """A value may not be given here."""
     return FieldError("FieldValueForbidden", field, None, detail)
@@ -98,33 +101,16 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 def too_long(field: str, limit: int) -> FieldError:
     """A value is longer than `limit` bytes."""
-    return FieldError("FieldValueTooLong", field, None, f"must have at most {limit} bytes")
+    return FieldError("FieldValueTooLong", field, None, f"may not be more than {limit} bytes")
 
 
-def go_strings(values: Iterable[str]) -> Verbatim:
-    """A list of texts as Go prints it."""
-    return Verbatim(f"[]string{{{', '.join(go_value(each) for each in values)}}}")
-
-
-def go_value(value: Any) -> str:
-    """A value as Go prints it in these messages: numbers and booleans plain, text quoted, others as `%#v`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Verbatim):
-        return str(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+def shown(value: Any) -> str:
+    """A value as it stands in these messages: in JSON, as Go writes it; numbers and booleans plain."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     if isinstance(value, int | float):
-        return repr(value).removesuffix(".0")
-    return _go_syntax(value)
-
-
-def _go_syntax(value: Any) -> str:
-    if value is None:
-        return "interface {}(nil)"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{go_value(key)}:{_go_syntax(value[key])}" for key in sorted(value))
-        return f"map[string]interface {{}}{{{inside}}}"
-    if isinstance(value, list | tuple):
-        return f"[]interface {{}}{{{', '.join(_go_syntax(each) for each in value)}}}"
-    return go_value(value)
+        return text.removesuffix(".0")
+    if isinstance(value, str):
+        return text
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -11,7 +11,8 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from lanloom.apiserver.errors import BadRequest
+from lanloom.apiserver.errors import BadRequest, aggregate
+from lanloom.apiserver.fields import FieldError, invalid
 from lanloom.apiserver.kinds import GroupPlural, Raw
 from lanloom.apiserver.syntax import label_value, qualified_name
 
@@ -133,7 +134,7 @@ class _Parser:
             return Requirement(key, "!" if negated else "exists")
         operator = self._take()
         if operator not in _BINARY:
-            raise _unexpected(operator, ", expected: '=', '!=', '==', 'in', notin'")
+            raise _unexpected(operator, ", expected: in, notin, =, ==, !=, gt, lt")
         values = self._set() if operator in ("in", "notin") else frozenset({self._value()})
         _check_values(key, operator, values)
         return Requirement(key, cast(Operator, operator), values)
@@ -180,16 +181,19 @@ def _unexpected(token: str, expected: str) -> BadRequest:
 
 def _check_key(key: str) -> None:
     if errors := qualified_name(key):
-        raise BadRequest(f"invalid label key {json.dumps(key)}: {'; '.join(errors)}")
+        raise BadRequest(str(invalid("<nil>", key, "; ".join(errors))))
 
 
 def _check_values(key: str, operator: str, values: frozenset[str]) -> None:
-    if operator in "<>" and not all(_INTEGER.fullmatch(value) for value in values):
-        raise BadRequest("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in sorted(values):
+    found: list[FieldError] = []
+    for index, value in enumerate(sorted(values)):
+        if operator in "<>" and not _INTEGER.fullmatch(value):
+            why = "for 'Gt', 'Lt' operators, the value must be an integer"
+            found.append(invalid(f"values[{index}]", value, why))
         if errors := label_value(value):
-            at = f"invalid label value: {json.dumps(value)}: at key: {json.dumps(key)}"
-            raise BadRequest(f"{at}: {'; '.join(errors)}")
+            found.append(invalid(f"values[{index}][{key}]", value, "; ".join(errors)))
+    if found:
+        raise BadRequest(aggregate([str(each) for each in found]))
 
 
 _EVERYWHERE = frozenset({"metadata.name", "metadata.namespace"})

@@ -45,7 +45,7 @@ def qualified_name(text: str) -> list[str]:
     if not slash:
         prefix, name = "", text
     if "/" in name:
-        rule = _broken("a qualified name " + _NAME_RULE, _NAME, "MyName", "my.name", "123-abc")
+        rule = _broken("a valid label key " + _NAME_RULE, _NAME, "MyName", "my.name", "123-abc")
         return [f"{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     found: list[str] = []
     if slash:
@@ -53,7 +53,7 @@ def qualified_name(text: str) -> list[str]:
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append(f"name part {_longer(63)}")
+        found.append(f"name part {_longer(63, 'bytes')}")
     if not _NAME_RE.fullmatch(name):
         found.append("name part " + _broken(_NAME_RULE, _NAME, "MyName", "my.name", "123-abc"))
     return found
@@ -61,7 +61,7 @@ def qualified_name(text: str) -> list[str]:
 
 def label_value(text: str) -> list[str]:
     """A value of a label."""
-    found = [_longer(63)] if len(text) > 63 else []
+    found = [_longer(63, "bytes")] if len(text) > 63 else []
     if not _VALUE_RE.fullmatch(text):
         found.append(_broken(_VALUE_RULE, f"({_NAME})?", "MyValue", "my_value", "12345"))
     return found
@@ -70,7 +70,9 @@ def label_value(text: str) -> list[str]:
 def dns_label(text: str) -> list[str]:
     """A name of a namespace, and other names of at most 63 characters without dots (RFC 1123)."""
     found = [_longer(63)] if len(text) > 63 else []
-    if not _LABEL_RE.fullmatch(text):
+    if not _LABEL_RE.fullmatch(text) and _SUBDOMAIN_RE.fullmatch(text):
+        found.append("must not contain dots")
+    elif not _LABEL_RE.fullmatch(text):
         found.append(_broken(_LABEL_RULE, _LABEL, "my-name", "123-abc"))
     return found
 
@@ -110,8 +112,8 @@ def config_key(text: str) -> list[str]:
     return found
 
 
-def _longer(limit: int) -> str:
-    return f"must be no more than {limit} characters"
+def _longer(limit: int, unit: str = "characters") -> str:
+    return f"must be no more than {limit} {unit}"
 
 
 def _broken(rule: str, pattern: str, *examples: str) -> str:

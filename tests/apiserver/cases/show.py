@@ -18,7 +18,7 @@ from tests.apiserver.cases.kit.both import compared
 from tests.apiserver.cases.kit.embedded import embedded_server, endpoint
 from tests.apiserver.cases.kit.ground import Ground, ScriptFailed
 from tests.apiserver.cases.kit.hooks import hook_server
-from tests.apiserver.cases.kit.intended import Differences, judge, load
+from tests.apiserver.cases.kit.intended import Differences, judge, known_version, load
 from tests.apiserver.cases.kit.normal import normalise
 from tests.apiserver.cases.kit.suite import REGISTER, Case
 from tests.apiserver.cases.kit.wire import Wire
@@ -31,15 +31,19 @@ def main() -> None:
     arguments = _parser().parse_args()
     cases = [case for case in REGISTER.values() if any(fnmatchcase(case.name, p) for p in arguments.pattern)]
     with ExitStack() as stack:
-        grounds = {
-            name: _ground(stack, name)
-            for name in ("real", "embedded")
-            if arguments.what in (name, "differences")
-        }
+        grounds: dict[str, Ground] = {}
+        version = ""
+        if arguments.what != "embedded":
+            server = real_server(stack)
+            version = known_version(server.version())
+            grounds["real"] = ground(stack, server.kubeconfig)
+        if arguments.what != "real":
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            grounds["embedded"] = ground(stack, stack.enter_context(embedded_server(directory)))
         for case in cases:
             try:
                 text = (
-                    _differences(case, grounds, load())
+                    _differences(case, grounds, load(), version)
                     if arguments.what == "differences"
                     else _transcript(case, grounds[arguments.what], strict=arguments.what == "real")
                 )
@@ -53,26 +57,28 @@ def _transcript(case: Case, ground: Ground, *, strict: bool) -> str:
     return json.dumps(normalise(ground.run(case, strict=strict)), indent=1)
 
 
-def _differences(case: Case, grounds: dict[str, Ground], listed: Differences) -> str:
+def _differences(case: Case, grounds: dict[str, Ground], listed: Differences, version: str) -> str:
     found = compared(
         lambda: grounds["real"].run(case, strict=True), lambda: grounds["embedded"].run(case, strict=False)
     )
-    unlisted, stale = judge(case.name, found, listed)
+    unlisted, stale = judge(case.name, found, listed, version)
     return "\n".join([*map(str, unlisted), *(f"listed, but did not occur: {pattern}" for pattern in stale)])
 
 
-def _ground(stack: ExitStack, name: str) -> Ground:
+def real_server(stack: ExitStack) -> RealServer:
+    """Start the real kube-apiserver, which ends with the stack."""
+    directory = binaries(default_cache(), lambda line: print(line, file=sys.stderr))
+    return stack.enter_context(RealServer(directory, ("garbagecollector", "namespace")))
+
+
+def ground(stack: ExitStack, kubeconfig: Path) -> Ground:
+    """Make a server ready for cases."""
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    if name == "embedded":
-        kubeconfig = stack.enter_context(embedded_server(scratch))
-    else:
-        directory = binaries(default_cache(), lambda line: print(line, file=sys.stderr))
-        kubeconfig = stack.enter_context(RealServer(directory, ("garbagecollector", "namespace"))).kubeconfig
     wire = Wire(endpoint(kubeconfig))
     stack.callback(wire.close)
-    ground = Ground(wire, stack.enter_context(hook_server(scratch)))
-    ground.prepare()
-    return ground
+    made = Ground(wire, stack.enter_context(hook_server(scratch)))
+    made.prepare()
+    return made
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,10 +1,14 @@
 """The comparison itself: it hides what can't be equal, and nothing else."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from tests.apiserver.cases.kit.compare import differences
-from tests.apiserver.cases.kit.intended import Differences, Intended, judge, page
+from tests.apiserver.cases.kit.intended import Differences, Intended, judge, known_version, page
 from tests.apiserver.cases.kit.normal import normalise
+from tests.apiserver.cases.kit.recorded import NOT_RECORDED, filled, read, timeless, write
 from tests.apiserver.cases.kit.wire import Json
 
 UIDS = ("11111111-2222-3333-4444-555555555555", "aaaaaaaa-2222-3333-4444-555555555555")
@@ -84,17 +88,57 @@ def test_a_listed_difference_is_allowed_in_its_case_only() -> None:
     entry = Intended(title="t", reason="r", cases={"a.b": ["0/body/metadata"]})
     listed = Differences(not_compared=[], intended=[entry])
     found = differences(answer(name="a"), answer(name="b"))
-    assert judge("a.b", found, listed) == ([], [])
-    assert judge("c.d", found, listed) == (found, [])
+    assert judge("a.b", found, listed, "1.20") == ([], [])
+    assert judge("c.d", found, listed, "1.20") == (found, [])
 
 
 def test_a_listed_difference_that_does_not_occur_is_stale() -> None:
     """A listed difference that no longer occurs is reported."""
     entry = Intended(title="t", reason="r", cases={"a.b": ["0/status"]})
-    assert judge("a.b", [], Differences(not_compared=[], intended=[entry])) == ([], ["0/status"])
+    assert judge("a.b", [], Differences(not_compared=[], intended=[entry]), "1.20") == ([], ["0/status"])
 
 
 def test_the_page_tells_titles_and_reasons() -> None:
     """The page for users holds each entry's title and reason."""
     entry = Intended(title="No apply", reason="Too much.", cases={})
     assert "### No apply\n\nToo much.\n" in page(Differences(not_compared=[], intended=[entry]))
+
+
+def test_what_differs_from_one_version_is_allowed_there_alone() -> None:
+    """A difference from one version passes with that version, and with no other."""
+    entry = Intended(title="t", reason="r", only={"1.20": {"a.b": ["0/body/metadata"]}})
+    listed = Differences(not_compared=[], intended=[], older=[entry])
+    found = differences(answer(name="a"), answer(name="b"))
+    assert judge("a.b", found, listed, "1.20") == ([], [])
+    assert judge("a.b", found, listed, "1.36") == (found, [])
+
+
+@pytest.mark.parametrize(
+    ("server", "known"),
+    [("1.19", "1.20"), ("1.20", "1.20"), ("1.35", "1.20"), ("1.36", "1.36"), ("1.40", "1.36")],
+)
+def test_a_server_is_judged_as_the_newest_version_known_before_it(server: str, known: str) -> None:
+    """What differs from a server of any version is what is listed for the newest that is not newer."""
+    assert known_version(server) == known
+
+
+def test_recorded_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """A recorded transcript reads back equal, but for ages that change from day to day."""
+    usual = {"content-type": "application/json", "cache-control": "no-cache, private"}
+    entry = {"step": "GET x", "status": 200, "headers": usual, "body": ["6y3d", "5m"]}
+    transcripts: dict[str, list[Json]] = {
+        "a.b": [entry, {"step": "note: n", "value": 1}, NOT_RECORDED],
+        "c.d": [entry],
+    }
+    write(tmp_path, transcripts)
+    assert {file.name for file in tmp_path.iterdir()} == {"a.jsonl", "c.jsonl"}
+    assert read(tmp_path) == {name: timeless(each) for name, each in transcripts.items()}
+    assert timeless([entry])[0]["body"] == ["<years>", "5m"]
+
+
+def test_what_was_not_recorded_is_not_compared() -> None:
+    """Only what a recording knows is compared."""
+    found = answer(name="a", uid=UIDS[0])
+    assert filled([NOT_RECORDED], found) == found
+    part = [{"step": "GET x", "status": 200, "body": {"metadata": {"name": "b", "uid": NOT_RECORDED}}}]
+    assert [each.where for each in differences(filled(part, found), found)] == ["0/body/metadata/name"]

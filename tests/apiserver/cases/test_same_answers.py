@@ -5,26 +5,28 @@ import pytest
 import tests.apiserver.cases.areas  # noqa: F401 - registers the cases
 from tests.apiserver.cases.kit.both import compared
 from tests.apiserver.cases.kit.ground import Ground
-from tests.apiserver.cases.kit.intended import PAGE, Differences, judge, page
+from tests.apiserver.cases.kit.intended import PAGE, Differences, judge, known_version, page
 from tests.apiserver.cases.kit.suite import REGISTER
 
 
 @pytest.mark.realserver
 @pytest.mark.parametrize("name", REGISTER)
-def test_same_answers(name: str, real_ground: Ground, embedded_ground: Ground, listed: Differences) -> None:
+def test_same_answers(
+    name: str, real_ground: Ground, embedded_ground: Ground, listed: Differences, real_version: str
+) -> None:
     """Both servers answer the case's requests alike, but for what the list of differences says."""
     case = REGISTER[name]
     found = compared(
         lambda: real_ground.run(case, strict=True), lambda: embedded_ground.run(case, strict=False)
     )
-    unlisted, stale = judge(name, found, listed)
+    unlisted, stale = judge(name, found, listed, known_version(real_version))
     assert not unlisted, "\n".join([case.behaviour, "Not so here:", *map(str, unlisted)])
     assert not stale, f"These listed differences no longer occur; remove them from the list: {stale}"
 
 
 def test_listed_differences_name_cases(listed: Differences) -> None:
     """The list of differences speaks of cases that exist."""
-    api = {case for entry in listed.intended for case in entry.cases if not case.startswith("kubectl-")}
+    api = {case for entry in listed.entries for case in entry.names if not case.startswith("kubectl-")}
     assert api <= REGISTER.keys()
 
 

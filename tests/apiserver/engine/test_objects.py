@@ -10,6 +10,8 @@ from lanloom.api.core import CONFIG_MAPS, CRDS, NAMESPACES, PODS, ConfigMap
 from lanloom.api.crds import manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_STATUSES
 from lanloom.api.meta import ObjectMeta
+from lanloom.apiserver.engine.containers import NAME_LABEL
+from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.engine.reads import Selection
 from lanloom.apiserver.kinds import GroupPlural
 from lanloom.apiserver.local import LocalClient
@@ -222,3 +224,46 @@ async def test_a_pod_that_two_delete_at_once_goes_once() -> None:
         await asyncio.gather(*deletions, return_exceptions=True)
         await client.create(PODS, body, "default")
         assert [event.type for event in watch.take() if event.type != "MODIFIED"] == ["DELETED", "ADDED"]
+
+
+async def test_namespaces_have_their_name_as_a_label() -> None:
+    """Selectors can name a namespace: its name is a label, whatever a client wants there, and when it is generated."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        first = await client.get(NAMESPACES, "default")
+        assert first.metadata.labels == {NAME_LABEL: "default"}
+        made = await client.create(
+            NAMESPACES, {"metadata": {"generateName": "a-", "labels": {NAME_LABEL: "b"}}}
+        )
+        assert made.metadata.labels == {NAME_LABEL: made.metadata.name}
+        kept = await client.patch(NAMESPACES, made.metadata.name, {"metadata": {"labels": None}})
+        assert kept.metadata.labels == {NAME_LABEL: made.metadata.name}
+
+
+async def test_namespaces_of_an_older_database_get_the_label() -> None:
+    """Namespaces that were stored before the label existed have it when the server has started."""
+    storage = MemoryStorage()
+    async with engine_world(storage) as engine:
+        state = engine.get(kind_of(engine, "namespaces"), "", "default")
+        namespace = state.raw()
+        del namespace["metadata"]["labels"]
+        await engine.ledger.write(GroupPlural("", "namespaces"), state.key, namespace)
+    async with engine_world(storage) as engine:
+        found = await LocalClient(engine).get(NAMESPACES, "default")
+        assert found.metadata.labels == {NAME_LABEL: "default"}
+
+
+async def test_a_pods_generation_counts_what_is_wanted() -> None:
+    """A pod's generation begins at 1, and grows with its specification and with its deletion, not with its labels."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "example.org/c:1"}]}
+        made = await client.create(PODS, {"metadata": {"name": "a"}, "spec": spec}, "default")
+        assert made.metadata.generation == 1
+        labelled = await client.patch(PODS, "a", {"metadata": {"labels": {"x": "y"}}}, "default")
+        assert labelled.metadata.generation == 1
+        image = [{"name": "c", "image": "example.org/c:2"}]
+        changed = await client.patch(PODS, "a", {"spec": {"containers": image}}, "default")
+        assert changed.metadata.generation == 2
+        await client.delete(PODS, "a", "default")
+        assert (await client.get(PODS, "a", "default")).metadata.generation == 3

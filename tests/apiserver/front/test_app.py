@@ -80,7 +80,7 @@ async def test_sizes_are_limited() -> None:
         annotated = {"metadata": {"name": "a", "annotations": {"a": "x" * 262_144}}}
         refused = await browser.ask("POST", MAPS, annotated)
         assert refused.status == 422
-        assert "metadata.annotations: Too long: must have at most 262144 bytes" in refused.json["message"]
+        assert "metadata.annotations: Too long: may not be more than 262144 bytes" in refused.json["message"]
 
 
 @pytest.mark.parametrize("depth", [500, 5_000, 200_000])

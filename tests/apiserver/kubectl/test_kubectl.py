@@ -4,7 +4,7 @@ import pytest
 
 import tests.apiserver.kubectl.scripts  # noqa: F401 - registers the cases
 from tests.apiserver.cases.kit.both import compared
-from tests.apiserver.cases.kit.intended import Differences, judge
+from tests.apiserver.cases.kit.intended import Differences, judge, known_version
 from tests.apiserver.cases.kit.suite import KUBECTL_REGISTER
 from tests.apiserver.kubectl.runner import Desk, Program
 
@@ -13,7 +13,12 @@ from tests.apiserver.kubectl.runner import Desk, Program
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KUBECTL_REGISTER)
 def test_same_output(
-    name: str, program: Program, real_desk: Desk, embedded_desk: Desk, listed: Differences
+    name: str,
+    program: Program,
+    real_desk: Desk,
+    embedded_desk: Desk,
+    listed: Differences,
+    real_version: str,
 ) -> None:
     """kubectl says and returns the same with both servers, but for what the list of differences says."""
     case = KUBECTL_REGISTER[name]
@@ -21,12 +26,12 @@ def test_same_output(
         lambda: real_desk.run(case, program, strict=program.name == "debian"),
         lambda: embedded_desk.run(case, program, strict=False),
     )
-    unlisted, stale = judge(f"kubectl-{program.name}/{name}", found, listed)
+    unlisted, stale = judge(f"kubectl-{program.name}/{name}", found, listed, known_version(real_version))
     assert not unlisted, "\n".join([case.behaviour, "Not so here:", *map(str, unlisted)])
     assert not stale, f"These listed differences no longer occur; remove them from the list: {stale}"
 
 
 def test_listed_differences_name_cases(listed: Differences) -> None:
     """The list of differences speaks of cases of kubectl that exist."""
-    named = {case for entry in listed.intended for case in entry.cases if case.startswith("kubectl-")}
+    named = {case for entry in listed.entries for case in entry.names if case.startswith("kubectl-")}
     assert {case.partition("/")[2] for case in named} <= KUBECTL_REGISTER.keys()

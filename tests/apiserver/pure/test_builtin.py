@@ -138,8 +138,8 @@ def test_pull_policy(image: str, policy: str) -> None:
             "clusterrolebindings.rbac.authorization.k8s.io",
             {"roleRef": {"kind": "ClusterRole", "name": "a", "apiGroup": "rbac.authorization.k8s.io"}},
             {"roleRef": {"kind": "ClusterRole", "name": "b", "apiGroup": "rbac.authorization.k8s.io"}},
-            'roleRef: Invalid value: map[string]interface {}{"apiGroup":"rbac.authorization.k8s.io", '
-            '"kind":"ClusterRole", "name":"b"}: cannot change roleRef',
+            'roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io",'
+            '"kind":"ClusterRole","name":"b"}: cannot change roleRef',
         ),
     ],
 )
@@ -173,7 +173,9 @@ def test_what_a_definition_keeps() -> None:
         'spec.group: Invalid value: "example.com": field is immutable',
         'spec.names.kind: Invalid value: "B": field is immutable',
         'spec.names.plural: Invalid value: "bs": field is immutable',
-        'status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions',
+        'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage '
+        "version, and must remain in spec.versions until a storage migration ensures no data remains persisted in "
+        "v1 and removes v1 from status.storedVersions",
     ]
 
 

@@ -135,13 +135,19 @@ def test_json_patches() -> None:
     assert current == {"a": {"b": [1, 2]}, "c": "x"}
 
 
+def test_a_json_patch_replaces_what_is_not_there() -> None:
+    """To replace a field that an object lacks adds it, as in Kubernetes and other than RFC 6902 says."""
+    assert json_patch({"a": 1}, [{"op": "replace", "path": "/b", "value": 2}]) == {"a": 1, "b": 2}
+
+
 @pytest.mark.parametrize(
     ("operations", "code"),
     [
         ({}, 400),
         ([1], 400),
         ([{"op": "remove", "path": "/missing"}], 422),
-        ([{"op": "replace", "path": "/missing", "value": 1}], 422),
+        ([{"op": "replace", "path": "/missing/below", "value": 1}], 422),
+        ([{"op": "replace", "path": "/list/1", "value": 1}], 422),
         ([{"op": "add", "path": "/missing/below", "value": 1}], 422),
         ([{"op": "test", "path": "/a", "value": 2}], 422),
         ([{"op": "shuffle", "path": "/a"}], 422),
@@ -154,5 +160,5 @@ def test_json_patches() -> None:
 def test_json_patches_refused(operations: Any, code: int) -> None:
     """An operation that can't be applied refuses the whole patch."""
     with pytest.raises(StatusError) as caught:
-        json_patch({"a": 1}, operations)
+        json_patch({"a": 1, "list": [1]}, operations)
     assert caught.value.code == code

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.api.crds import manifests
-from lanloom.apiserver.schema import CompiledSchema, check_structural
+from lanloom.apiserver.schema import CompiledSchema, check_structural, unknown_formats
 
 GOLDEN = Path(__file__).parents[2] / "golden/apiserver"
 
@@ -55,6 +55,68 @@ SCHEMAS = st.dictionaries(
 def test_validation(schema: dict[str, Any], value: Any, expected: list[str]) -> None:
     """Every rule that a value breaks is named with its field, in the order of the schema."""
     assert [str(error) for error in CompiledSchema(schema).validate(value)] == expected
+
+
+STRICTER = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "integer", "maximum": 5},
+        "in": {"type": "object", "required": ["x"], "properties": {"x": {"type": "integer"}}},
+        "keyed": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}},
+        },
+        "plain": {"type": "array", "items": {"type": "integer"}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "broken"),
+    [
+        ({"a": 9}, {"a": 9, "b": 1}, []),
+        ({"a": 9}, {"a": 8}, ["a"]),
+        ({"a": 1}, {"a": True}, ["a"]),
+        ({"in": {"y": 1}}, {"in": {"y": 1}, "a": 1}, []),
+        ({"in": {"y": 1}}, {"in": {"y": 2}}, ["in.x"]),
+        ({"keyed": [{"k": "a", "v": "1"}]}, {"keyed": [{"k": "b"}, {"k": "a", "v": "1"}]}, []),
+        ({"keyed": [{"k": "a", "v": "1"}]}, {"keyed": [{"k": "a", "v": "2"}]}, ["keyed[0].v"]),
+        ({"plain": ["x"]}, {"plain": ["x"], "a": 2}, []),
+        ({"plain": ["x"]}, {"plain": ["x", 1]}, ["plain[0]"]),
+        ({"set": ["x", "x"]}, {"set": ["x", "x", "y"]}, []),
+        ({"set": ["x"]}, {"set": ["x", "x"]}, ["set[1]"]),
+    ],
+)
+def test_updates_are_refused_for_what_they_change(
+    old: dict[str, Any], new: dict[str, Any], broken: list[str]
+) -> None:
+    """An update may leave a value as it was that breaks the schema; a new or changed one must be valid."""
+    assert [error.field for error in CompiledSchema(STRICTER).validate(new, old)] == broken
+
+
+def test_numbers_must_fit() -> None:
+    """A number beyond its type's or format's range is refused, whatever else allows it."""
+    small = {"type": "object", "properties": {"n": {"type": "integer", "format": "int32"}}}
+    assert not CompiledSchema(small).validate({"n": -(2**31)})
+    assert CompiledSchema(small).validate({"n": 2**31})
+    whole = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert not CompiledSchema(whole).validate({"n": 3.0})
+    assert CompiledSchema(whole).validate({"n": 2**63})
+
+
+def test_formats_that_nobody_knows_are_named() -> None:
+    """Of all texts in a schema the unknown formats are told; those of numbers and known ones are not."""
+    text = {"type": "string", "format": "nonsense"}
+    known = {"type": "string", "format": "date-time"}
+    number = {"type": "integer", "format": "int99"}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": text}, "b": known, "c": number},
+    }
+    assert list(unknown_formats(schema)) == ["nonsense"]
 
 
 @pytest.mark.parametrize("case", yaml.safe_load((GOLDEN / "structural.yaml").read_text()), ids=str)

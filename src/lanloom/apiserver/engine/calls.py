@@ -1,5 +1,6 @@
 """What comes with every request beside its object: who asks, and how."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct, field
@@ -33,6 +34,10 @@ class Call(Struct):
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Add warnings, each of them once."""
+        self.warnings.extend(text for text in texts if text not in self.warnings)
 
 
 class DeleteOptions(Struct, frozen=True, kw_only=True):

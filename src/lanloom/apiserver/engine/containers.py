@@ -4,6 +4,9 @@ from lanloom.apiserver import syntax
 from lanloom.apiserver.engine import crdstatus
 from lanloom.apiserver.engine.strategies import BuiltinStrategy
 from lanloom.apiserver.kinds import Raw, ServedKind
+from lanloom.apiserver.schema import unknown_formats
+
+NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(BuiltinStrategy):
@@ -13,10 +16,17 @@ class NamespaceStrategy(BuiltinStrategy):
         super().__init__(kind)
         self.name_rule = syntax.dns_label
 
+    def decode(self, obj: Raw) -> list[str]:
+        """Every namespace has its name as a label, so that selectors can name it."""
+        unknown = super().decode(obj)
+        put_name_label(obj)
+        return unknown
+
     def prepare_create(self, obj: Raw) -> None:
         """A new namespace is active, and the clean-up must agree before it goes."""
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
+        put_name_label(obj)
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
         """Keeps the specification but on the finalize path."""
@@ -27,6 +37,13 @@ class NamespaceStrategy(BuiltinStrategy):
             obj["spec"] = old.get("spec", {})
 
 
+def put_name_label(namespace: Raw) -> None:
+    """Labels a namespace with its name, whatever a client wants there."""
+    meta = namespace["metadata"]
+    if name := meta.get("name"):
+        meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: name}
+
+
 class CrdStrategy(BuiltinStrategy):
     """CRDs remember every version in which objects may be stored; the rest of the status comes after the write."""
 
@@ -34,6 +51,13 @@ class CrdStrategy(BuiltinStrategy):
         """A new CRD is not accepted yet."""
         super().prepare_create(obj)
         obj["status"] = crdstatus.first_status(obj["spec"])
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """Formats of texts that nobody checks."""
+        versions = obj["spec"].get("versions") or ()
+        schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+        formats = [each for schema in schemas if schema for each in unknown_formats(schema)]
+        return [f'unrecognized format "{each}"' for each in dict.fromkeys(formats)]
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
         """Keeps the status but on its own path, and notes a new storage version."""

@@ -97,8 +97,7 @@ class Deleter:
             latest = self._ledger.latest(kind.key, current.key)
             if latest is None or latest.meta().uid != current.meta().uid:
                 return current  # another deletion came first
-        await self._ledger.write(kind.key, current.key, None)
-        return current
+        return await self._ledger.write(kind.key, current.key, None)
 
 
 def _check_preconditions(kind: ServedKind, current: Stored, options: DeleteOptions) -> None:

@@ -12,7 +12,7 @@ from lanloom.apiserver.builtin import BUILTINS
 from lanloom.apiserver.engine.admission import Admission, NoWebhooks, WebhookCaller
 from lanloom.apiserver.engine.calls import Call, DeleteOptions
 from lanloom.apiserver.engine.cleanup import Cleanup
-from lanloom.apiserver.engine.containers import CrdStrategy, NamespaceStrategy
+from lanloom.apiserver.engine.containers import NAME_LABEL, CrdStrategy, NamespaceStrategy, put_name_label
 from lanloom.apiserver.engine.definitions import Definitions
 from lanloom.apiserver.engine.deletion import Deleted, Deleter
 from lanloom.apiserver.engine.gc import GarbageCollector
@@ -21,7 +21,7 @@ from lanloom.apiserver.engine.ledger import Ledger
 from lanloom.apiserver.engine.reads import NEWEST, ListOptions, Page, Reader, Selection
 from lanloom.apiserver.engine.registry import Registry
 from lanloom.apiserver.engine.storage import Storage
-from lanloom.apiserver.engine.stored import Stored
+from lanloom.apiserver.engine.stored import Stored, full
 from lanloom.apiserver.engine.watching import Watch
 from lanloom.apiserver.engine.writes import Transform, Writer
 from lanloom.apiserver.errors import NotFound
@@ -69,6 +69,15 @@ class Engine:
         for name in _FIRST_NAMESPACES:
             if self.ledger.latest(NAMESPACES, Key("", name)) is None:
                 await self.create(namespaces, "", {"metadata": {"name": name}}, Call())
+        await self._label_namespaces(namespaces)
+
+    async def _label_namespaces(self, kind: ServedKind) -> None:
+        """Label the namespaces of a database that is older than the label by which selectors name them."""
+        for state in self.ledger.shelf(NAMESPACES).select(""):
+            if state.labels.get(NAME_LABEL) != state.key.name:
+                namespace = full(kind, state)
+                put_name_label(namespace)
+                await self.ledger.write(NAMESPACES, state.key, namespace)
 
     async def close(self) -> None:
         """Ends the controllers, waits for commits on their way, and lets go of the storage."""
@@ -85,9 +94,19 @@ class Engine:
         """A page of a list. Raises BadRequest, Expired, Timeout."""
         return self._reader.list_page(kind, selection, options)
 
-    def watch(self, kind: ServedKind, selection: Selection, resource_version: str = "") -> Watch:
-        """A watch from a version on; without one it begins with the objects that are there. Raises Expired."""
-        return Watch(self.ledger, kind, selection, resource_version)
+    def watch(
+        self,
+        kind: ServedKind,
+        selection: Selection,
+        resource_version: str = "",
+        *,
+        initial: bool | None = None,
+    ) -> Watch:
+        """A watch from a version on; without one it begins with the objects that are there. Raises Expired.
+
+        `initial` says whether it begins with them in spite of a version, or not although there is none.
+        """
+        return Watch(self.ledger, kind, selection, resource_version, initial=initial)
 
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
         """Creates an object."""

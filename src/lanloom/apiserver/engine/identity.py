@@ -81,7 +81,7 @@ def check_identity(kind: ServedKind, meta: Raw, namespace: str, name: str) -> No
     place = meta.get("namespace", namespace)
     if kind.namespaced and place != namespace:
         raise errors.BadRequest(
-            f"the namespace of the object ({place}) does not match the namespace on the request ({namespace})"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
     _set_namespace(kind, meta, namespace)
 
@@ -111,7 +111,5 @@ def check_uid(kind: ServedKind, meta: Raw, current: Stored) -> None:
 def require_version(kind: ServedKind, meta: Raw, name: str) -> None:
     """Some kinds are replaced only on a version that the client knows. Raises Invalid."""
     if not parse_version(meta.get("resourceVersion", "")):
-        found = fields.invalid(
-            "metadata.resourceVersion", fields.Verbatim("0x0"), "must be specified for an update"
-        )
+        found = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid(kind.resource, name, [found])

@@ -3,8 +3,7 @@
 Field paths and words are those of apimachinery's `ValidateObjectMeta`.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from lanloom.apiserver import fields, syntax
 from lanloom.apiserver.errors import BadRequest
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.kinds import Raw
+from lanloom.apiserver.schema import META_FIELDS
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all keys and values of an object's annotations."""
@@ -75,6 +75,13 @@ def clean(value: Any) -> Raw:
     return result
 
 
+def unknown(value: Any) -> list[str]:
+    """The paths of fields that no metadata has."""
+    return (
+        [f"metadata.{name}" for name in value if name not in META_FIELDS] if isinstance(value, dict) else []
+    )
+
+
 def check_new(meta: Raw, namespaced: bool, name_rule: NameRule) -> list[FieldError]:
     """What is wrong with the metadata of an object that is to be created."""
     found: list[FieldError] = []
@@ -102,25 +109,16 @@ def check_update(meta: Raw, old: Raw) -> list[FieldError]:
     if old.get("deletionTimestamp"):
         added = set(meta.get("finalizers", ())) - set(old.get("finalizers", ()))
         if added:
-            listed = ", ".join(fields.go_value(each) for each in sorted(added))
+            listed = ", ".join(fields.shown(each) for each in sorted(added))
             why = "no new finalizers can be added if the object is being deleted, "
             why += f"found new finalizers []string{{{listed}}}"
             found.append(fields.forbidden("metadata.finalizers", why))
     found += [
-        fields.invalid(f"metadata.{name}", _printed(name, meta), "field is immutable")
+        fields.invalid(f"metadata.{name}", meta.get(name, ""), "field is immutable")
         for name in _IMMUTABLE
         if meta.get(name) != old.get(name)
     ]
     return found + _check_common(meta)
-
-
-def _printed(name: str, meta: Raw) -> Any:
-    value = meta.get(name, "")
-    if not name.endswith("Timestamp") or not value:
-        return value
-    return fields.Verbatim(
-        datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
-    )
 
 
 def carry_over(meta: Raw, old: Raw) -> None:
@@ -175,7 +173,7 @@ def _check_owners(owners: list[Raw] | tuple[()]) -> list[FieldError]:
         if not owner["apiVersion"]:
             found.append(fields.invalid(f"{path}.apiVersion", "", "version must not be empty"))
         found += [
-            fields.invalid(f"{path}.{name}", "", f"{name} must not be empty")
+            fields.invalid(f"{path}.{name}", "", "must not be empty")
             for name in ("kind", "name", "uid")
             if not owner[name]
         ]
@@ -190,13 +188,18 @@ def _check_owners(owners: list[Raw] | tuple[()]) -> list[FieldError]:
     return found
 
 
+def bare_finalizers(finalizers: Iterable[str]) -> list[str]:
+    """The finalizers without a domain that aren't Kubernetes' own."""
+    return [each for each in finalizers if "/" not in each and each not in _STANDARD_FINALIZERS]
+
+
 def check_bare_finalizers(finalizers: list[str] | tuple[()]) -> list[FieldError]:
     """Finalizers of built-in kinds have a domain, unless they are Kubernetes' own."""
     why = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         fields.invalid(f"metadata.finalizers[{index}]", each, why)
         for index, each in enumerate(finalizers)
-        if "/" not in each and each not in _STANDARD_FINALIZERS
+        if bare_finalizers([each])
     ]
 
 

@@ -182,7 +182,7 @@ def _read_token(text: str) -> _Token:
     if token.v != _TOKEN_VERSION:
         raise errors.BadRequest(
             "invalid continue token: continue key is not valid: "
-            f'server does not recognize this encoded version "{token.v}"'
+            f"server does not recognize this encoded version {token.v}"
         )
     return token
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lanloom.apiserver import syntax
 from lanloom.apiserver.builtin import default_builtin, prune_builtin, validate_builtin
-from lanloom.apiserver.engine.metadata import NameRule, check_bare_finalizers
+from lanloom.apiserver.engine.metadata import NameRule, bare_finalizers, check_bare_finalizers
 from lanloom.apiserver.errors import BadRequest
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.kinds import CRDS, Raw, ServedKind
@@ -38,8 +38,12 @@ class Strategy(Protocol):
         """Takes back what this request may not change, in place."""
         ...
 
-    def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
         """The rules that the object breaks; `old` is None when it is new."""
+        ...
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """What is allowed but unwise about a valid object; `old` is None when it is new."""
         ...
 
 
@@ -79,9 +83,22 @@ class CustomStrategy:
         elif self._has_status:
             put(obj, "status", old.get("status"))
 
-    def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
-        """The rules of the schema that the object breaks."""
-        return self._schema.validate(obj) if self._schema is not None else []
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
+        """The rules of the schema that the object breaks; on the status path, those of the status."""
+        if self._schema is None:
+            return []
+        only = subresource if subresource == "status" else ""
+        return self._schema.validate(obj, old, only)
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """New finalizers without a domain, which others may use by accident."""
+        known = old["metadata"].get("finalizers", ()) if old is not None else ()
+        added = set(obj["metadata"].get("finalizers", ())) - set(known)
+        return [
+            f'metadata.finalizers: "{each}": prefer a domain-qualified finalizer name to avoid accidental '
+            "conflicts with other finalizer writers"
+            for each in bare_finalizers(sorted(added))
+        ]
 
 
 class BuiltinStrategy:
@@ -114,12 +131,16 @@ class BuiltinStrategy:
         elif self._kind.has_status:
             put(obj, "status", old.get("status"))
 
-    def check(self, obj: Raw, old: Raw | None) -> list[FieldError]:
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
         """The rules that the object breaks."""
         broken = validate_builtin(self._kind, obj, old)
         _check_readable(self._kind, broken)
         found = [] if self._kind.key == CRDS else check_bare_finalizers(obj["metadata"].get("finalizers", ()))
         return found + broken
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """What the kind's own rules warn of."""
+        return []
 
 
 _WRONG_TYPE = " in body must be of type "
@@ -149,6 +170,7 @@ _GENERATIONS = frozenset(
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
         "deployments.apps",
         "daemonsets.apps",
+        "pods",
     }
 )
 _BORN_WITH_STATUS = frozenset({"nodes"})

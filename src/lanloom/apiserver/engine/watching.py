@@ -12,7 +12,7 @@ from msgspec import Struct
 from lanloom.apiserver import errors
 from lanloom.apiserver.engine.feed import Feed
 from lanloom.apiserver.engine.ledger import Ledger
-from lanloom.apiserver.engine.reads import Selection, parse_version
+from lanloom.apiserver.engine.reads import Selection, future_version, parse_version
 from lanloom.apiserver.engine.stored import Change, Stored
 from lanloom.apiserver.kinds import ServedKind
 
@@ -29,8 +29,20 @@ class Event(Struct, frozen=True):
 class Watch:
     """One watcher's position. Ask `take` until it returns nothing, then `wait`."""
 
-    def __init__(self, ledger: Ledger, kind: ServedKind, selection: Selection, resource_version: str) -> None:
-        """Raises BadRequest, and Expired when the changes since the version are forgotten."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        kind: ServedKind,
+        selection: Selection,
+        resource_version: str,
+        *,
+        initial: bool | None = None,
+    ) -> None:
+        """`initial` says whether to begin with the objects that are there, None: only without a version.
+
+        Raises BadRequest, Timeout for a version that isn't there yet, and Expired when the changes since the version
+        are forgotten.
+        """
         self.kind = kind
         self._ledger = ledger
         self._feed: Feed = ledger.feed(kind.key)
@@ -38,8 +50,11 @@ class Watch:
         self._selects = selection.test(kind.key)
         wanted = parse_version(resource_version)
         self._initial: Sequence[Event] = ()
-        self.position = wanted or ledger.version
-        if not wanted:
+        if initial and wanted > ledger.version:
+            raise future_version(wanted, ledger.version)
+        begins = initial if initial is not None else not wanted
+        self.position = ledger.version if begins or not wanted else wanted
+        if begins:
             states = ledger.shelf(kind.key).select(selection.namespace)
             self._initial = [Event("ADDED", state) for state in states if self._passes(state)]
         self._check_age()

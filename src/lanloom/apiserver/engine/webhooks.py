@@ -21,6 +21,7 @@ from lanloom.apiserver.selectors import LabelSelector, Operator, Requirement
 
 REVIEW_VERSION = "admission.k8s.io/v1"
 
+_INVALID = "received invalid webhook response"
 _OPERATORS: dict[str, Operator] = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
@@ -175,7 +176,7 @@ def outcome_of(answer: Raw, uid: str) -> Outcome:
         got = f"{answer.get('apiVersion')}, Kind={answer.get('kind')}"
         raise WebhookError(f"expected webhook response of {REVIEW_VERSION}, Kind=AdmissionReview, got {got}")
     if response.get("uid") != uid:
-        raise WebhookError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        raise WebhookError(f'{_INVALID}: expected response.uid="{uid}", got "{response.get("uid", "")}"')
     return Outcome(
         allowed=bool(response.get("allowed")),
         status=response.get("status") or {},
@@ -205,11 +206,11 @@ def rejection(name: str, status: Raw) -> StatusError:
 def _patch_of(response: Raw) -> list[Raw] | None:
     encoded = response.get("patch")
     if not encoded and response.get("patchType"):
-        raise WebhookError("webhook returned response.patchType but not response.patch")
+        raise WebhookError(f"{_INVALID}: webhook returned response.patchType but not response.patch")
     if not encoded:
         return None
     if not response.get("patchType"):
-        raise WebhookError("webhook returned response.patch but not response.patchType")
+        raise WebhookError(f"{_INVALID}: webhook returned response.patch but not response.patchType")
     if response["patchType"] != "JSONPatch":
         raise WebhookError(f'invalid value of webhook response.patchType: "{response["patchType"]}"')
     try:

@@ -79,6 +79,10 @@ class Writer:
         place_new(kind, obj["metadata"], namespace)
         name = obj["metadata"].get("name", "")
         self._check_namespace(kind, namespace, name)
+        if "create" not in kind.verbs:
+            # Objects of a kind that goes can still be changed, whatever its verbs say: their finalizers must go too.
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(kind.resource, name, why)
         asked = Attributes(
             kind=kind,
             operation="CREATE",
@@ -94,6 +98,7 @@ class Writer:
         found += strategy.check(obj, None)
         if found:
             raise errors.invalid(kind.qualified_kind, obj["metadata"].get("name", ""), found)
+        call.warn(strategy.warnings(obj, None))
         await self._admission.validate(_with(asked, obj), call)
         return obj
 
@@ -169,11 +174,13 @@ class Writer:
         meta = new["metadata"]
         metadata.carry_over(meta, old["metadata"])
         meta["resourceVersion"] = str(current.version)
-        if strategy.generation and _wanted(new, kind.has_status) != _wanted(old, kind.has_status):
+        if strategy.generation and _is_new_wish(kind, strategy, new, old):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
-        found = metadata.check_update(meta, old["metadata"]) + strategy.check(new, old)
+        found = metadata.check_update(meta, old["metadata"])
+        found += strategy.check(new, old, asked.subresource)
         if found:
             raise errors.invalid(kind.qualified_kind, current.key.name, found)
+        call.warn(strategy.warnings(new, old))
         await self._admission.validate(_with(asked, new), call)
         return new
 
@@ -195,15 +202,14 @@ class Writer:
     def _decode(self, kind: ServedKind, strategy: Strategy, body: Raw, call: Call) -> Raw:
         obj = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
         obj["metadata"] = metadata.clean(body.get("metadata"))
-        unknown = strategy.decode(obj)
+        unknown = sorted([*metadata.unknown(body.get("metadata")), *strategy.decode(obj)])
         if unknown and call.field_validation == "Strict":
             raise unknown_fields(kind, unknown)
         if call.field_validation == "Warn":
-            call.warnings.extend(f'unknown field "{path}"' for path in unknown)
+            call.warn(f'unknown field "{path}"' for path in unknown)
         return obj
 
     def _fill_new(self, obj: Raw, strategy: Strategy) -> None:
-        strategy.prepare_create(obj)
         meta = obj["metadata"]
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
             meta.pop(name, None)
@@ -214,6 +220,7 @@ class Writer:
         if not meta.get("name") and meta.get("generateName"):
             suffix = "".join(self._rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
             meta["name"] = meta["generateName"][:_PREFIX_LIMIT] + suffix
+        strategy.prepare_create(obj)
 
     def _taken(self, kind: ServedKind, key: Key) -> errors.AlreadyExists:
         error = errors.already_exists(kind.resource, key.name)
@@ -230,6 +237,16 @@ class Writer:
             raise errors.not_found("namespaces", namespace)
         if found.meta().deletion_timestamp is not None:
             raise errors.terminating(kind.resource, name, namespace)
+
+
+def _is_new_wish(kind: ServedKind, strategy: Strategy, new: Raw, old: Raw) -> bool:
+    """Whether what is wanted differs from before, other than by what the kind's schema now leaves out or fills in."""
+    wanted = _wanted(new, kind.has_status)
+    if wanted == _wanted(old, kind.has_status):
+        return False
+    decoded = copy.deepcopy(old)
+    strategy.decode(decoded)
+    return wanted != _wanted(decoded, kind.has_status)
 
 
 def _wanted(obj: Raw, has_status: bool) -> Raw:

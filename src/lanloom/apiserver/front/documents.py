@@ -14,7 +14,7 @@ from lanloom.apiserver.front.rendering import encode
 from lanloom.apiserver.front.requests import Target
 from lanloom.apiserver.kinds import Raw
 
-KUBERNETES_MINOR = "32"
+KUBERNETES_MINOR = "36"
 """The minor version of the API that clients may suppose."""
 
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
@@ -134,6 +134,10 @@ class Documents:
         return {
             "major": "1",
             "minor": KUBERNETES_MINOR,
+            "emulationMajor": "1",
+            "emulationMinor": KUBERNETES_MINOR,
+            "minCompatibilityMajor": "1",
+            "minCompatibilityMinor": str(int(KUBERNETES_MINOR) - 1),
             "gitVersion": self._git_version,
             "gitCommit": "",
             "gitTreeState": "clean",

@@ -21,7 +21,17 @@ _NO_CACHE: Header = (b"cache-control", b"no-cache, private")
 class Exchange:
     """A request, with the means to answer it. Answer once; `begun` says that the answer is on its way."""
 
-    __slots__ = ("_headers", "_send", "begun", "method", "path", "query", "receive", "warnings")
+    __slots__ = (
+        "_headers",
+        "_more_headers",
+        "_send",
+        "begun",
+        "method",
+        "path",
+        "query",
+        "receive",
+        "warnings",
+    )
 
     def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -29,6 +39,7 @@ class Exchange:
         self.query = query_of(scope["query_string"])
         self.receive = receive
         self.warnings: list[str] = []
+        self._more_headers: list[Header] = []
         self._headers: Sequence[Header] = scope["headers"]
         self._send = send
         self.begun = False
@@ -46,7 +57,8 @@ class Exchange:
 
     async def answer_raw(self, body: bytes, content_type: Header, code: int = 200) -> None:
         """Sends a whole answer of any media type."""
-        headers = [content_type, _NO_CACHE, (b"content-length", str(len(body)).encode()), *self._warnings()]
+        length = (b"content-length", str(len(body)).encode())
+        headers = [content_type, _NO_CACHE, length, *self._warnings(), *self._more_headers]
         self.begun = True
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
@@ -57,6 +69,8 @@ class Exchange:
 
     async def refuse(self, error: StatusError) -> None:
         """Sends a Status."""
+        if seconds := (error.details or {}).get("retryAfterSeconds"):
+            self._more_headers.append((b"retry-after", str(seconds).encode()))
         await self.answer(encode(error.status(), JSON_FORM), code=error.code)
 
     async def begin_stream(self, form: Form) -> None:

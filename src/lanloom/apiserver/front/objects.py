@@ -13,7 +13,7 @@ from lanloom.apiserver.front.accept import negotiate, plain
 from lanloom.apiserver.front.exchange import Exchange
 from lanloom.apiserver.front.options import call_of, delete_options
 from lanloom.apiserver.front.rendering import Renderer, encode
-from lanloom.apiserver.front.requests import Target, integer
+from lanloom.apiserver.front.requests import Target, integer, is_true
 from lanloom.apiserver.front.scopes import check_address
 from lanloom.apiserver.front.watches import Streams
 from lanloom.apiserver.kinds import Raw, ServedKind
@@ -23,6 +23,7 @@ _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _APPLY_PATCH = "application/apply-patch+yaml"
+_NOT_OLDER = "NotOlderThan"
 _RETURNED = frozenset({"pods", "serviceaccounts"})
 """Kinds whose deletion is answered with the object instead of a Status."""
 
@@ -81,8 +82,10 @@ class Objects:
         _check_watch(exchange.query)
         selection = _selection(exchange.query, namespace)
         version = exchange.query.get("resourceVersion", "")
+        asked = exchange.query.get("sendInitialEvents", "")
+        initial = is_true(asked) if asked else None
         try:
-            watch = self._engine.watch(kind, selection, version)
+            watch = self._engine.watch(kind, selection, version, initial=initial)
         except errors.Expired as error:
             await self._streams.refuse(exchange, error)
             return
@@ -148,12 +151,18 @@ class Objects:
 
 def _check_watch(query: Mapping[str, str]) -> None:
     field = "resourceVersionMatch"
-    if not query.get(field):
-        return
-    found = [fields.forbidden(field, f"{field} is forbidden for watch")]
-    if not query.get("resourceVersion"):
-        found.append(fields.forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
-    raise errors.invalid("ListOptions.meta.k8s.io", "", found)
+    match, initial = query.get(field, ""), query.get("sendInitialEvents", "")
+    found: list[fields.FieldError] = []
+    if initial and match != _NOT_OLDER:
+        why = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
+        found.append(fields.forbidden(field, why))
+    if match and not initial:
+        why = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+        found.append(fields.forbidden(field, why))
+    if match and match != _NOT_OLDER:
+        found.append(fields.not_supported(field, match, (_NOT_OLDER,)))
+    if found:
+        raise errors.invalid("ListOptions.meta.k8s.io", "", found)
 
 
 def _selection(query: Mapping[str, str], namespace: str) -> Selection:

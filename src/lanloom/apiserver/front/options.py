@@ -38,9 +38,7 @@ def call_of(exchange: Exchange, user: UserInfo) -> Call:
 
 def _dry_run(options: str, values: Sequence[str]) -> bool:
     if any(value != "All" for value in values):
-        listed = ", ".join(fields.go_value(str(value)) for value in values)
-        given = fields.Verbatim(f"[]string{{{listed}}}")
-        raise _bad_option(options, fields.not_supported("dryRun", given, ("All",)))
+        raise _bad_option(options, fields.not_supported("dryRun", list(values), ("All",)))
     return bool(values)
 
 

@@ -47,11 +47,6 @@ def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
             raise errors.not_found(kind.resource, target.name)
         if verb not in _SUBRESOURCE_VERBS:
             raise errors.method_not_allowed(kind.resource, verb)
-    elif verb == "create" and verb not in kind.verbs:
-        # Objects of a kind that goes can still be changed, whatever its verbs say: their finalizers must go too.
-        error = errors.method_not_allowed(kind.resource, verb)
-        error.message = f"{verb} not allowed while custom resource definition is terminating"
-        raise error
 
 
 def _is_astray(kind: ServedKind, target: Target) -> bool:

@@ -21,6 +21,8 @@ from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.tables import Include
 
 _BOOKMARK_SECONDS = 60.0
+_INITIAL_END = "k8s.io/initial-events-end"
+"""Says with a bookmark that all objects that were there have been sent."""
 _LONGEST_SECONDS = 3600.0
 
 
@@ -38,7 +40,15 @@ class Streams:
         longest = seconds if seconds > 0 else _LONGEST_SECONDS * (0.5 + self._rng.random() / 2)
         bookmarks = is_true(exchange.query.get("allowWatchBookmarks", ""))
         memo = self._memo(watch) if form == JSON_FORM else None
-        stream = _Stream(exchange, watch, self._framer(watch, form, include), memo, bookmarks=bookmarks)
+        initial = is_true(exchange.query.get("sendInitialEvents", ""))
+        stream = _Stream(
+            exchange,
+            watch,
+            self._framer(watch, form, include),
+            memo,
+            bookmarks=bookmarks,
+            announces=bookmarks and initial,
+        )
         await exchange.begin_stream(form)
         pump = asyncio.ensure_future(stream.run(longest))
         gone = asyncio.ensure_future(_disconnected(exchange))
@@ -95,12 +105,14 @@ class _Stream:
         memo: _Memo | None,
         *,
         bookmarks: bool,
+        announces: bool,
     ) -> None:
         self._exchange = exchange
         self._watch = watch
         self._framer = framer
         self._memo = memo
         self._bookmarks = bookmarks
+        self._announces = announces
 
     async def run(self, seconds: float) -> None:
         """Sends events for so many seconds."""
@@ -113,6 +125,9 @@ class _Stream:
             except Expired as error:
                 await self._exchange.stream(frame("ERROR", encode(error.status(), JSON_FORM)))
                 return
+            if self._announces:
+                self._announces = False
+                chunk += self._bookmark({"annotations": {_INITIAL_END: "true"}})
             if self._bookmarks and loop.time() >= bookmark:
                 bookmark = loop.time() + _BOOKMARK_SECONDS
                 chunk += self._bookmark()
@@ -134,13 +149,10 @@ class _Stream:
     def _joined(self, events: Sequence[Event]) -> bytes:
         return b"".join(map(self._framer, events))
 
-    def _bookmark(self) -> bytes:
+    def _bookmark(self, more: Raw | None = None) -> bytes:
         kind = self._watch.kind
-        obj: Raw = {
-            "kind": kind.kind,
-            "apiVersion": kind.api_version,
-            "metadata": {"resourceVersion": str(self._watch.position), "creationTimestamp": None},
-        }
+        metadata: Raw = {"resourceVersion": str(self._watch.position), **(more or {})}
+        obj: Raw = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
         return frame("BOOKMARK", msgspec.json.encode(obj))
 
 

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from jsonpatch import JsonPatch, JsonPatchException
-from jsonpointer import JsonPointerException
+from jsonpointer import JsonPointer, JsonPointerException
 
 from lanloom.apiserver.errors import BadRequest, EntityTooLarge, Invalid
 
@@ -31,10 +31,20 @@ def json_patch(current: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 def _applied(document: Any, operation: dict[str, Any], number: int) -> Any:
     try:
+        if _adds(document, operation):
+            operation = {**operation, "op": "add"}
         return JsonPatch([operation]).apply(document, in_place=True)
     except (JsonPatchException, JsonPointerException, TypeError, KeyError, ValueError) as error:
         what = f"{operation.get('op', 'without op')} {operation.get('path', 'without path')}"
         raise _refused(f"operation {number} of the patch ({what}) can't be applied to the object") from error
+
+
+def _adds(document: Any, operation: dict[str, Any]) -> bool:
+    """Whether it replaces an object's field, which Kubernetes adds where RFC 6902 wants one to be there."""
+    if operation.get("op") != "replace" or not operation.get("path"):
+        return False
+    parent, _ = JsonPointer(operation["path"]).to_last(document)
+    return isinstance(parent, dict)
 
 
 def _refused(why: str) -> Invalid:

@@ -10,15 +10,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
 from lanloom.apiserver.fields import FieldError
 from lanloom.apiserver.schema.defaults import compile_defaults, drop_nulls
-from lanloom.apiserver.schema.embedded import embedded_errors
+from lanloom.apiserver.schema.embedded import META_FIELDS, embedded_errors
+from lanloom.apiserver.schema.findings import Findings, unchanged_paths
+from lanloom.apiserver.schema.formats import unknown_formats
 from lanloom.apiserver.schema.listtypes import list_errors
 from lanloom.apiserver.schema.pruning import prune
 from lanloom.apiserver.schema.structural import check_structural
 from lanloom.apiserver.schema.validation import compile_validation
 
-__all__ = ["CompiledSchema", "check_structural"]
+__all__ = ["META_FIELDS", "CompiledSchema", "check_structural", "unknown_formats"]
 
 
 class CompiledSchema:
@@ -27,6 +31,7 @@ class CompiledSchema:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         self._text = json.dumps(schema)
+        self._below: dict[str, CompiledSchema] = {}
         self._validate = compile_validation(schema)
         self._fill_in = compile_defaults(schema)
 
@@ -42,12 +47,45 @@ class CompiledSchema:
         drop_nulls(obj, self._schema)
         self._fill_in(obj)
 
-    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        """The rules that the object breaks, in the order of the schema."""
-        found: list[FieldError] = []
-        self._validate(obj, "", found)
+    def validate(
+        self, obj: dict[str, Any], old: dict[str, Any] | None = None, only: str = ""
+    ) -> list[FieldError]:
+        """The rules that the object breaks, in the order of the schema.
+
+        `old` is the object before an update: what it broke already, and what stayed, is not found. `only` names the
+        field to look at, if it isn't all of the object.
+        """
+        found = self._broken(obj, None, only)
+        if found and old is not None:
+            found = self._broken(obj, old, only)
         if "x-kubernetes-embedded-resource" in self._text:
             found += embedded_errors(obj, self._schema, "")
         if "x-kubernetes-list-type" in self._text:
-            found += list_errors(obj, self._schema, "")
+            repeated = list(list_errors(obj, self._schema, ""))
+            if repeated and (old is None or not any(list_errors(old, self._schema, ""))):
+                found += repeated
         return found
+
+    def _broken(self, obj: dict[str, Any], old: dict[str, Any] | None, only: str) -> list[FieldError]:
+        found = Findings()
+        if only:
+            return self._broken_below(obj, old, only)
+        if old is not None:
+            found.unchanged = frozenset(unchanged_paths(obj, old, self._schema))
+        if "" not in found.unchanged:
+            self._validate(obj, "", found)
+        return found
+
+    def _broken_below(self, obj: dict[str, Any], old: dict[str, Any] | None, field: str) -> list[FieldError]:
+        """What is wrong with one field: the messages begin at it, the paths of the errors at the object."""
+        schema = self._schema.get("properties", {}).get(field)
+        if schema is None or field not in obj:
+            return []
+        within = self._below.get(field) or self._below.setdefault(field, CompiledSchema(schema))
+        found = within._broken(obj[field], None if old is None else old.get(field), "")
+        return [
+            structs.replace(each, field=f"{field}.{each.field}" if each.field else field)
+            if each.field != "<nil>"
+            else each
+            for each in found
+        ]

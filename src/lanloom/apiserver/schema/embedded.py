@@ -56,7 +56,7 @@ def _check(value: dict[str, Any], path: str) -> Iterator[FieldError]:
     for key in ("apiVersion", "kind"):
         where = f"{path}.{key}"
         if key not in value:
-            yield required(where, "must not be empty")
+            yield required(where)
         elif not isinstance(value[key], str):
             yield invalid(where, value[key], "must be a string")
         elif not value[key]:

@@ -8,8 +8,9 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from typing import Any
 from urllib.parse import urlsplit
 
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
@@ -36,6 +37,24 @@ _UUIDS = {
 def format_check(name: str) -> Callable[[str], bool] | None:
     """The test of a format, None for one that isn't checked. Hyphens in the name don't count."""
     return _CHECKS.get(name.replace("-", ""))
+
+
+def unknown_formats(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The formats of texts in a schema that nobody knows, and that are ignored for that reason."""
+    name = schema.get("format", "")
+    if name and schema.get("type") == "string" and name.replace("-", "") not in _KNOWN:
+        yield name
+    for below in _schemas_below(schema):
+        yield from unknown_formats(below)
+
+
+def _schemas_below(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for key in ("items", "additionalProperties", "not"):
+        if isinstance(below := schema.get(key), Mapping):
+            yield below
+    for key in ("allOf", "anyOf", "oneOf"):
+        yield from schema.get(key) or ()
+    yield from (schema.get("properties") or {}).values()
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -133,3 +152,17 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
     name: _matches(re.compile(f"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{middle}-?[0-9a-f]{{12}}", re.IGNORECASE))
     for name, middle in _UUIDS.items()
 }
+
+_KNOWN = _CHECKS.keys() | {
+    "bsonobjectid",
+    "creditcard",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "password",
+    "rgbcolor",
+    "ssn",
+}
+"""All that Kubernetes knows, checked here or not."""

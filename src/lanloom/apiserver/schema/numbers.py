@@ -3,10 +3,37 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lanloom.apiserver.fields import FieldError, invalid
+from lanloom.apiserver.fields import invalid
+from lanloom.apiserver.schema.findings import Findings
 
 Schema = Mapping[str, Any]
-Check = Callable[[Any, str, list[FieldError]], None]
+Check = Callable[[Any, str, Findings], None]
+
+_LIMITS = {"int32": 2**31, "": 2**63}
+_LARGEST_SINGLE = 3.4028235677973366e38
+"""From here on a number rounds to infinity in 32 bits."""
+
+
+def check_range(schema: Schema) -> Check | None:
+    """The check that a number fits into its type and format, None where every number does."""
+    kind, name = schema["type"], schema.get("format", "")
+    is_single = kind == "number" and name in ("float", "float32")
+    if kind != "integer" and not is_single:
+        return None
+    limit = _LIMITS.get(name, _LIMITS[""])
+    what = f"{kind} with format {name}" if name else f"{kind} (default format)"
+
+    def check(value: Any, path: str, found: Findings) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return
+        if is_single:
+            fits = abs(value) < _LARGEST_SINGLE
+        else:
+            fits = -limit <= value < limit and float(value).is_integer()
+        if not fits:
+            found.append(invalid("<nil>", "", f"Checked value must be of type {what} in {path}"))
+
+    return check
 
 
 def check_number(schema: Schema) -> Check:
@@ -18,7 +45,7 @@ def check_number(schema: Schema) -> Check:
         if (bound := schema.get(key)) is not None
     ]
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
         if factor and not (value / factor).is_integer():

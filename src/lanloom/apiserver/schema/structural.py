@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from lanloom.apiserver.fields import FieldError, forbidden, invalid, not_supported, required
+from lanloom.apiserver.schema.findings import Findings
 from lanloom.apiserver.schema.formats import compile_pattern
 from lanloom.apiserver.schema.pruning import prune_value
 from lanloom.apiserver.schema.validation import compile_validation
@@ -197,7 +198,7 @@ def _check_default(schema: Schema, path: str) -> Iterator[FieldError]:
     where = f"{path}.default"
     if prune_value(copy.deepcopy(default), schema):
         yield invalid(where, default, "must not have unknown fields")
-    broken: list[FieldError] = []
+    broken = Findings()
     compile_validation(schema)(default, "", broken)
     for error in broken:
         below = f".{error.field}" if error.field else ""

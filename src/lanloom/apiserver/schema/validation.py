@@ -10,12 +10,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lanloom.apiserver.fields import FieldError, invalid, not_supported, required
+from lanloom.apiserver.fields import (
+    FieldError,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    wrong_type,
+)
+from lanloom.apiserver.schema.findings import Findings
 from lanloom.apiserver.schema.formats import compile_pattern, format_check
-from lanloom.apiserver.schema.numbers import check_number
+from lanloom.apiserver.schema.numbers import check_number, check_range
 
 Schema = Mapping[str, Any]
-Check = Callable[[Any, str, list[FieldError]], None]
+Check = Callable[[Any, str, Findings], None]
 
 _NO_FIELD = "<nil>"
 """Where Kubernetes reports a failed oneOf, anyOf, allOf or not."""
@@ -23,11 +32,12 @@ _NO_FIELD = "<nil>"
 
 def compile_validation(schema: Schema) -> Check:
     """A function that appends to a list every rule of the schema that a value breaks."""
-    checks = [make(schema) for make, keys in _MAKERS if any(key in schema for key in keys)]
+    made = (make(schema) for make, keys in _MAKERS if any(key in schema for key in keys))
+    checks = [check for check in made if check is not None]
     if len(checks) == 1:
         return checks[0]
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         for each in checks:
             each(value, path, found)
 
@@ -70,11 +80,12 @@ def _type(schema: Schema) -> Check:
     accepts = [_TYPES[each] for each in wanted.split(",") if each in _TYPES]
     nullable = bool(schema.get("nullable"))
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if (value is None and nullable) or not accepts or any(accept(value) for accept in accepts):
             return
         actual = json_type(value)
-        found.append(invalid(path, actual, f"{path} in body must be of type {wanted}: {json.dumps(actual)}"))
+        text = f"{path} in body must be of type {wanted}: {json.dumps(actual)}"
+        found.append(wrong_type(path, actual, text))
 
     return check
 
@@ -85,7 +96,7 @@ def _combinations(schema: Schema) -> Check:
     all_of = [compile_validation(each) for each in schema.get("allOf", ())]
     never = compile_validation(schema["not"]) if "not" in schema else None
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if value is None:
             return
         name = json.dumps(path, ensure_ascii=False)
@@ -101,22 +112,22 @@ def _combinations(schema: Schema) -> Check:
     return check
 
 
-def _outcomes(checks: Sequence[Check], value: Any, path: str) -> list[list[FieldError]]:
-    outcomes: list[list[FieldError]] = []
+def _outcomes(checks: Sequence[Check], value: Any, path: str) -> list[Findings]:
+    outcomes: list[Findings] = []
     for each in checks:
-        broken: list[FieldError] = []
+        broken = Findings()
         each(value, path, broken)
         outcomes.append(broken)
     return outcomes
 
 
-def _check_any(outcomes: list[list[FieldError]], name: str, found: list[FieldError]) -> None:
+def _check_any(outcomes: list[Findings], name: str, found: Findings) -> None:
     if all(outcomes):
         found.append(_combined(f"{name} must validate at least one schema (anyOf)"))
         found += outcomes[0]
 
 
-def _check_one(outcomes: list[list[FieldError]], name: str, found: list[FieldError]) -> None:
+def _check_one(outcomes: list[Findings], name: str, found: Findings) -> None:
     valid = sum(not broken for broken in outcomes)
     if valid == 1:
         return
@@ -126,7 +137,7 @@ def _check_one(outcomes: list[list[FieldError]], name: str, found: list[FieldErr
         found += outcomes[0]
 
 
-def _check_all(outcomes: list[list[FieldError]], name: str, found: list[FieldError]) -> None:
+def _check_all(outcomes: list[Findings], name: str, found: Findings) -> None:
     found += [error for broken in outcomes for error in broken]
     if any(outcomes):
         suffix = ". None validated" if all(outcomes) else ""
@@ -143,16 +154,18 @@ def _text(schema: Schema) -> Check:
     search = _pattern_search(pattern)
 
     def problem(value: str) -> str | None:
-        if longest is not None and len(value) > longest:
-            return f"should be at most {longest} chars long"
         if shortest is not None and len(value) < shortest:
             return f"should be at least {shortest} chars long"
         if pattern and not search(value):
             return f"should match '{pattern}'"
         return None
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
-        if isinstance(value, str) and (what := problem(value)):
+    def check(value: Any, path: str, found: Findings) -> None:
+        if not isinstance(value, str):
+            return
+        if longest is not None and len(value) > longest:
+            found.append(too_long(path, longest))
+        elif what := problem(value):
             found.append(invalid(path, value, f"{path} in body {what}"))
 
     return check
@@ -170,9 +183,10 @@ def _format(schema: Schema) -> Check:
     name = schema["format"]
     accept = format_check(name)
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if accept is not None and isinstance(value, str) and not accept(value):
-            found.append(invalid(path, value, f"{path} in body must be of type {name}: {json.dumps(value)}"))
+            text = f"{path} in body must be of type {name}: {json.dumps(value)}"
+            found.append(wrong_type(path, value, text))
 
     return check
 
@@ -182,15 +196,17 @@ def _array(schema: Schema) -> Check:
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     unique = bool(schema.get("uniqueItems"))
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if not isinstance(value, list):
             return
         for index, each in enumerate(value):
-            item(each, f"{path}[{index}]", found)
+            where = f"{path}[{index}]"
+            if where not in found.unchanged:
+                item(each, where, found)
         if fewest is not None and len(value) < fewest:
             found.append(invalid(path, len(value), f"{path} in body should have at least {fewest} items"))
         if most is not None and len(value) > most:
-            found.append(invalid(path, len(value), f"{path} in body should have at most {most} items"))
+            found.append(too_many(path, len(value), most))
         if unique and len({json.dumps(each, sort_keys=True) for each in value}) < len(value):
             found.append(invalid(path, "", f"{path} in body shouldn't contain duplicates"))
 
@@ -201,7 +217,7 @@ def _enum(schema: Schema) -> Check:
     values = schema["enum"]
     listed = tuple(each if isinstance(each, str) else json.dumps(each) for each in values)
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if not any(each == value and isinstance(each, bool) is isinstance(value, bool) for each in values):
             found.append(not_supported(path, value, listed))
 
@@ -215,14 +231,17 @@ def _object(schema: Schema) -> Check:
     needed: Sequence[str] = schema.get("required", ())
     count = _property_count(schema)
 
-    def check(value: Any, path: str, found: list[FieldError]) -> None:
+    def check(value: Any, path: str, found: Findings) -> None:
         if not isinstance(value, dict) or count(value, path, found):
             return
         for key, each in value.items():
+            where = f"{path}.{key}" if path else key
+            if where in found.unchanged:
+                continue
             if (below := properties.get(key)) is not None:
-                below(each, f"{path}.{key}" if path else key, found)
+                below(each, where, found)
             elif check_other is not None:
-                check_other(each, f"{path}.{key}" if path else key, found)
+                check_other(each, where, found)
             elif others is False:
                 found.append(invalid(path, key, f"{path}.{key} in body is a forbidden property"))
         absent = (key for key in needed if key not in value)
@@ -231,28 +250,29 @@ def _object(schema: Schema) -> Check:
     return check
 
 
-def _property_count(schema: Schema) -> Callable[[dict[str, Any], str, list[FieldError]], bool]:
+def _property_count(schema: Schema) -> Callable[[dict[str, Any], str, Findings], bool]:
     """Whether an object has too few or too many properties; nothing else is checked then."""
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
 
-    def check(value: dict[str, Any], path: str, found: list[FieldError]) -> bool:
+    def check(value: dict[str, Any], path: str, found: Findings) -> bool:
         if fewest is not None and len(value) < fewest:
             text = f"{path} in body should have at least {fewest} properties"
-            found.append(invalid(path, fewest, text))
+            found.append(invalid(path, len(value), text))
             return True
         if most is not None and len(value) > most:
-            found.append(invalid(path, most, f"{path} in body should have at most {most} properties"))
+            found.append(too_many(path, len(value), most))
             return True
         return False
 
     return check
 
 
-_MAKERS: tuple[tuple[Callable[[Schema], Check], tuple[str, ...]], ...] = (
+_MAKERS: tuple[tuple[Callable[[Schema], Check | None], tuple[str, ...]], ...] = (
     (_type, ("type", "x-kubernetes-int-or-string")),
     (_combinations, ("anyOf", "oneOf", "allOf", "not")),
     (_text, ("maxLength", "minLength", "pattern")),
     (_format, ("format",)),
+    (check_range, ("type",)),
     (check_number, ("multipleOf", "minimum", "maximum")),
     (_array, ("items", "minItems", "maxItems", "uniqueItems")),
     (_enum, ("enum",)),

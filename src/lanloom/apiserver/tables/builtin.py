@@ -223,9 +223,7 @@ LAYOUTS: dict[GroupPlural, Layout] = {
         (TableColumn("Data"),),
         lambda obj: [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())],
     ),
-    GroupPlural("", "serviceaccounts"): _layout(
-        (TableColumn("Secrets"),), lambda obj: [len(obj.get("secrets") or ())]
-    ),
+    GroupPlural("", "serviceaccounts"): _layout((), lambda _: []),
     GroupPlural("apps", "daemonsets"): _DAEMON_SETS,
     GroupPlural("apps", "deployments"): _DEPLOYMENTS,
     GroupPlural("coordination.k8s.io", "leases"): _layout(

@@ -14,13 +14,13 @@ _CONDITIONS = {
 
 def _cells(pod: Raw, now: float) -> list[Any]:
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
-    reason, restarts, ready = _state(pod)
+    reason, ready = _state(pod)
     addresses = [each.get("ip", "") for each in status.get("podIPs") or ()]
     return [
         metadata.get("name", ""),
         f"{ready}/{len(spec.get('containers', ()))}",
         reason,
-        restarts,
+        _restarts(pod, now),
         age(metadata.get("creationTimestamp"), now),
         next(iter(addresses), "") or "<none>",
         spec.get("nodeName") or "<none>",
@@ -29,8 +29,18 @@ def _cells(pod: Raw, now: float) -> list[Any]:
     ]
 
 
-def _state(pod: Raw) -> tuple[str, int, int]:
-    """The word for the pod's state, restarts, and containers that are ready."""
+def _restarts(pod: Raw, now: float) -> str:
+    """How often containers were started again, and when the last one was."""
+    which = "initContainerStatuses" if _initializing(pod) else "containerStatuses"
+    containers = pod.get("status", {}).get(which) or ()
+    count = sum(each.get("restartCount", 0) for each in containers)
+    ends = [(each.get("lastState", {}).get("terminated") or {}).get("finishedAt") for each in containers]
+    last = max((end for end in ends if end), default=None)
+    return f"{count} ({age(last, now)} ago)" if count and last else str(count)
+
+
+def _state(pod: Raw) -> tuple[str, int]:
+    """The word for the pod's state, and how many containers are ready."""
     status = pod.get("status", {})
     reason = status.get("reason") or status.get("phase", "")
     containers = status.get("containerStatuses") or []
@@ -38,16 +48,14 @@ def _state(pod: Raw) -> tuple[str, int, int]:
     ready = 0
     if initializing:
         reason = initializing
-        restarts = sum(each.get("restartCount", 0) for each in status.get("initContainerStatuses") or ())
     else:
-        restarts = sum(each.get("restartCount", 0) for each in containers)
         ready = sum(1 for each in containers if each.get("ready") and _running(each))
         reason = _container_reason(containers) or reason
         if reason == "Completed" and ready:
             reason = "Running" if _is_ready(status) else "NotReady"
     if pod["metadata"].get("deletionTimestamp"):
         reason = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    return reason, restarts, ready
+    return reason, ready
 
 
 def _initializing(pod: Raw) -> str:
@@ -114,7 +122,7 @@ PODS = Layout(
         NAME,
         TableColumn("Ready", description="Containers that are ready, of all."),
         TableColumn("Status", description="State of the containers together."),
-        TableColumn("Restarts", "integer", "How often containers were started again."),
+        TableColumn("Restarts", "string", "How often containers were started again."),
         AGE,
         TableColumn("IP", description="Address of the pod.", priority=1),
         TableColumn("Node", description="The node on which it runs.", priority=1),

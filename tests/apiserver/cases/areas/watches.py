@@ -182,7 +182,7 @@ def of_a_name_in_the_path(api: Api) -> None:
 
 @case
 def with_initial_events_asked_for(api: Api) -> None:
-    """sendInitialEvents, which 1.20 does not know, is ignored or refused but never half done."""
+    """A watch may begin with the objects that are there, and say when it has sent them all."""
     api.post("widgets", widget("a"))
     query = {
         "sendInitialEvents": "true",

@@ -44,7 +44,7 @@ class Normaliser:
     def _value(self, value: Json) -> Json:
         if isinstance(value, dict):
             return self._mapping(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self._value(each) for each in value]
         return self._text(value) if isinstance(value, str) else value
 
@@ -57,7 +57,10 @@ class Normaliser:
             # Custom resources come in the order of a Go map: none.
             kept["resources"] = sorted(kept["resources"], key=lambda each: str(each["name"]))
         if kept.get("type") == "BOOKMARK":
-            kept["object"] = {**kept["object"], "metadata": {"resourceVersion": "<list version>"}}
+            said = {"resourceVersion": "<list version>"}
+            if annotations := kept["object"]["metadata"].get("annotations"):
+                said["annotations"] = annotations
+            kept["object"] = {**kept["object"], "metadata": said}
         if isinstance(columns := kept.get("columnDefinitions"), list):
             kept["columnDefinitions"] = [{**each, "description": ""} for each in columns]
         if isinstance(causes := kept.get("causes"), list):

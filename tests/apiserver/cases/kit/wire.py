@@ -29,7 +29,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """One answer. `body` is the parsed JSON or YAML document, or text if it was none."""
+    """One answer. `body` is the parsed JSON or YAML document, those of a whole watch, or text if it was none."""
 
     status: int
     headers: Mapping[str, str]
@@ -148,4 +148,12 @@ def _parse(text: bytes) -> Json:
     try:
         return json.loads(text)
     except ValueError:
-        return text.decode(errors="replace")
+        return _documents(text) or text.decode(errors="replace")
+
+
+def _documents(text: bytes) -> list[Json]:
+    """The events of a watch that was read to its end, each a line; none if it is some other text."""
+    try:
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        return []

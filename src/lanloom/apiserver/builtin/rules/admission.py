@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from lanloom.apiserver.builtin.rules.selection import check_label_selector, check_resources
-from lanloom.apiserver.fields import FieldError, go_strings, invalid, not_supported, required
+from lanloom.apiserver.fields import FieldError, invalid, not_supported, required
 from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.syntax import subdomain
 
@@ -65,9 +65,7 @@ def _check_versions(versions: list[str], path: str) -> Iterator[FieldError]:
     if not versions:
         yield required(path, f"must specify one of {', '.join(_REVIEW_VERSIONS)}")
     elif not set(versions) & set(_REVIEW_VERSIONS):
-        yield invalid(
-            path, go_strings(versions), f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
-        )
+        yield invalid(path, list(versions), f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
 
 
 def _check_rule(rule: Raw, path: str) -> Iterator[FieldError]:
@@ -77,7 +75,7 @@ def _check_rule(rule: Raw, path: str) -> Iterator[FieldError]:
             yield required(f"{path}.{name}")
         if len(given) > 1 and "*" in given:
             text = f"if '*' is present, must not specify other {what}"
-            yield invalid(f"{path}.{name}", go_strings(given), text)
+            yield invalid(f"{path}.{name}", list(given), text)
     yield from check_resources(rule.get("resources") or [], f"{path}.resources")
     for index, operation in enumerate(rule.get("operations") or ()):
         if operation not in _OPERATIONS:

@@ -119,7 +119,7 @@ def _check_schemas(versions: list[Raw]) -> Iterator[FieldError]:
     schemas = [version.get("schema", {}).get("openAPIV3Schema") for version in versions]
     for index, schema in enumerate(schemas):
         if schema is None:
-            yield required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
+            yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
     if schemas and schemas[0] is not None and all(each == schemas[0] for each in schemas):
         yield from check_structural(schemas[0], "spec.validation.openAPIV3Schema")
         return
@@ -152,4 +152,9 @@ def _check_stored(versions: list[Raw], stored: list[str]) -> Iterator[FieldError
     names = {version.get("name") for version in versions}
     for index, name in enumerate(stored):
         if name not in names:
-            yield invalid(f"status.storedVersions[{index}]", name, "must appear in spec.versions")
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} "
+                f"and removes {name} from status.storedVersions"
+            )
+            yield invalid(f"status.storedVersions[{index}]", name, text)

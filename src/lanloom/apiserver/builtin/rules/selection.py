@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lanloom.apiserver.fields import FieldError, forbidden, go_strings, invalid, required
+from lanloom.apiserver.fields import FieldError, forbidden, invalid, required
 from lanloom.apiserver.kinds import Raw
 from lanloom.apiserver.syntax import label_value, qualified_name
 
@@ -47,7 +47,7 @@ def check_resources(patterns: Sequence[str], path: str) -> Iterator[FieldError]:
         if not pattern:
             yield required(f"{path}[{index}]")
     if len(patterns) > 1 and "*/*" in patterns:
-        yield invalid(path, go_strings(patterns), "if '*/*' is present, must not specify other resources")
+        yield invalid(path, list(patterns), "if '*/*' is present, must not specify other resources")
     if "*" in patterns and any("/" not in each and each != "*" for each in patterns):
         text = "if '*' is present, must not specify other resources without subresources"
-        yield invalid(path, go_strings(patterns), text)
+        yield invalid(path, list(patterns), text)
