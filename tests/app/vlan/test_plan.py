@@ -2,20 +2,23 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.app.vlan.apply import LAST_APPLIED, merge
+from lanloom.api.meta import Object
+from lanloom.app.vlan.lastapplied import LAST_APPLIED
 from lanloom.app.vlan.manifests import Document, ManifestError, read_files
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.app.vlan.plan import VlanPlan, plan
 from tests.app.vlan.fixture import NODES, STATIC, ground, objects, report, static_network
 from tests.vlan.cluster import cluster_network, nad, node, vlan_config
 
+T = TypeVar("T", bound=Object)
+EXAMPLES = Path(__file__).parents[3] / "examples"
 REPORTS = [report(name) for name in NODES]
 BARE = objects(ground(), REPORTS)
 """cluster-1 without any network on it."""
@@ -185,13 +188,6 @@ def test_other_kinds_are_ignored() -> None:
     assert outcomes(found) == ["ignored"]
 
 
-def test_what_was_applied_last_and_is_gone_goes() -> None:
-    """A field that the last `kubectl apply` set and this one does not is removed; others' fields stay."""
-    live = {"spec": {"ours": 1, "theirs": 2, "list": [1, 2]}, "top": {"a": 1}}
-    last = {"spec": {"ours": 1}, "top": {"a": 1}}
-    assert merge(live, {"spec": {"list": [3]}}, last) == {"spec": {"theirs": 2, "list": [3]}}
-
-
 def test_a_removed_annotation_switches_addresses_off() -> None:
     """A manifest without the annotations that kubectl applied last takes the node addresses away."""
     body = static_network()
@@ -205,6 +201,39 @@ def test_a_removed_annotation_switches_addresses_off() -> None:
         "remove interface clust-4afb.2012 192.168.1.10/24 of default/vlan2012",
         "remove profile cluster-1-vlan2012.nmconnection",
     ]
+
+
+def remembered(item: T, body: dict[str, Any]) -> T:
+    """An object as `kubectl apply` of a manifest leaves it: with the manifest in an annotation."""
+    metadata = {"annotations": {}, **body["metadata"]}
+    annotations = item.metadata.annotations | {LAST_APPLIED: json.dumps(body | {"metadata": metadata})}
+    return replace(item, metadata=replace(item.metadata, annotations=annotations))
+
+
+def test_what_kubectl_applied_last() -> None:
+    """Applying the same file again changes nothing, although kubectl noted that it has no annotations."""
+    bodies = list(yaml.safe_load_all((EXAMPLES / "cluster-1.yaml").read_text()))
+    nodes = [node(name) for name in NODES]
+    cluster = objects([*nodes, *bodies])
+    applied = replace(
+        cluster,
+        networks=tuple(remembered(item, bodies[0]) for item in cluster.networks),
+        configs=tuple(remembered(item, bodies[1]) for item in cluster.configs),
+    )
+    found = planned(applied, *bodies)
+    assert outcomes(found) == ["unchanged", "unchanged"]
+    assert found.nodes == ()
+
+
+def test_annotations_that_another_tool_set() -> None:
+    """Addresses that somebody switched on by annotations stay when a file without annotations is applied again."""
+    body = static_network()
+    bare = {**body, "metadata": {**body["metadata"]}}
+    del bare["metadata"]["annotations"]
+    (live,) = CARRYING.nads
+    found = planned(replace(CARRYING, nads=(remembered(live, bare),)), bare)
+    assert outcomes(found) == ["unchanged"]
+    assert found.nodes == ()
 
 
 def test_nodes_that_are_down_and_a_roll_out_are_noted() -> None:

@@ -4,8 +4,6 @@ Objects are applied one after the other, each in the cluster that those before i
 nothing. Nothing here talks to a server.
 """
 
-import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -18,14 +16,13 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
+from lanloom.app.vlan.lastapplied import applied
 from lanloom.app.vlan.manifests import Document, Raw
 from lanloom.app.vlan.objects import VlanObjects
 from lanloom.vlan.admission import judge
 from lanloom.vlan.rules.admit_networks import label_changes
 from lanloom.vlan.rules.reserved import reserved
 from lanloom.vlan.worlds import FreshWorld, by_nad
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _FIELDS = {CLUSTER_NETWORKS.kind: "networks", VLAN_CONFIGS.kind: "configs", NADS.kind: "nads"}
 _NOW = "9999-12-31T23:59:59Z"
@@ -101,32 +98,10 @@ def world_of(objects: VlanObjects) -> FreshWorld:
     )
 
 
-def merge(live: Mapping[str, Any], manifest: Mapping[str, Any], last: Mapping[str, Any]) -> Raw:
-    """A three-way merge of maps as `kubectl apply` does it: what was applied last and is gone goes; lists replace."""
-    merged = {key: value for key, value in live.items() if key in manifest or key not in last}
-    for key, value in manifest.items():
-        if isinstance(value, dict):
-            merged[key] = merge(_map(live.get(key)), value, _map(last.get(key)))
-        elif value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = value
-    return merged
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _merged(live: Raw | None, document: Document, resource: Resource[Any]) -> Raw:
     """The object that the API server would be asked to store. Of its metadata only what a user may set counts."""
-    wanted = {key: value for key, value in document.body.items() if key not in ("status", "metadata")}
-    metadata = _map(document.body.get("metadata"))
-    wanted["metadata"] = {
-        key: metadata[key] for key in ("labels", "annotations", "finalizers") if key in metadata
-    }
     known = live if live is not None else {"metadata": {"creationTimestamp": _NOW}}
-    merged = merge(known, wanted, _last_applied(known))
+    merged = applied(known, document.body)
     merged["metadata"] |= {"name": document.key.name}
     if resource.namespaced:
         merged["metadata"]["namespace"] = document.key.namespace
@@ -137,22 +112,14 @@ def _merged(live: Raw | None, document: Document, resource: Resource[Any]) -> Ra
     return merged
 
 
-def _last_applied(live: Raw) -> Raw:
-    text = _map(_map(live.get("metadata")).get("annotations")).get(LAST_APPLIED, "{}")
-    try:
-        last = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(last, dict):
-        return {}
-    metadata = _map(last.get("metadata"))
-    last["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    return last
-
-
 def _labelled(body: Raw, old: Object | None) -> Raw:
     """With the labels that the mutating webhook fills in."""
-    if not isinstance(old, NetworkAttachmentDefinition | None) or "config" not in _map(body.get("spec")):
+    spec = body.get("spec")
+    if (
+        not isinstance(old, NetworkAttachmentDefinition | None)
+        or not isinstance(spec, dict)
+        or "config" not in spec
+    ):
         return body
     new = msgspec.convert(body, NetworkAttachmentDefinition)
     labels = {**new.metadata.labels, **label_changes(new, old)}
