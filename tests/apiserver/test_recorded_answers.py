@@ -13,6 +13,7 @@ from tests.apiserver.cases.kit.suite import REGISTER
 RECORDED = read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_answers(name: str, replaying_ground: Ground, listed: Differences) -> None:
     """The embedded server answers the case's requests as recorded, but for what the list of differences says."""

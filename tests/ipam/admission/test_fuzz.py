@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
 from lanloom.ipam.admission import IpamAdmission
 from lanloom.ipam.rules.validate import check_network
@@ -196,7 +197,7 @@ def test_any_object_is_answered(body: Raw) -> None:
 def test_what_is_allowed_can_be_used(body: Raw) -> None:
     """A network that passes, with what was filled in, can be read by the allocator and is a valid one."""
     if run(ADMISSION.validate(request(NETWORKS, body, BODIES["networks"][1][0]))).allowed:
-        network = network_of(msgspec.convert(body, Network))
+        network = network_of(convert(body, Network))
         if body["spec"] != BODIES["networks"][1][0]["spec"]:
             check_network(network)
 

@@ -171,7 +171,7 @@ async def test_a_new_leader_does_not_go_by_what_it_watched(realm: Realm) -> None
     await realm.change("old", ips=[ADDRESS])
     present = await realm.admin.list(NICS)
     successor = Meddled(realm.engine)
-    successor.stale = replace(present, items=(await realm.get("old"), before))
+    successor.stale = replace(present, readable=(await realm.get("old"), before))
     realm.lead("manager-2", successor)
     await _no_address_twice(realm)
 
