@@ -59,10 +59,34 @@ def nad(text: str, **labels: str) -> NetworkAttachmentDefinition:
         (config(bridge="br0"), None),
         (config(bridge=7), None),
         ("{}", None),
+        (config(Vlan=300), VmNetwork(type="L2VlanNetwork", cluster_network="cluster-1", vid=300)),
+        (config(vlan=5, VLAN=6), VmNetwork(type="L2VlanNetwork", cluster_network="cluster-1", vid=6)),
+        (config(VLAN=6, vlan=5), VmNetwork(type="L2VlanNetwork", cluster_network="cluster-1", vid=5)),
+        (
+            '{"type": "bridge", "bridge": "c-br", "vlan": 1, "VLAN": 2, "vlan": 3}',
+            VmNetwork(type="L2VlanNetwork", cluster_network="c", vid=3),
+        ),
+        (config(vlan=5, Vlan=None), VmNetwork(type="L2VlanNetwork", cluster_network="cluster-1", vid=5)),
+        (config(vlan=None), VmNetwork(type="UntaggedNetwork", cluster_network="cluster-1")),
+        (
+            config(vlanTrunk=[{"id": 5}], VLANTRUNK=None),
+            VmNetwork(type="UntaggedNetwork", cluster_network="cluster-1"),
+        ),
+        (
+            config(VLANTRUNK=[{"MINID": 5, "MaxId": 7, "ID": 9}]),
+            VmNetwork(type="L2VlanTrunkNetwork", cluster_network="cluster-1", trunk=((5, 7), (9, 9))),
+        ),
+        (
+            config(vlan=5, vlanTrunk=[{"id": 7}]),
+            VmNetwork(type="L2VlanTrunkNetwork", cluster_network="cluster-1", trunk=((7, 7),)),
+        ),
+        (config(BRIDGE="mgmt-br"), VmNetwork(type="UntaggedNetwork", cluster_network="mgmt")),
+        (config(Type="macvlan"), None),
+        ('{"TYPE": "kube-ovn"}', VmNetwork(type="OverlayNetwork")),
     ],
 )
 def test_the_types_of_networks(text: str, network: VmNetwork | None) -> None:
-    """Plugin, bridge, vlan and vlanTrunk decide the type; other plugins and bridges are nobody's network."""
+    """Plugin, bridge, vlan and vlanTrunk decide the type, in whatever case; other plugins and bridges are nobody's."""
     assert parse_config(text) == network
 
 
@@ -88,6 +112,10 @@ def test_the_types_of_networks(text: str, network: VmNetwork | None) -> None:
         (config(vlanTrunk=[{"minID": 9}]), "spec.config.vlanTrunk[0] is"),
         (config(vlanTrunk=[{"minID": 9, "maxID": 10, "id": 0}]), "spec.config.vlanTrunk[0] is"),
         (config(vlanTrunk=[{"id": 4095}]), "spec.config.vlanTrunk[0] is"),
+        (config(vlanTrunk=[{"ID": 4096}]), "spec.config.vlanTrunk[0] is"),
+        (config(vlanTrunk=[{"id": 5, "ID": 0}]), "spec.config.vlanTrunk[0] is"),
+        (config(vlanTrunk=[{"id": 5, "ID": None}]), "spec.config.vlanTrunk[0] is {}"),
+        (config(vlan=5, Vlan="x"), 'spec.config.vlan is "x"'),
     ],
 )
 def test_broken_configurations_are_refused(text: str, message: str) -> None:
@@ -95,6 +123,25 @@ def test_broken_configurations_are_refused(text: str, message: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         parse_config(text)
     assert str(caught.value).startswith(message)
+
+
+@st.composite
+def recased(draw: st.DrawFn, key: str) -> str:
+    """A key of which some letters are in the other case."""
+    return "".join(draw(st.sampled_from([letter, letter.swapcase()])) for letter in key)
+
+
+@given(st.lists(st.sampled_from(["vlan", "bridge", "type"]), min_size=1, max_size=6), st.data())
+def test_the_last_key_wins_in_any_case(keys: list[str], data: st.DataObject) -> None:
+    """Whatever the case of keys, each field has its last value, as for a reader that is written in Go."""
+    values = {
+        "vlan": st.integers(0, 4094),
+        "bridge": st.sampled_from(["a-br", "b-br"]),
+        "type": st.just("bridge"),
+    }
+    pairs = [("type", "bridge"), ("bridge", "c-br")] + [(key, data.draw(values[key])) for key in keys]
+    typed = ", ".join(f"{json.dumps(data.draw(recased(key)))}: {json.dumps(value)}" for key, value in pairs)
+    assert parse_config(f"{{{typed}}}") == parse_config(json.dumps(dict(pairs)))
 
 
 @given(CONFIGS)

@@ -1,6 +1,11 @@
-"""The CNI configuration inside a NAD, as far as it says which VLANs of which cluster network a VM network uses."""
+"""The CNI configuration inside a NAD, as far as it says which VLANs of which cluster network a VM network uses.
+
+It is read as CNI plugins and Harvester read it, with Go's `encoding/json`: the case of a key does not matter, null is
+no value, and of several keys for one field the last one wins.
+"""
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,6 +17,43 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 NetworkType = Literal["L2VlanNetwork", "L2VlanTrunkNetwork", "UntaggedNetwork", "OverlayNetwork"]
 
 _CONFIG = "spec.config"
+
+OVERLAY_PLUGIN, BRIDGE_PLUGIN = "kube-ovn", "bridge"
+"""The CNI plugins (`type`) whose configurations are VM networks."""
+
+CONFIG_KEYS = (
+    *(
+        "cniVersion",
+        "name",
+        "type",
+        "capabilities",
+        "ipam",
+        "dns",
+        "args",
+        "runtimeConfig",
+        "prevResult",
+        "plugins",
+    ),
+    *(
+        "bridge",
+        "isGateway",
+        "isDefaultGateway",
+        "forceAddress",
+        "ipMasq",
+        "ipMasqBackend",
+        "mtu",
+        "hairpinMode",
+    ),
+    *("promiscMode", "vlan", "vlanTrunk", "preserveDefaultVlan", "macspoofchk", "enabledad", "portIsolation"),
+    *("disableContainerInterface", "provider", "server_socket"),
+)
+"""The fields of a configuration that its readers know: CNI itself, the `bridge` plugin, Kube-OVN and Harvester."""
+
+TRUNK_KEYS = ("minID", "maxID", "id")
+"""The fields of an item of `vlanTrunk`."""
+
+_POINTERS = ("vlanTrunk", *TRUNK_KEYS)
+"""The fields whose value null takes an earlier one away; any other keeps it."""
 
 
 class VmNetwork(Struct, frozen=True, kw_only=True):
@@ -31,12 +73,12 @@ def parse_config(text: str) -> VmNetwork | None:
 
     Raises AnnotationError for broken JSON, and for a bridge configuration that no node could carry.
     """
-    config = _json_object(text)
+    config = read_config(text)
     plugin = config.get("type")
-    if plugin == "kube-ovn":
+    if plugin == OVERLAY_PLUGIN:
         return VmNetwork(type="OverlayNetwork")
     bridge = config.get("bridge")
-    if plugin != "bridge" or not isinstance(bridge, str) or not bridge.endswith(names.BRIDGE_SUFFIX):
+    if plugin != BRIDGE_PLUGIN or not isinstance(bridge, str) or not bridge.endswith(names.BRIDGE_SUFFIX):
         return None
     cluster_network = bridge.removesuffix(names.BRIDGE_SUFFIX)
     if config.get("vlanTrunk"):
@@ -63,9 +105,47 @@ def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
     return network.cluster_network if network else ""
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def read_config(text: str) -> dict[str, Any]:
+    """Return a configuration's fields under their own names, as Go reads them. Raises AnnotationError."""
+    return _json_object(text, _fields)
+
+
+def typed_config(text: str) -> dict[str, Any]:
+    """Return a configuration with its keys as they were typed. Raises AnnotationError."""
+    return _json_object(text, dict)
+
+
+def field_named(key: str, fields: Iterable[str]) -> str:
+    """Return the one of the fields that Go takes a key for; empty for none.
+
+    Go compares with simple case folding, by which two letters beyond ASCII are an s and a k.
+    """
+    folded = _folded(key)
+    return next((field for field in fields if _folded(field) == folded), "")
+
+
+def _folded(key: str) -> str:
+    return key.replace("\u017f", "s").lower()  # U+212A, the other letter, has k for its lower case
+
+
+_FIELD_OF = {_folded(field): field for field in (*CONFIG_KEYS, *TRUNK_KEYS)}
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of one JSON object in the order in which they were typed: the last value holds."""
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        field = _FIELD_OF.get(_folded(key), key)
+        if value is not None:
+            fields[field] = value
+        elif field in _POINTERS:
+            fields.pop(field, None)
+    return fields
+
+
+def _json_object(text: str, of_pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> dict[str, Any]:
     try:
-        config = json.loads(text)
+        config = json.loads(text, object_pairs_hook=of_pairs)
     except (ValueError, RecursionError):
         raise AnnotationError(_CONFIG, "is not valid JSON; it must hold a CNI configuration") from None
     if not isinstance(config, dict):

@@ -29,6 +29,12 @@ MATCHED_NODES = PREFIX + "matched-nodes"
 # Labels of a VlanStatus.
 NODE_LABEL = PREFIX + "node"
 
+HARVESTER_NAMESPACE = "harvester-system"
+"""Where Harvester keeps what is its own, such as the NAD of its storage network."""
+
+EXCLUSIVE_VLAN_LABEL = "storage-network.settings.harvesterhci.io/exclusivevlan"
+"""`true` on the NAD of Harvester's storage network whose VLAN no other network may use."""
+
 WITNESS_ROLE = "node-role.harvesterhci.io/witness"
 
 MGMT = "mgmt"

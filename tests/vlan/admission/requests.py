@@ -1,6 +1,7 @@
 """Requests as the API server sends them, and a small cluster to judge them in."""
 
 import asyncio
+import json
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,6 +23,22 @@ STATIC = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24"}
 
 MGMT_VLAN = 2021
 """The management VLAN that the manager's setting names."""
+
+
+def overlay_config(name: str) -> str:
+    """The configuration of an overlay network, the NAD `name` in namespace `default`."""
+    return json.dumps({"type": "kube-ovn", "provider": f"{name}.default.ovn"})
+
+
+def machine(name: str, *networks: str, namespace: str = "default") -> Raw:
+    """A VirtualMachine with these NADs, which is stopped."""
+    nics = [{"name": f"nic{index}", "multus": {"networkName": title}} for index, title in enumerate(networks)]
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"template": {"spec": {"networks": [{"name": "default", "pod": {}}, *nics]}}},
+    }
 
 
 def report(network: str, name: str, ready: bool = True) -> Raw:

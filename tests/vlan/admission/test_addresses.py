@@ -11,6 +11,7 @@ from tests.vlan.admission.requests import (
     Raw,
     annotated,
     network,
+    overlay_config,
     renamed,
     report,
     request,
@@ -71,11 +72,11 @@ WORD_CASES: Cases = {
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is UntaggedNetwork',
     ),
     "node addresses are not for trunks": new(
-        network(config={"vlanTrunk": [{"id": 5}]}),
+        network(vid=0, config={"vlanTrunk": [{"id": 5}]}),
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is L2VlanTrunkNetwork',
     ),
     "node addresses are not for overlay networks": new(
-        network(config='{"type": "kube-ovn"}'),
+        network(config=overlay_config("net")),
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is OverlayNetwork',
     ),
     "VLAN 1 carries no node addresses": new(

@@ -7,11 +7,22 @@ from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from lanloom.vlan.worlds import FreshWorld
-from tests.vlan.admission.requests import STATIC, Raw, annotated, network, report, request, static, vm, world
+from tests.vlan.admission.requests import (
+    STATIC,
+    Raw,
+    annotated,
+    network,
+    overlay_config,
+    report,
+    request,
+    static,
+    vm,
+    world,
+)
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
 NODE2 = {"kubernetes.io/hostname": "node2"}
-OVERLAY = (nad("overlay", "cluster-1", config='{"type": "kube-ovn"}'), vm("web", "overlay"))
+OVERLAY = (nad("overlay", "cluster-1", config=overlay_config("overlay")), vm("web", "overlay"))
 """An overlay network on cluster-1, and a VM of it on node1."""
 
 
@@ -48,8 +59,8 @@ def test_webhook_should_reject_cluster_network_change() -> None:
     "body",
     [
         network(config={"vlan": 0}),
-        network(config={"vlanTrunk": [{"minID": 10, "maxID": 20}]}),
-        network(config='{"type": "kube-ovn"}'),
+        network(vid=0, config={"vlanTrunk": [{"minID": 10, "maxID": 20}]}),
+        network(config=overlay_config("net")),
     ],
     ids=["UntaggedNetwork", "L2VlanTrunkNetwork", "OverlayNetwork"],
 )

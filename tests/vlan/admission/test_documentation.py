@@ -10,6 +10,7 @@ from tests.refusals import PAGE, ROOT, check_group, check_page, named_tests, uns
 from tests.vlan.admission import (
     test_addresses,
     test_cluster_networks,
+    test_configs,
     test_networks,
     test_reports,
     test_routing,
@@ -20,6 +21,11 @@ from tests.vlan.admission.cases import Case, Cases, answer
 
 GROUPS: tuple[tuple[str, Callable[[Case], None], Cases], ...] = (
     ("Networks", test_networks.test_networks_that_are_refused, test_networks.NETWORK_CASES),
+    (
+        "Configurations that are read in two ways",
+        test_configs.test_configurations_that_are_refused,
+        test_configs.CONFIG_CASES,
+    ),
     ("Node addresses as such", test_addresses.test_annotations_that_are_refused, test_addresses.WORD_CASES),
     (
         "Node addresses in their cluster",

@@ -18,7 +18,9 @@ from lanloom.api.l3 import (
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
+from lanloom.vlan.rules.admit_config import check_config
 from lanloom.vlan.rules.admit_l3 import check_l3, nodes_that_left
+from lanloom.vlan.rules.admit_storage import check_storage_vlan
 from lanloom.vlan.rules.admit_vms import check_config_in_use, check_overlay
 from lanloom.vlan.rules.cluster import l3_of
 from lanloom.vlan.rules.refusal import Malformed, Refused, World
@@ -96,6 +98,9 @@ def _check_nad(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, world: World
 ) -> tuple[str, ...]:
     network = parse_config(new.spec.config)
+    reconfigured = old is None or old.spec.config != new.spec.config
+    if reconfigured:
+        check_config(new.metadata.key, new.spec.config)
     _check_annotations(new)
     value, before = l3_of(new), _previous(old)
     _check_labels(new, network)
@@ -107,6 +112,8 @@ def _check_nad(
         return ()
     if old is None or (value is not None and value != before):
         _check_cluster_network(network.cluster_network, world)
+    if reconfigured:
+        check_storage_vlan(new, network, world)
     return check_l3(new, value, before, network.cluster_network, world) if value else _idle(new)
 
 
