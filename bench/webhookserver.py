@@ -18,7 +18,7 @@ from msgspec import Struct
 from lanloom.api import names
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.app.certificates import issue
@@ -103,6 +103,7 @@ def _objects(size: Size) -> dict[Resource[Any], list[Raw]]:
         ],
         VLAN_STATUSES: [_report(title, node_name(index)) for title in titles for index in range(size.nodes)],
         VIRTUAL_MACHINE_INSTANCES: [_vm(number) for number in range(size.networks)],
+        VIRTUAL_MACHINES: [],
     }
 
 
@@ -153,12 +154,14 @@ async def serve(size: Size) -> None:
     client: Any = Still(_objects(size))
     rng = Random(0)
     informers, vms = vlan_informers(client, Informer(client, NODES, rng=rng), rng), vm_informer(client, rng)
+    machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng)
+    followed = (*informers.all(), vms, machines)
     async with asyncio.TaskGroup() as group:
-        for informer in (*informers.all(), vms):
+        for informer in followed:
             group.create_task(informer.run())
-        await all_synced((*informers.all(), vms))
+        await all_synced(followed)
         freeze_memory()
-        admission = VlanAdmission(client, StoreWorld(informers, vms), lambda _pod: "")
+        admission = VlanAdmission(client, StoreWorld(informers, vms, machines), lambda _pod: "")
         app = webhook_app([admission], lambda: True)
         server = TlsServer(app, "127.0.0.1", 0, issue(("127.0.0.1",), time.time()))
         group.create_task(server.run())

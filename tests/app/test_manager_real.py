@@ -18,7 +18,7 @@ import yaml
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifest, manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
@@ -30,6 +30,7 @@ from lanloom.vlan.rules.names import vlan_status_name
 from tests.servers.eventually import eventually
 from tests.servers.real import RealServer
 from tests.servers.reviewed import reviewed
+from tests.vlan.admission.requests import machine
 
 pytestmark = pytest.mark.realserver
 
@@ -141,10 +142,12 @@ async def test_webhooks_refuse_on_a_real_kube_apiserver(server: RealServer) -> N
 
 
 async def test_vms_keep_what_they_use_on_a_real_kube_apiserver(server: RealServer) -> None:
-    """While a VM runs, its network and its uplink are not deleted; as soon as it is gone they are."""
+    """While a VM runs, its network and its uplink are not deleted; a stopped one still keeps its network."""
     async with HttpClient(load(str(server.kubeconfig))) as client:
-        await ensure(client, CRDS, manifest(VIRTUAL_MACHINE_INSTANCES))
-        await eventually(partial(client.list, VIRTUAL_MACHINE_INSTANCES), lambda _: True)
+        kinds: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+        for kind in kinds:
+            await ensure(client, CRDS, manifest(kind))
+            await eventually(partial(client.list, kind), lambda _: True)
     async with managed(server) as client:
         await example(client, "cluster-1")
         config = '{"cniVersion":"0.3.1","type":"bridge","bridge":"cluster-1-br","vlan":7}'
@@ -159,6 +162,11 @@ async def test_vms_keep_what_they_use_on_a_real_kube_apiserver(server: RealServe
         await refused(client, VLAN_CONFIGS.path("", "vlanconfig-1"), "node1 would lose the cluster network")
         await client.delete(VIRTUAL_MACHINE_INSTANCES, "web", "default")
         await client.delete(VLAN_CONFIGS, "vlanconfig-1")
+        await client.create(VIRTUAL_MACHINES, machine("web", "used"), "default")
+        await refused(
+            client, NADS.path("default", "used"), "because the VirtualMachines default/web name it in"
+        )
+        await client.delete(VIRTUAL_MACHINES, "web", "default")
         await client.delete(NADS, "used", "default")
 
 

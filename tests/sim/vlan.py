@@ -15,6 +15,7 @@ from lanloom.api.crds import manifests
 from lanloom.api.harvester import (
     VLAN_STATUSES,
 )
+from lanloom.api.kubevirt import VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.app.agent import agent_informers
@@ -187,7 +188,8 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
     allocator = IpamManager(client, ipam, recorder, identity=name, now=sim.now, rng=rng)
     vms = vm_informer(client, rng)
     elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=sim.now, rng=rng)
-    followed = (*informers.all(), vms, *ipam.all())
+    machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True)
+    followed = (*informers.all(), vms, machines, *ipam.all())
 
     async def lead() -> None:
         async with asyncio.TaskGroup() as group:
@@ -199,7 +201,8 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
             for informer in followed:
                 group.create_task(informer.run())
             await all_synced(followed)
-            sim.replicas.serve(name, [VlanAdmission(client, StoreWorld(informers, vms), lambda _pod: "")])
+            world = StoreWorld(informers, vms, machines)
+            sim.replicas.serve(name, [VlanAdmission(client, world, lambda _pod: "")])
             await elector.run(lead)
     finally:
         sim.replicas.leave(name)

@@ -16,7 +16,7 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
-from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -37,6 +37,7 @@ _TYPES: dict[str, type[Object]] = {
     "NetworkAttachmentDefinition": NetworkAttachmentDefinition,
     "VlanStatus": VlanStatus,
     "VirtualMachineInstance": VirtualMachineInstance,
+    "VirtualMachine": VirtualMachine,
 }
 
 
@@ -70,6 +71,7 @@ def cluster_of(documents: Iterable[dict[str, Any]]) -> Cluster:
         nads=of(NetworkAttachmentDefinition),
         statuses=of(VlanStatus),
         vms=of(VirtualMachineInstance),
+        machines=of(VirtualMachine),
     )
 
 

@@ -130,6 +130,13 @@ def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
     return tuple(nad_of(item.multus, own) for item in machine.spec.networks if item.multus is not None)
 
 
+def nads_named_by(machine: VirtualMachine) -> tuple[Key, ...]:
+    """The NADs that a VirtualMachine names, each once, whether it runs or not."""
+    template, own = machine.spec.template, machine.metadata.namespace
+    nics = template.spec.networks if template is not None else ()
+    return tuple(dict.fromkeys(nad_of(nic.multus, own) for nic in nics if nic.multus is not None))
+
+
 def places_of(spec: VirtualMachineInstanceSpec, namespace: str) -> frozenset[tuple[str, Key]]:
     """The networks of a machine in that namespace that lead to NADs: its own name of each, and the NAD."""
     found = ((item.name, item.multus) for item in spec.networks if item.multus is not None)

@@ -144,7 +144,7 @@ class Manager:
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> int:
         """The port, as soon as they answer there."""
         client, user = self._client, self._settings.user
-        world = StoreWorld(self._vlan, self._vms, self._settings.mgmt_vlan)
+        world = StoreWorld(self._vlan, self._vms, self._ipam.owners.machines, self._settings.mgmt_vlan)
         vlan = VlanAdmission(client, world, self._node_of_pod)
         ipam = self._ipam.admission(partial(agent_node, node_of_pod=self._node_of_pod), user)
         dummy = self._dummy.admission(Managers(client, user).include)

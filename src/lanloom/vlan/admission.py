@@ -21,6 +21,7 @@ from lanloom.api.harvester import (
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.vlan.rules.admit_configs import check_vlan_config, check_vlan_config_deletion
 from lanloom.vlan.rules.admit_networks import check_nad, label_changes
@@ -78,7 +79,7 @@ class VlanAdmission:
         return Verdict(patch=tuple(_label_operation(key, value) for key, value in changes.items()))
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind.
+        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind, but if nobody can tell.
 
         A malformed object is no reason to read the cluster anew, however often somebody sends it.
         """
@@ -91,8 +92,14 @@ class VlanAdmission:
         except (Malformed, Unreadable) as refused:
             return refusal(refused)
         except Refused:
+            return await self._judge_anew(request)
+
+    async def _judge_anew(self, request: AdmissionRequest) -> Verdict:
+        try:
             fresh = await fresh_world(self._client, _concerned(request), self._world)
-            return judge(request, fresh)
+        except KubeError as error:
+            return refusal(f"this can't be checked now, because {error}; try again")
+        return judge(request, fresh)
 
 
 def _is_harvesters_own(request: AdmissionRequest) -> bool:

@@ -20,7 +20,14 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance, networks_of
+from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINE_INSTANCES,
+    VIRTUAL_MACHINES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    nads_named_by,
+    networks_of,
+)
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
@@ -40,7 +47,7 @@ _SELECTORS_MAX = 1024
 """Selectors whose nodes are remembered."""
 
 _BY_NAD = "nad"
-"""The index of the store of VMs."""
+"""The index of the stores of VMs and of VirtualMachines."""
 
 
 def vm_informer(client: Client, rng: Random) -> Informer[VirtualMachineInstance]:
@@ -58,14 +65,21 @@ class StoreWorld:
     """The cluster as the manager's informers see it (see `rules.refusal.World`).
 
     What follows from nodes is kept until one changes in what matters here, and not only in its heartbeat.
-    `mgmt_vlan` is the management VLAN id where no agent tells it, 0 for unknown.
+    `machines` is shared with other features and gets an index. `mgmt_vlan` is the management VLAN id where no agent
+    tells it, 0 for unknown.
     """
 
     def __init__(
-        self, informers: VlanInformers, vms: Informer[VirtualMachineInstance], mgmt_vlan: int = 0
+        self,
+        informers: VlanInformers,
+        vms: Informer[VirtualMachineInstance],
+        machines: Informer[VirtualMachine],
+        mgmt_vlan: int = 0,
     ) -> None:
         self._informers = informers
         self._vms = vms
+        self._machines = machines.store
+        self._machines.add_index(_BY_NAD, lambda machine: tuple(map(str, nads_named_by(machine))))
         self._mgmt_vlan = mgmt_vlan
         self._nodes: dict[str, Node] | None = None
         self._matching: dict[frozenset[tuple[str, str]], tuple[str, ...]] = {}
@@ -113,6 +127,10 @@ class StoreWorld:
         """The VMs that use a NAD."""
         return self._vms.store.by(_BY_NAD, str(nad))
 
+    def machines_naming(self, nad: Key) -> Iterable[VirtualMachine]:
+        """The VirtualMachines that name a NAD."""
+        return self._machines.by(_BY_NAD, str(nad))
+
     def reserved(self) -> Reserved:
         """What belongs to the management network."""
         if self._reserved is None:
@@ -141,7 +159,7 @@ def _face(node: Node) -> tuple[object, ...]:
 class FreshWorld(Struct, frozen=True, kw_only=True):
     """The cluster as the API server sees it, as far as one cluster network goes (see `rules.refusal.World`).
 
-    `vms` are those that use each NAD.
+    `vms` are those that use each NAD, `machines` all VirtualMachines.
 
     The nodes, and so what is reserved, are those of the store: they have not come with the request before this one.
     """
@@ -151,6 +169,7 @@ class FreshWorld(Struct, frozen=True, kw_only=True):
     nads: tuple[NetworkAttachmentDefinition, ...] = ()
     statuses: tuple[VlanStatus, ...] = ()
     vms: Mapping[Key, Sequence[VirtualMachineInstance]] = {}
+    machines: tuple[VirtualMachine, ...] = ()
     known_nodes: Mapping[str, Node] = {}
     known_reserved: Reserved = Reserved()
 
@@ -186,6 +205,10 @@ class FreshWorld(Struct, frozen=True, kw_only=True):
         """The VMs that use a NAD."""
         return self.vms.get(nad, ())
 
+    def machines_naming(self, nad: Key) -> Iterable[VirtualMachine]:
+        """The VirtualMachines that name a NAD."""
+        return tuple(machine for machine in self.machines if nad in nads_named_by(machine))
+
     def reserved(self) -> Reserved:
         """What belongs to the management network."""
         return self.known_reserved
@@ -193,13 +216,17 @@ class FreshWorld(Struct, frozen=True, kw_only=True):
 
 async def fresh_world(client: Client, cluster_network: str, known: World) -> FreshWorld:
     """Reads what concerns a cluster network. Its name is a user's and may be anything."""
-    networks, configs, vms = await asyncio.gather(
-        client.list(CLUSTER_NETWORKS), client.list(VLAN_CONFIGS), _all_vms(client)
+    networks, configs, vms, machines = await asyncio.gather(
+        client.list(CLUSTER_NETWORKS),
+        client.list(VLAN_CONFIGS),
+        list_if_defined(client, VIRTUAL_MACHINE_INSTANCES),
+        list_if_defined(client, VIRTUAL_MACHINES),
     )
     world = FreshWorld(
         networks=networks.items,
         configs=configs.items,
-        vms=vms,
+        vms=by_nad(vms),
+        machines=machines,
         known_nodes=known.nodes(),
         known_reserved=known.reserved(),
     )
@@ -214,10 +241,6 @@ async def fresh_world(client: Client, cluster_network: str, known: World) -> Fre
         nad for nad in known.nads_of(cluster_network) if CLUSTER_NETWORK_LABEL not in nad.metadata.labels
     )
     return structs.replace(world, nads=(*nads.items, *unlabelled), statuses=statuses.items)
-
-
-async def _all_vms(client: Client) -> Mapping[Key, Sequence[VirtualMachineInstance]]:
-    return by_nad(await list_if_defined(client, VIRTUAL_MACHINE_INSTANCES))  # KubeVirt need not be here
 
 
 def by_nad(vms: Iterable[VirtualMachineInstance]) -> Mapping[Key, Sequence[VirtualMachineInstance]]:

@@ -6,20 +6,23 @@ from typing import Any
 import pytest
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.api.core import CRDS
+from lanloom.api.core import CRDS, NAMESPACES
 from lanloom.api.crds import manifest, manifests
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
+from lanloom.api.names import EXCLUSIVE_VLAN_LABEL, HARVESTER_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.apiserver.local import LocalClient
+from lanloom.kube.errors import NotFound
+from lanloom.kube.ports import Listing
 from lanloom.vlan.admission import VlanAdmission
 from lanloom.vlan.worlds import FreshWorld
 from tests.virtual import run
-from tests.vlan.admission.requests import Raw, admission, network, request, static, vm, world
-from tests.vlan.cluster import cluster_network, vlan_config
+from tests.vlan.admission.requests import Raw, admission, machine, network, request, static, vm, world
+from tests.vlan.cluster import cluster_network, nad, vlan_config
 
 Present = tuple[Resource[Any], Raw]
 
@@ -36,7 +39,7 @@ def answer(
         engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
         await engine.start()
         client = LocalClient(engine)
-        extra = [manifest(VIRTUAL_MACHINE_INSTANCES)] if kubevirt else []
+        extra = [manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)] if kubevirt else []
         for crd in [*manifests(), *extra]:
             await client.create(CRDS, crd)
         for kind, body in present:
@@ -46,6 +49,19 @@ def answer(
         return verdict
 
     return run(ask())
+
+
+class Starting:
+    """A server that has KubeVirt's definitions and serves its kinds not yet."""
+
+    async def list(self, resource: Resource[Any], **_selectors: str) -> Listing[Any]:
+        """Nothing of any kind."""
+        if resource.group == VIRTUAL_MACHINES.group:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        return Listing((), "1")
+
+    async def get(self, _resource: Resource[Any], _name: str, _namespace: str = "") -> None:
+        """A definition."""
 
 
 def test_an_object_of_a_moment_ago_is_seen() -> None:
@@ -75,6 +91,39 @@ def test_a_vm_that_runs_is_seen_twice() -> None:
     present = (VIRTUAL_MACHINE_INSTANCES, vm("web", "net"))
     verdict = answer(IN_USE, present, seen=world(vm("web", "net")))
     assert verdict.message.endswith("because the VMs default/web use it; stop them first")
+
+
+NAMED = world(machine("web", "net"))
+
+
+def test_a_machine_that_is_stopped_is_seen_twice() -> None:
+    """A VirtualMachine that names the network refuses only if it is still there and does so at a second look."""
+    because = "because the VirtualMachines default/web name it in spec.template.spec.networks"
+    assert because in answer(IN_USE, (VIRTUAL_MACHINES, machine("web", "net")), seen=NAMED).message
+    assert answer(IN_USE, (VIRTUAL_MACHINES, machine("web", "other")), seen=NAMED).allowed
+    assert answer(IN_USE, seen=NAMED).allowed
+    assert answer(IN_USE, seen=NAMED, kubevirt=False).allowed
+
+
+def test_machines_that_are_not_served_yet_may_be_there() -> None:
+    """A server that starts knows a kind by its definition only: that is no proof that no VM uses the network."""
+    client = Starting()
+    for seen in (NAMED, world(vm("web", "net"))):
+        verdict = run(VlanAdmission(client, seen, lambda _pod: "").validate(IN_USE))  # type: ignore[arg-type]
+        assert not verdict.allowed
+        assert verdict.message.startswith("this can't be checked now, because ")
+        assert verdict.message.endswith("; try again")
+
+
+def test_a_storage_network_of_a_moment_ago_is_not_there_any_more() -> None:
+    """A VLAN whose exclusive storage network is gone from the server is free, although no watch has told of it."""
+    storage = nad("storagenetwork-a", "bare", 100, namespace=HARVESTER_NAMESPACE)
+    storage["metadata"]["labels"][EXCLUSIVE_VLAN_LABEL] = "true"
+    asked, present = request(NADS, nad("net", "bare", 100)), (CLUSTER_NETWORKS, cluster_network("bare"))
+    assert answer(asked, present, seen=world(storage)).allowed
+    namespace = (NAMESPACES, {"metadata": {"name": HARVESTER_NAMESPACE}})
+    verdict = answer(asked, namespace, present, (NADS, storage), seen=world(storage))
+    assert "the VLAN id of the storage network harvester-system/storagenetwork-a" in verdict.message
 
 
 def test_a_cluster_without_kubevirt_is_judged_as_one_without_vms() -> None:

@@ -22,7 +22,9 @@ from tests.vlan.admission.requests import (
     Raw,
     admission,
     annotated,
+    machine,
     network,
+    overlay_config,
     report,
     report_verdict,
     request,
@@ -33,7 +35,11 @@ from tests.vlan.admission.requests import (
 from tests.vlan.cluster import cluster_network, nad, vlan_config
 
 ROUTES = json.dumps([{"to": "10.20.0.0/16", "via": "192.168.1.1"}])
-SEEN = world(nad("overlay", "cluster-1", config='{"type": "kube-ovn"}'), vm("web", "overlay", "net"))
+SEEN = world(
+    machine("stopped", "net"),
+    nad("overlay", "cluster-1", config=overlay_config("overlay")),
+    vm("web", "overlay", "net"),
+)
 BODIES: dict[str, tuple[Resource[Any], list[Raw]]] = {
     "networks": (
         NADS,

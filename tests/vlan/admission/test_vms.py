@@ -2,18 +2,19 @@
 
 import pytest
 
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.vlan.admission import judge
 from lanloom.vlan.worlds import FreshWorld
 from tests.vlan.admission.cases import Case, Cases, answer, each
-from tests.vlan.admission.requests import STATIC, Raw, network, request, vm, world
+from tests.vlan.admission.requests import STATIC, Raw, machine, network, overlay_config, request, vm, world
 from tests.vlan.cluster import nad, node, vlan_config
 
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 DELETE = "can't delete NetworkAttachmentDefinition default/net because "
 MAP = "network.harvesterhci.io/node-ip-map"
-OVERLAY = nad("overlay", "cluster-1", config='{"type": "kube-ovn"}')
+OVERLAY = nad("overlay", "cluster-1", config=overlay_config("overlay"))
 TRUNK = {"vlanTrunk": [{"minID": 10, "maxID": 20}]}
 NODE1, NODE2 = ({"kubernetes.io/hostname": name} for name in ("node1", "node2"))
 
@@ -82,6 +83,12 @@ USED_CASES: Cases = {
         request(NADS, None, network(mode="")),
         world(vm("db", "net"), vm("web", "default/net", namespace="shop"), vm("other", "default/other")),
         f"{DELETE}the VMs default/db, shop/web use it; stop them first",
+    ),
+    "a network that VirtualMachines name is not deleted": Case(
+        request(NADS, None, network(mode="")),
+        world(machine("web", "default/net", namespace="shop"), machine("db", "net"), vm("db", "net")),
+        f"{DELETE}the VirtualMachines default/db, shop/web name it in spec.template.spec.networks and could not start "
+        "without it; remove the network and its interface there, or delete the machines first",
     ),
     "the VLAN id of a network that VMs use does not change": edit(
         network(mode="", vid=2013),
@@ -186,6 +193,31 @@ def test_vms_that_need_nothing_do_not_count(seen: FreshWorld) -> None:
         request(VLAN_CONFIGS, vlan_config("one", "cluster-1", nodeSelector=NODE2), uplink),
     ):
         assert judge(asked, seen).message == ""
+
+
+@pytest.mark.parametrize(
+    "present",
+    [machine("web", "other/net"), machine("web", "net", namespace="shop"), machine("web")],
+    ids=["another namespace", "of its own namespace", "pod network"],
+)
+def test_machines_that_name_other_networks_do_not_count(present: Raw) -> None:
+    """A VirtualMachine whose networks are others, also of the same name elsewhere, hinders no deletion."""
+    assert judge(request(NADS, None, network(mode="")), world(present)).message == ""
+
+
+def test_a_stopped_machine_leaves_the_rest_free() -> None:
+    """A VirtualMachine that does not run hinders neither edits of its network nor changes of uplinks."""
+    uplink = vlan_config("one", "cluster-1")
+    seen = world(network(), machine("web", "net"))
+    for asked in (request(NADS, network(mode="", vid=2013), network()), request(VLAN_CONFIGS, None, uplink)):
+        assert judge(asked, seen).message == ""
+
+
+def test_isolated_networks_keep_their_own_rules() -> None:
+    """The NAD of an isolated network goes as that says, whoever names it."""
+    isolated = network(mode="")
+    isolated["metadata"]["labels"][UID_LABEL] = "0b2f6d4e"
+    assert judge(request(NADS, None, isolated), world(machine("web", "net"))).message == ""
 
 
 def test_a_vm_that_is_being_moved_needs_both_nodes() -> None:

@@ -9,7 +9,7 @@ from lanloom.api import names
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifest, manifests
 from lanloom.api.harvester import VLAN_STATUSES
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.apiserver.engine.engine import Engine
 from lanloom.apiserver.engine.memory import MemoryStorage
@@ -18,7 +18,7 @@ from lanloom.kube.informer import Informer, all_synced
 from lanloom.vlan.manager import vlan_informers
 from lanloom.vlan.worlds import StoreWorld, vm_informer
 from tests.virtual import run
-from tests.vlan.admission.requests import report, vm
+from tests.vlan.admission.requests import machine, report, vm
 from tests.vlan.cluster import node
 
 MGMT_VLAN = 2021
@@ -37,10 +37,12 @@ def on_a_server(test: Callable[[LocalClient, StoreWorld], Awaitable[None]]) -> C
         await client.create(NODES, node("node2", address="10.0.0.2"))
         nodes: Informer[Any] = Informer(client, NODES, rng=rng)
         informers, vms = vlan_informers(client, nodes, rng), vm_informer(client, rng)
+        machines: Informer[Any] = Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True)
+        followed = (*informers.all(), vms, machines)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each.run()) for each in (*informers.all(), vms)]
-            await all_synced((*informers.all(), vms))
-            await test(client, StoreWorld(informers, vms, MGMT_VLAN))
+            tasks = [group.create_task(each.run()) for each in followed]
+            await all_synced(followed)
+            await test(client, StoreWorld(informers, vms, machines, MGMT_VLAN))
             for task in tasks:
                 task.cancel()
         await engine.close()
@@ -124,3 +126,20 @@ async def test_vms_are_followed_as_soon_as_there_are_any(client: LocalClient, wo
     await client.delete(VIRTUAL_MACHINE_INSTANCES, "db", "default")
     await seen()
     assert [item.metadata.name for item in world.vms_on(used)] == ["web"]
+
+
+@on_a_server
+async def test_stopped_machines_are_followed_as_soon_as_there_are_any(
+    client: LocalClient, world: StoreWorld
+) -> None:
+    """VirtualMachines are seen by the NADs that they name, from half a minute after KubeVirt was installed on."""
+    used = Key("default", "net")
+    assert list(world.machines_naming(used)) == []
+    await client.create(CRDS, manifest(VIRTUAL_MACHINES))
+    await client.create(VIRTUAL_MACHINES, machine("web", "net", "default/net"), "default")
+    await asyncio.sleep(31)
+    assert [item.metadata.name for item in world.machines_naming(used)] == ["web"]
+    nothing: dict[str, Any] = {"spec": {"template": {"spec": {"networks": []}}}}
+    await client.patch(VIRTUAL_MACHINES, "web", nothing, "default")
+    await seen()
+    assert list(world.machines_naming(used)) == []

@@ -93,6 +93,7 @@ def world_of(objects: VlanObjects) -> FreshWorld:
         nads=objects.nads,
         statuses=objects.statuses,
         vms=by_nad(objects.vms),
+        machines=objects.machines,
         known_nodes={item.metadata.name: item for item in objects.nodes},
         known_reserved=reserved(objects.nodes, mgmt),
     )

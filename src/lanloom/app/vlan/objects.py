@@ -1,6 +1,7 @@
 """Everything of a cluster that VLAN networks are made from, read once: what the views and the plan are computed of."""
 
 import asyncio
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -14,16 +15,25 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance
+from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINE_INSTANCES,
+    VIRTUAL_MACHINES,
+    VirtualMachine,
+    VirtualMachineInstance,
+)
+from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
+from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from lanloom.vlan.rules.desired import matched_nodes
 
+T = TypeVar("T", bound=Object)
+
 
 class VlanObjects(Struct, frozen=True, kw_only=True):
-    """The objects, in no order. VMs are read only for a plan."""
+    """The objects, in no order. VMs and VirtualMachines are read only for a plan."""
 
     nodes: tuple[Node, ...] = ()
     networks: tuple[ClusterNetwork, ...] = ()
@@ -31,6 +41,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
     nads: tuple[NetworkAttachmentDefinition, ...] = ()
     statuses: tuple[VlanStatus, ...] = ()
     vms: tuple[VirtualMachineInstance, ...] = ()
+    machines: tuple[VirtualMachine, ...] = ()
 
     def network(self, name: str) -> ClusterNetwork | None:
         """One cluster network."""
@@ -79,12 +90,13 @@ async def read_objects(client: Client, *, with_vms: bool = False) -> VlanObjects
         configs=configs.items,
         nads=nads.items,
         statuses=statuses.items,
-        vms=await _vms(client) if with_vms else (),
+        vms=await _listed(client, VIRTUAL_MACHINE_INSTANCES) if with_vms else (),
+        machines=await _listed(client, VIRTUAL_MACHINES) if with_vms else (),
     )
 
 
-async def _vms(client: Client) -> tuple[VirtualMachineInstance, ...]:
+async def _listed(client: Client, resource: Resource[T]) -> tuple[T, ...]:
     try:
-        return (await client.list(VIRTUAL_MACHINE_INSTANCES)).items
+        return (await client.list(resource)).items
     except NotFound:  # no KubeVirt here
         return ()

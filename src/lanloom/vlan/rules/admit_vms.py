@@ -1,4 +1,4 @@
-"""What the webhooks refuse for the sake of virtual machines that run.
+"""What the webhooks refuse for the sake of virtual machines, most of it only for those that run.
 
 A machine uses a VM network by naming its NAD. An overlay network runs over a cluster network, by whose node addresses
 its machines reach each other; nobody says by which of them, so each counts.
@@ -7,6 +7,7 @@ its machines reach each other; nobody says by which of them, so each counts.
 from collections.abc import Iterable
 
 from lanloom.api import names
+from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
 from lanloom.api.l3 import L3, AnnotationError
@@ -20,8 +21,18 @@ Vms = tuple[VirtualMachineInstance, ...]
 
 
 def check_nad_deletion(old: NetworkAttachmentDefinition, world: World) -> None:
-    """Whether a NAD may be deleted: no VM uses it, and no overlay network needs the node addresses that it gives."""
+    """Whether a NAD may be deleted: no VM uses it or is to use it when it starts, and no overlay network needs it.
+
+    An overlay network needs the node addresses that the NAD gives. The NAD of an isolated network has rules of its own.
+    """
     title = f"can't delete NetworkAttachmentDefinition {old.metadata.key}"
+    machines = () if UID_LABEL in old.metadata.labels else world.machines_naming(old.metadata.key)
+    named = sorted(machine.metadata.key for machine in machines)
+    if named:
+        raise Refused(
+            f"{title} because the VirtualMachines {listed(map(str, named))} name it in spec.template.spec.networks and "
+            "could not start without it; remove the network and its interface there, or delete the machines first"
+        )
     vms = _users((old,), world)
     if vms:
         raise Refused(f"{title} because {_who(vms)} use it; stop them first")

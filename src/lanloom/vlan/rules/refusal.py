@@ -5,7 +5,7 @@ from typing import Protocol
 
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
-from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.vlan.rules.reserved import Reserved
@@ -63,6 +63,10 @@ class World(Protocol):
 
     def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
         """The VMs that run, or are about to, and use a NAD."""
+        ...
+
+    def machines_naming(self, nad: Key) -> Iterable[VirtualMachine]:
+        """The VirtualMachines that name a NAD, also those that are stopped."""
         ...
 
     def reserved(self) -> Reserved:
