@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from structlog.testing import capture_logs
 
 from lanloom.api.core import PODS, VALIDATING_WEBHOOKS, WebhookConfiguration
 from lanloom.api.meta import Object
@@ -108,3 +109,20 @@ def test_a_server_that_drops_conditions_is_not_told_to_fail_closed(there: bool) 
         return found["validate.lanloom.io"], found[NAME], versions[0]
 
     assert run(register())[:2] == ("Fail", "Ignore")
+
+
+@pytest.mark.parametrize(("embedded", "level"), [(False, "warning"), (True, "debug")])
+def test_who_is_told_that_a_webhook_fails_open(embedded: bool, level: str) -> None:
+    """An operator is told once that a webhook fails open, but for Lanloom's own server, which nobody can upgrade."""
+
+    async def register() -> None:
+        engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
+        await engine.start()
+        registration = Registration(LocalClient(engine), embedded=embedded)
+        for _ in range(2):
+            await registration.apply(VALIDATING_WEBHOOKS, wanted())
+        await engine.close()
+
+    with capture_logs() as logs:
+        run(register())
+    assert [(line["log_level"], line["event"]) for line in logs] == [(level, "webhook-fails-open")]

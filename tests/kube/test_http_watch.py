@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from lanloom.kube.errors import Gone, ServerError, TransportError
-from lanloom.kube.http import HttpClient
+from lanloom.kube.errors import Gone, ServerError, SilentWatch, TransportError
+from lanloom.kube.http import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, HttpClient
 from lanloom.kube.ports import WatchEvent
 from tests.kube.server import always, serving, status_object, streaming
 from tests.kube.things import THINGS, Thing
@@ -99,9 +99,27 @@ async def test_silent_watch_is_given_up() -> None:
     hold = asyncio.Event()
     stream = streaming(_line("ADDED", RED), hold=hold.wait)
     async with serving(stream) as server, HttpClient(server.config(), idle=0.05) as client:
-        with pytest.raises(TransportError, match="no answer in time"):
+        with pytest.raises(SilentWatch, match="no answer in time"):
             await _watch(client)
         hold.set()
+
+
+async def test_a_watch_with_bookmarks_is_given_up_sooner() -> None:
+    """Once there was a bookmark the next one is due, so that a connection which is half open is noticed soon."""
+    bookmark = {"kind": "Thing", "apiVersion": "example.org/v1", "metadata": {"resourceVersion": "99"}}
+    hold = asyncio.Event()
+    stream = streaming(_line("BOOKMARK", bookmark), hold=hold.wait)
+    async with serving(stream) as server, HttpClient(server.config(), bookmarked_idle=0.05) as client:
+        with pytest.raises(SilentWatch, match="no answer in time"):
+            await _watch(client)
+        hold.set()
+
+
+async def test_the_server_ends_a_watch_before_the_client_gives_it_up() -> None:
+    """A watch has an end that the server is asked for, sooner than silence counts as a dead connection."""
+    async with serving(streaming()) as server, HttpClient(server.config()) as client:
+        await _watch(client)
+    assert BOOKMARKED_IDLE_SECONDS < int(server.seen[0].query["timeoutSeconds"]) < IDLE_SECONDS
 
 
 async def test_watch_that_breaks() -> None:

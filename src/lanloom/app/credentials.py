@@ -56,7 +56,8 @@ class Credentials:
             try:
                 return await self.current()
             except KubeError as error:
-                log.warning("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
+                report = log.debug if error.reported else log.warning
+                report("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def current(self) -> Bundle:

@@ -39,7 +39,8 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
     server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
     as whom it writes, empty if its service account's or to be asked for. `dummy` is what was said of isolated networks.
-    `lease` is how many seconds a leader that is silent stays one, `retry` how often it says that it is there.
+    `lease` is how many seconds a leader that is silent stays one, `retry` how often it says that it is there. With
+    `embedded` the API server is Lanloom's own.
     """
 
     identity: str
@@ -51,6 +52,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     dummy: Given = Given()
     lease: float = 15.0
     retry: float = 2.0
+    embedded: bool = False
 
 
 class Manager:
@@ -108,6 +110,7 @@ class Manager:
             now=now,
             rng=rng,
             certified=self.metrics.certified,
+            embedded=settings.embedded,
         )
         self.ready = self._webhooks.registered
         self._followed = (

@@ -20,16 +20,19 @@ log = structlog.get_logger(__name__)
 
 Webhook = dict[str, Any]
 CONDITIONS = "matchConditions"
+_NO_CONDITIONS = "the API server has no matchConditions; Kubernetes 1.28 and later have"
 
 
 class Registration:
     """Registers on one API server, whose answers tell it what that server understands.
 
-    What an API server understands is not asked again; a manager that comes to lead makes a new one of these.
+    What an API server understands is not asked again; a manager that comes to lead makes a new one of these. With
+    `embedded` it is Lanloom's own, which has no conditions: no operator can do anything about that.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, embedded: bool = False) -> None:
         self._client = client
+        self._report = log.debug if embedded else log.warning
         self._drops_conditions = False
 
     async def apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
@@ -68,7 +71,7 @@ class Registration:
         for webhook in wanted:
             if CONDITIONS in webhook and CONDITIONS not in _present(webhook, answered):
                 self._drops_conditions = True
-                log.warning("webhook-fails-open", webhook=webhook["name"], reason="no matchConditions")
+                self._report("webhook-fails-open", webhook=webhook["name"], reason=_NO_CONDITIONS)
 
 
 def _present(webhook: Webhook, current: Sequence[Webhook]) -> Webhook:

@@ -157,7 +157,9 @@ async def _start_manager(
 ) -> asyncio.Task[None]:
     """The manager on this very engine; returns when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
-    settings = ManagerSettings(identity="serve", host=LOOPBACK, port=0, local=True, dummy=dummy)
+    settings = ManagerSettings(
+        identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, dummy=dummy
+    )
     manager = Manager(LocalClient(engine), settings, now=time.time, rng=rng, metrics=metrics)
     task = asyncio.create_task(manager.run())
     stack.push_async_callback(_cancel, task)

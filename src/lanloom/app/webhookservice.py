@@ -60,8 +60,8 @@ class Reach(Struct, frozen=True):
 class WebhookService:
     """Construct, run `informer`, then `serve`, and on the leader `keep_registered`.
 
-    `registered` is set once the API server knows of the webhooks. `now` gives seconds since the epoch, `certified` is
-    told when the certificate that is presented ends.
+    `registered` is set once the API server knows of the webhooks; with `embedded` that is Lanloom's own. `now` gives
+    seconds since the epoch, `certified` is told when the certificate that is presented ends.
     """
 
     def __init__(
@@ -72,11 +72,13 @@ class WebhookService:
         now: Callable[[], float],
         rng: random.Random,
         certified: Callable[[float], None],
+        embedded: bool = False,
     ) -> None:
         self._client = client
         self._reach = reach
         self._credentials = Credentials(client, reach.names, now=now)
         self._certified = certified
+        self._embedded = embedded
         self._path = ""
         self.informer: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
@@ -95,13 +97,14 @@ class WebhookService:
 
     async def keep_registered(self, port: int) -> None:
         """Registers the webhooks; then renews the certificate in time, and repairs what somebody changed."""
-        registration = Registration(self._client)
+        registration = Registration(self._client, embedded=self._embedded)
         while True:
             try:
                 await self._credentials.current()
                 await self._register(port, registration)
             except KubeError as error:
-                log.warning("webhooks-not-registered", error=str(error))
+                report = log.debug if error.reported else log.warning
+                report("webhooks-not-registered", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             self.registered.set()

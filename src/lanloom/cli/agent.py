@@ -106,7 +106,7 @@ async def _run(
     socket, programs = cni
     settings = CniSettings(socket=Path(socket), programs=programs) if socket else None
     async with (
-        connect(kubeconfig, metrics.request) as client,
+        connect(kubeconfig, metrics.request, logs=True) as client,
         open_host(node, profiles, state, runtime) as host,
     ):
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))

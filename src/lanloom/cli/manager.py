@@ -103,7 +103,7 @@ async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: t
     from lanloom.app.metrics.probes import ProbeServer, pages
 
     metrics = ManagerMetrics()
-    async with connect(kubeconfig, metrics.request) as client:
+    async with connect(kubeconfig, metrics.request, logs=True) as client:
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
         manager = Manager(client, settings, now=time.time, rng=random.Random(), metrics=metrics)
         async with asyncio.TaskGroup() as group:

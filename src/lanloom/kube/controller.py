@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 import structlog
 
-from lanloom.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -84,11 +84,13 @@ class Controller(Generic[K]):
         try:
             again = await self._reconcile(key)
         except _PASSING as error:
-            log.info("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
+            report = log.debug if error.reported else log.info
+            report("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
             self._queue.add_rate_limited(key)
             return "retry"
-        except Exception:
-            log.exception("reconcile failed and will be retried", controller=self.name, key=str(key))
+        except Exception as error:
+            report = log.debug if isinstance(error, KubeError) and error.reported else log.exception
+            report("reconcile failed and will be retried", controller=self.name, key=str(key))
             self._queue.add_rate_limited(key)
             return "error"
         self._queue.forget(key)

@@ -117,7 +117,8 @@ class Elector:
         except TimeoutError:
             return False
         except KubeError as error:
-            log.info("lease not renewed", lease=self._name, error=str(error))
+            report = log.debug if error.reported else log.info
+            report("lease not renewed", lease=self._name, error=str(error))
             return False
 
     async def _attempt(self) -> bool:

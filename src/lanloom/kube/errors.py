@@ -2,8 +2,10 @@
 
 KubeError
 ├── ConfigError            a kubeconfig or in-cluster configuration that can't be used
-├── TransportError         no answer: refused, reset, timed out, not TLS
-│   └── UnreadableObjects  a list with objects that are none of their kind
+├── TransportError         no answer, or none that can be read
+│   ├── UnreadableObjects  a list with objects that are none of their kind
+│   └── Unreachable        refused, reset, timed out, not TLS
+│       └── SilentWatch    a watch on which nothing came for too long
 └── ApiError               the server answered with a Status
     ├── BadRequest         400
     ├── Unauthorized       401
@@ -23,7 +25,12 @@ from lanloom.api.reading import Unreadable
 
 
 class KubeError(Exception):
-    """Base of every error of this package."""
+    """Base of every error of this package.
+
+    `reported` says that the log has it already that the whole server is away (`lanloom.kube.outage`).
+    """
+
+    reported = False
 
 
 class ConfigError(KubeError):
@@ -42,6 +49,14 @@ class UnreadableObjects(TransportError):
         more = f"; and {len(objects) - 3} more" if len(objects) > 3 else ""
         super().__init__(f"the server sent objects that can't be read: {shown}{more}")
         self.objects = tuple(objects)
+
+
+class Unreachable(TransportError):
+    """There is no connection to the server, or it broke."""
+
+
+class SilentWatch(Unreachable):
+    """A watch was silent for longer than a server is that is there; the connection may be half open."""
 
 
 class ApiError(KubeError):

@@ -78,9 +78,8 @@ class Recorder:
             if not await self._repeat(identity):
                 await self._create(identity)
         except KubeError as error:
-            log.warning(
-                "event not written", reason=reason, message=message, about=about.name, error=str(error)
-            )
+            report = log.debug if error.reported else log.warning
+            report("event not written", reason=reason, message=message, about=about.name, error=str(error))
             return not isinstance(error, TransportError | ServerError)
         return True
 

@@ -16,7 +16,8 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
-from lanloom.kube.errors import ConfigError, TransportError, from_status
+from lanloom.kube.errors import ConfigError, SilentWatch, TransportError, Unreachable, from_status
+from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.kube.tls import client_context, reason
 
@@ -26,12 +27,21 @@ Raw = dict[str, Any]
 PAGE = 500
 """Objects in a page of a list."""
 
-IDLE_SECONDS = 90.0
-"""A watch that is silent for longer is dead: a server sends a bookmark about once a minute."""
-
 REQUEST_SECONDS = 30.0
-WATCH_SECONDS = 600
-"""How long one watch may last before the server ends it and it is resumed."""
+WATCH_SECONDS = 300
+"""How long one watch may last before the server ends it and it is resumed: a sign of life of silent kinds, too."""
+
+IDLE_SECONDS = WATCH_SECONDS + 30.0
+"""A watch that is silent for longer is dead, its connection half open: the server would have ended it.
+
+Not sooner. An API server on an etcd before 3.4.25 sends no bookmarks for a kind that had no event since its start.
+"""
+
+BOOKMARKED_IDLE_SECONDS = 90.0
+"""A watch that had a bookmark and is silent for longer is dead: the server sends the next one after a minute.
+
+So a half-open connection is noticed after 90 seconds where there are bookmarks, and after IDLE_SECONDS elsewhere.
+"""
 
 TOKEN_SECONDS = 60.0
 """How old the content of a token file may be: Kubernetes replaces the file before the token expires."""
@@ -59,8 +69,8 @@ class _About(NamedTuple):
 class HttpClient:
     """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
-    `idle` and `token_age` are in seconds, see IDLE_SECONDS and TOKEN_SECONDS; `page` in objects. `observe` must be
-    quick.
+    `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
+    TOKEN_SECONDS; `page` in objects. `observe` must be quick. `outage` is told which requests were answered.
     """
 
     def __init__(
@@ -68,18 +78,22 @@ class HttpClient:
         config: ClusterConfig,
         *,
         idle: float = IDLE_SECONDS,
+        bookmarked_idle: float = BOOKMARKED_IDLE_SECONDS,
         page: int = PAGE,
         token_age: float = TOKEN_SECONDS,
         observe: Observer | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self._config = config
         self._idle = idle
+        self._bookmarked_idle = bookmarked_idle
         self._page = page
         self._token_age = token_age
         self._observe = observe
         self._session: aiohttp.ClientSession | None = None
         self._ssl = client_context(config) if config.server.startswith("https:") else False
         self._codecs: dict[Resource[Any], Codec[Any]] = {}
+        self._outage = outage
         self._token = config.token
         self._token_due = 0.0
 
@@ -150,13 +164,18 @@ class HttpClient:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         codec = self._codec(resource)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=self._idle)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS)
         about = _About("watch", resource.full_name)
         async with self._send(
             about, "GET", resource.path(namespace), None, query=query, timeout=timeout
         ) as response:
-            async for line in _lines(response):
-                yield codec.event(line)
+            limit = self._idle
+            lines = _lines(response)
+            while line := await _within(limit, lines, resource.full_name):
+                event = codec.event(line)
+                if event.type == "BOOKMARK":
+                    limit = min(limit, self._bookmarked_idle)
+                yield event
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """As the port says."""
@@ -235,7 +254,7 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request; a refusal is raised as an ApiError, and every way to get no answer as a TransportError."""
+        """One request; a refusal is raised as an ApiError, and every way to get no answer as Unreachable."""
         headers = {"Accept": JSON, "User-Agent": "lanloom"}
         if token := await self._bearer():
             headers["Authorization"] = f"Bearer {token}"
@@ -243,27 +262,44 @@ class HttpClient:
         if body is not None:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
         url = URL(self._config.server + path, encoded=True)
+        began, answered = asyncio.get_running_loop().time(), False
         try:
             async with await self._begin(
                 about, method, url, params=query, data=data, headers=headers, timeout=timeout
             ) as response:
                 if response.status >= 300:
                     status = refusal(await response.read(), response.status, response.reason or "")
-                    raise from_status(response.status, status)
+                    refused = from_status(response.status, status)
+                    if self._outage is not None:
+                        self._outage.refused(refused, began)
+                    raise refused
+                if self._outage is not None:
+                    self._outage.answered()
+                answered = True
                 yield response
         except TimeoutError:
-            raise TransportError(f"{method} {url}: no answer in time") from None
+            raise self._unreachable(f"{method} {url}: no answer in time", began, answered) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {url}: {reason(error)}") from None
+            raise self._unreachable(f"{method} {url}: {reason(error)}", began, answered) from None
+
+    def _unreachable(self, message: str, began: float, answered: bool) -> Unreachable:
+        """The error of a request without an answer; an answer that breaks off does not mean that the server is away."""
+        error = Unreachable(message)
+        if self._outage is not None and answered:
+            error.reported = self._outage.lasts
+        elif self._outage is not None:
+            self._outage.failed(error, began)
+        return error
 
     async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
         """Sends the request; returns when the head of the answer is there."""
         started = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
-            response = await self._opened().request(
-                method, url, ssl=self._ssl, allow_redirects=False, **options
-            )
+            async with asyncio.timeout(REQUEST_SECONDS):
+                response = await self._opened().request(
+                    method, url, ssl=self._ssl, allow_redirects=False, **options
+                )
             code = str(response.status)
             return response
         finally:
@@ -293,6 +329,15 @@ class HttpClient:
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     chosen = {"labelSelector": labels, "fieldSelector": fields}
     return {name: value for name, value in chosen.items() if value}
+
+
+async def _within(seconds: float, lines: AsyncIterator[bytes], what: str) -> bytes:
+    """The next line; empty at the end. Raises SilentWatch when none comes in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(lines, b"")
+    except TimeoutError:
+        raise SilentWatch(f"the watch of {what} gave no answer in time: silent for {seconds:g} s") from None
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -19,7 +19,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.backoff import backoff
-from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError
+from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.kube.store import Change, Indexes, Store
 
@@ -32,6 +32,9 @@ _BATCH = 256
 """Changes that are taken in before others may run."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+
+TROUBLE_SECONDS = 5.0
+"""How long one kind must be in trouble, on a server that answers, until the log says so; once for each trouble."""
 
 ABSENT_SECONDS = 30.0
 """How long after a look at an optional resource that was not served the next one follows; see `Informer`, too."""
@@ -80,6 +83,8 @@ class Informer(Generic[T]):
         self._missing_since = math.inf
         self._unreadable: dict[Key, Unreadable] = {}
         self._complaints: list[Callable[[Unreadable], None]] = []
+        self._watched_since = self._troubled_since = math.inf
+        self._told = ""
 
     @property
     def is_synced(self) -> bool:
@@ -122,6 +127,10 @@ class Informer(Generic[T]):
                 await self._follow()
             except Gone:
                 self._version = ""
+            except SilentWatch as error:
+                # Usual where a server sends no bookmarks, so no failure. A server that is not there fails next.
+                log.debug("watch resumed", resource=self.resource.full_name, error=str(error))
+                self._failures = 0
             except KubeError as error:
                 if self._optional and isinstance(error, NotFound) and self._is_absent():
                     await self._stay_empty()
@@ -136,9 +145,11 @@ class Informer(Generic[T]):
 
     async def _follow(self) -> None:
         """Lists if need be, then takes in one watch until it ends."""
+        self._watched_since = math.inf
         if not self._version:
             await self._list()
         self._watches += 1
+        self._watched_since = asyncio.get_running_loop().time()
         events = self._client.watch(
             self.resource, self._namespace, resource_version=self._version, **self._selectors
         )
@@ -146,6 +157,7 @@ class Informer(Generic[T]):
             async for event in stream:
                 self._failures = 0
                 self._note_sign_of_life()
+                self._note_recovery()
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
                 elif event.type != "DELETED" and event.unreadable is not None:
@@ -155,6 +167,11 @@ class Informer(Generic[T]):
                     event = WatchEvent(event.type, self._keep(event.object))
                 self._unreadable.pop(event.object.metadata.key, None)
                 await self._take(self.store.apply(event))
+        self._note_sign_of_life()
+        if self._heard - self._watched_since >= _LONGEST_PAUSE:
+            # The server ended it when its time was over; that nothing happened is no failure.
+            self._failures = 0
+            self._note_recovery()
 
     async def _list(self) -> None:
         listing = await self._client.list(self.resource, self._namespace, **self._selectors)
@@ -219,7 +236,33 @@ class Informer(Generic[T]):
         """Logs; a server that refuses the watch for any reason but overload is asked for a list again."""
         if isinstance(error, ApiError) and not isinstance(error, ServerError):
             self._version = ""
-        log.warning("can't follow the resource; retrying", resource=self.resource.full_name, error=str(error))
+        if asyncio.get_running_loop().time() - self._watched_since >= TROUBLE_SECONDS:
+            # The watch stood: what broke it has nothing to do with what was before.
+            self._troubled_since, self._failures = math.inf, 0
+        if error.reported:
+            self._troubled_since = math.inf
+        elif self._is_news(error):
+            log.warning(
+                "can't follow the resource; retrying", resource=self.resource.full_name, error=str(error)
+            )
+            return
+        log.debug("can't follow the resource", resource=self.resource.full_name, error=str(error))
+
+    def _is_news(self, error: KubeError) -> bool:
+        """Whether a trouble of this kind alone has lasted, and has not been told. A broken watch mends in a moment."""
+        now = asyncio.get_running_loop().time()
+        self._troubled_since = min(self._troubled_since, now)
+        trouble = f"{error.code} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
+        if now - self._troubled_since < TROUBLE_SECONDS or trouble == self._told:
+            return False
+        self._told = trouble
+        return True
+
+    def _note_recovery(self) -> None:
+        self._troubled_since = math.inf
+        if self._told:
+            log.info("following the resource again", resource=self.resource.full_name)
+            self._told = ""
 
 
 async def all_synced(informers: Iterable[Informer[Any]]) -> None:

@@ -141,7 +141,7 @@ class Supervisor:
 
     async def _connect(self) -> Client:
         await until(self._layout.kubeconfig.exists)
-        return await self._stack.enter_async_context(connect(str(self._layout.kubeconfig)))
+        return await self._stack.enter_async_context(connect(str(self._layout.kubeconfig), logs=True))
 
     async def _ready(self, part: Part, work: Awaitable[T]) -> T:
         try:

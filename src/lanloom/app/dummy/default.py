@@ -52,7 +52,8 @@ class DefaultNetwork:
                 await self._create(settings)
                 made = wanted
             except KubeError as error:
-                log.warning("default-network-not-created", name=wanted, error=str(error))
+                report = log.debug if error.reported else log.warning
+                report("default-network-not-created", name=wanted, error=str(error))
                 pause = backoff(failures, self._rng, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
                 failures += 1
                 await self._sleep(pause)
