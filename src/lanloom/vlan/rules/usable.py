@@ -6,14 +6,18 @@ kernel is looked at for everything that makes an address usable.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from ipaddress import IPv4Interface
 from typing import Literal, NamedTuple
 
-from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
 from lanloom.vlan.rules.network import Interface
-from lanloom.vlan.rules.profile import Profile, read, routing_rules
+from lanloom.vlan.rules.profile import read, routing_rules
 
 Kind = Literal["link", "address", "route"]
+
+VIDS = 4096
+"""As many sub-interfaces as a bridge can have."""
 
 
 class Lack(NamedTuple):
@@ -37,28 +41,43 @@ def lack(item: Interface, connection: Connection, observed: LinkState | None) ->
     address = item.address or connection.addresses[0]
     if address not in link.addresses:
         return Lack("address", _address(item, address))
-    return next(_routes(item, IPv4Interface(address), link, observed), None)
+    return next(_routes(item, address, link, observed), None)
 
 
 def _address(item: Interface, address: str) -> str:
     return f"the address {address} of {item.name}" if address else f"the address of {item.name}"
 
 
-def _routes(item: Interface, address: IPv4Interface, link: Link, observed: LinkState) -> Iterator[Lack]:
-    if Route(f"{address.ip}/32", LOCAL_TABLE) not in link.routes:
-        yield Lack("route", f"the local route of {address.ip} on {item.name}", anew=True)
-    if address.network.prefixlen < 32 and Route(str(address.network), MAIN_TABLE) not in link.routes:
-        yield Lack("route", f"the route to {address.network} of {item.name}")
-    profile = read(item.content)
-    if profile is None:
-        return  # nothing that asking for it once more would mend
-    if item.table and not _has_gateway(item, profile, link, observed):
+def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[Lack]:
+    own, subnet = _of_address(address)
+    if own not in link.routes:
+        yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", anew=True)
+    if subnet is not None and subnet not in link.routes:
+        yield Lack("route", f"the route to {subnet.to} of {item.name}")
+    rules, routes = _of_profile(item.content)
+    if item.table and not (item.table in link.tables and observed.rules >= rules):
         yield Lack("route", f"the gateway of {item.name} (table {item.table})")
-    for route in profile.routing.routes:
-        if Route(route.to, MAIN_TABLE, route.via) not in link.routes:
+    for route in routes:
+        if route not in link.routes:
             yield Lack("route", f"the route to {route.to} by {route.via} of {item.name}")
 
 
-def _has_gateway(item: Interface, profile: Profile, link: Link, observed: LinkState) -> bool:
-    """Whether the table of its own has its default route, and the rules are there."""
-    return item.table in link.tables and observed.rules.issuperset(routing_rules(profile))
+# A host is looked at every second while anything happens on it, and these are the same at each look.
+
+
+@lru_cache(VIDS)
+def _of_address(address: str) -> tuple[Route, Route | None]:
+    """The host's own route and that to the subnet, which an address with a prefix of 32 bits has not."""
+    interface = IPv4Interface(address)
+    subnet = Route(str(interface.network), MAIN_TABLE) if interface.network.prefixlen < 32 else None
+    return Route(f"{interface.ip}/32", LOCAL_TABLE), subnet
+
+
+@lru_cache(VIDS)
+def _of_profile(content: bytes) -> tuple[frozenset[Rule], tuple[Route, ...]]:
+    """The rules of the gateway and the routes that a profile asks for; none of one that nobody of ours wrote."""
+    profile = read(content)
+    if profile is None:
+        return frozenset(), ()
+    routes = (Route(route.to, MAIN_TABLE, route.via) for route in profile.routing.routes)
+    return frozenset(routing_rules(profile)), tuple(routes)
