@@ -1,16 +1,18 @@
 """What the webhook of references costs: a pod that has nothing to do with isolated networks, and one that is noted.
 
 50 networks. The review itself, body in and body out, on the engine in the same process: HTTPS is the same for every
-webhook (`bench.admission`), and a round trip to a real API server has to be added where a note is written.
+webhook (`bench.admission`), and a round trip to a real API server has to be added where a note is written. Limits are
+on CPU time, of which a busy machine takes nothing away.
 """
 
 import asyncio
 import copy
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
+from bench.cost import Cost, Stopwatch
 from bench.report import Row
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.core import PODS
@@ -31,6 +33,7 @@ from tests.dummy.admission.requests import (
 
 NETWORKS = 50
 REVIEWS = 2_000
+ROUNDS = 3
 NOTED = 200
 
 PRESENT: tuple[Present, ...] = tuple(
@@ -61,43 +64,51 @@ def rows() -> Iterator[Row]:
 
 
 async def _rows(refer: Decide) -> AsyncIterator[Row]:
-    floor = await _one_by_one(_allowed, [_body("p", "")] * REVIEWS)
     for title, networks in (("without networks", ""), ("on somebody else's network", "nets/other")):
-        cost = await _one_by_one(refer, [_body("p", networks)] * REVIEWS)
+        floors, costs = [], []
+        for _ in range(ROUNDS):  # in turns, so that a busy machine is busy for both
+            floors.append(await _cost(_one_by_one(_allowed, [_body("p", "")] * REVIEWS), REVIEWS))
+            costs.append(await _cost(_one_by_one(refer, [_body("p", networks)] * REVIEWS), REVIEWS))
+        floor, cost = min(floors), min(costs)
         yield Row(
-            name=f"review of a pod {title}, beyond one that does nothing",
-            measured=(cost - floor) * 1e6,
+            name=f"review of a pod {title}, beyond one that does nothing: CPU time",
+            measured=(cost.cpu - floor.cpu) * 1e6,
             limit=100,
             unit="µs",
-            note=f"{cost * 1e6:.0f} µs with reading and writing the review, and no request to the API server",
+            note=f"{cost.cpu * 1e6:.0f} µs with reading and writing the review, and no request to the API server; "
+            f"best of {ROUNDS}",
         )
-    alone = await _one_by_one(refer, [_body(f"a{number}", "nets/net0") for number in range(NOTED)])
+    alone = await _cost(
+        _one_by_one(refer, [_body(f"a{number}", "nets/net0") for number in range(NOTED)]), NOTED
+    )
     yield Row(
-        name="review of a pod that is noted, one after the other",
-        measured=alone * 1e3,
+        name="review of a pod that is noted, one after the other: CPU time",
+        measured=alone.cpu * 1e3,
         limit=20,
         unit="ms",
-        note=f"with one write each, {NOTED} pods that are not stored yet",
+        note=f"with one write each, {NOTED} pods that are not stored yet; {alone.wall * 1e3:.2f} ms by the clock",
     )
     bodies = [_body(f"b{number}", "nets/net1") for number in range(NOTED)]
-    started = time.perf_counter()
-    await asyncio.gather(*(answer(body, refer, _ignore) for body in bodies))
-    together = (time.perf_counter() - started) / NOTED
+    together = await _cost(asyncio.gather(*(answer(body, refer, _ignore) for body in bodies)), NOTED)
     yield Row(
-        name=f"review of a pod that is noted, {NOTED} at once",
-        measured=together * 1e3,
+        name=f"review of a pod that is noted, {NOTED} at once: CPU time",
+        measured=together.cpu * 1e3,
         limit=2,
         unit="ms",
-        note="each; they share writes",
+        note=f"each; they share writes; {together.wall * 1e3:.2f} ms by the clock",
     )
 
 
-async def _one_by_one(decide: Decide, bodies: Sequence[bytes]) -> float:
-    """Seconds for one of them."""
-    started = time.perf_counter()
+async def _cost(work: Awaitable[Any], reviews: int) -> Cost:
+    """Of one of some reviews."""
+    watch = Stopwatch()
+    await work
+    return watch.cost().each(reviews)
+
+
+async def _one_by_one(decide: Decide, bodies: Sequence[bytes]) -> None:
     for body in bodies:
         await answer(body, decide, _ignore)
-    return (time.perf_counter() - started) / len(bodies)
 
 
 async def _allowed(_request: AdmissionRequest) -> Verdict:

@@ -1,23 +1,26 @@
 """Address management over the API: what giving an address costs, alone, among many, and when the leader changes.
 
 The engine, its storage and the manager's controllers are in one process; requests are calls, not HTTP. So these are the
-costs of both sides, without the network. All requests of the manager are counted, watches aside.
+costs of both sides, without the network. All requests of the manager are counted, watches aside. Limits are on CPU time
+and counts; what the clock says is in the notes.
 """
 
 import asyncio
 import gc
-import json
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from random import Random
+from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from bench.admission import AT_ONCE, ROUNDS, best, serving
+from bench.admission import AT_ONCE, ROUNDS, review, round_of
 from bench.agent import Counted
+from bench.cost import Cost, Stopwatch
 from bench.ipamwebhookserver import given, network, nic
+from bench.processes import serving
 from bench.report import Row
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
@@ -41,6 +44,9 @@ REQUESTS = {
     "one address": ["pool"],
     "three addresses, one of its choice": ["10.{}.200.{}", "pool", "main"],
 }
+REVIEW_MILLISECONDS = 10 / AT_ONCE
+"""Of the server's CPU: what it may take so that one core answers as many at once within 10 ms."""
+
 _WRITES = ("create", "patch", "delete")
 
 
@@ -121,18 +127,18 @@ async def _rush() -> list[Row]:
         for number in range(RUSH):
             await place.admin.create(NICS, nic(f"nic{number}", 0, "pool"), PLACE)
         async with _watching(place) as informers:
-            started, cpu = time.perf_counter(), time.process_time()
+            stopwatch = Stopwatch()
             async with _leading(place, informers):
                 await _settled(place, RUSH)
-                seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+                cost = stopwatch.cost()
                 writes = place.writes()
     return [
         Row(
-            name=f"{RUSH:,} NICs of one network get addresses, server and manager together",
-            measured=seconds,
+            name=f"{RUSH:,} NICs of one network get addresses, server and manager together: CPU time",
+            measured=cost.cpu,
             limit=20,
             unit="s",
-            note=f"{cpu:.1f} s of CPU; the last second waits for the network's count",
+            note=f"{cost.wall:.1f} s by the clock; the last second waits for the network's count",
         ),
         Row(
             name="the same: API writes a NIC",
@@ -158,19 +164,20 @@ async def _one_more_of(count: int) -> list[Row]:
             await _settled(place, count)
             gc.collect()
             gc.freeze()  # as the manager's process does
-            before, seconds = place.writes(), []
+            before, costs = place.writes(), []
             for number in range(SINGLES):
-                seconds.append(await _one_more(place, f"more{number}"))
+                costs.append(await _one_more(place, f"more{number}"))
                 await _settled(place, count + number + 1)
             writes = (place.writes() - before).total() / SINGLES
     title = f"one NIC more in a network of {count:,}"
     return [
         Row(
-            name=f"{title}: until it has its address",
-            measured=sorted(seconds)[SINGLES // 2] * 1000,
+            name=f"{title}: CPU time until it has its address",
+            measured=median(cost.cpu for cost in costs) * 1000,
             limit=10,
             unit="ms",
-            note=f"median of {SINGLES}; the slowest {max(seconds) * 1000:.1f} ms",
+            note=f"median of {SINGLES}; by the clock {median(cost.wall for cost in costs) * 1000:.1f} ms, "
+            f"the slowest {max(cost.wall for cost in costs) * 1000:.1f} ms",
         ),
         Row(name=f"{title}: API writes", measured=writes, limit=4, unit="", note=_WHAT),
     ]
@@ -179,12 +186,12 @@ async def _one_more_of(count: int) -> list[Row]:
 _WHAT = "the grant, its status, an Event, the network's count"
 
 
-async def _one_more(place: _Place, name: str) -> float:
-    """Seconds from the NIC's creation until it has an address."""
-    started = time.perf_counter()
+async def _one_more(place: _Place, name: str) -> Cost:
+    """From the NIC's creation until it has an address."""
+    stopwatch = Stopwatch()
     await place.admin.create(NICS, nic(name, 0, "pool"), PLACE)
     await _until(lambda: place.admin.get(NICS, name, PLACE), lambda item: bool(item.status.ips), 0)
-    return time.perf_counter() - started
+    return stopwatch.cost()
 
 
 async def _until(read: Callable[[], Awaitable[T]], holds: Callable[[T], bool], pause: float = 0.02) -> None:
@@ -205,21 +212,21 @@ async def _take_over() -> list[Row]:
             before, lists = place.writes(), place.calls["list"]
             stalls: list[float] = []
             watch = asyncio.create_task(_stalls(stalls))
-            started = time.perf_counter()
+            stopwatch = Stopwatch()
             async with _leading(place, informers):
                 await _led(place, 2)
                 writes = (place.writes() - before).total()
                 await _one_more(place, "next")
-                seconds = time.perf_counter() - started
+                cost = stopwatch.cost()
             await _end(watch)
             lists = place.calls["list"] - lists
     return [
         Row(
-            name=f"a new leader takes over {NETWORK_COUNT} networks with {MANY:,} NICs",
-            measured=seconds,
+            name=f"a new leader takes over {NETWORK_COUNT} networks with {MANY:,} NICs: CPU time",
+            measured=cost.cpu,
             limit=10,
             unit="s",
-            note="until a NIC that comes then has its address; "
+            note=f"until a NIC that comes then has its address; {cost.wall:.2f} s by the clock, "
             f"{max(stalls):.2f} s at a time in which nothing else could run",
         ),
         Row(name="the same: lists of all NICs", measured=lists, limit=1, unit=""),
@@ -268,30 +275,20 @@ def _webhooks() -> Iterator[Row]:
     with serving("bench.ipamwebhookserver", NETWORK_COUNT, MANY) as server:
         for title, ips in REQUESTS.items():
             bodies = [_review(number, ips) for number in range(1000)]
-            measured = best(server, "/validate", bodies)
+            rounds = (round_of(server, "/validate", bodies) for _ in range(ROUNDS))
+            best = min(rounds, key=lambda measured: measured.cpu)
             yield Row(
-                name=f"admission of a new NIC with {title}, p99 at {AT_ONCE} at once",
-                measured=measured.percentile(0.99),
-                limit=10,
+                name=f"admission of a new NIC with {title}: CPU time",
+                measured=best.cpu,
+                limit=REVIEW_MILLISECONDS,
                 unit="ms",
-                note=f"best of {ROUNDS}; median {measured.percentile(0.5):.2f} ms; "
-                f"{measured.cpu:.2f} ms of CPU a review; {MANY:,} NICs are there",
+                note=f"best of {ROUNDS}; p99 {best.p99:.2f} ms and median {best.percentile(0.5):.2f} ms "
+                f"at {AT_ONCE} at once; {MANY:,} NICs are there",
             )
 
 
 def _review(number: int, ips: list[str]) -> bytes:
     place = number % NETWORK_COUNT
     wanted = [text.format(place, number // NETWORK_COUNT + 1) for text in ips]
-    body = nic(f"new{number}", place, *wanted)
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "operation": "CREATE",
-        "resource": {"group": NICS.group, "version": NICS.version, "resource": NICS.plural},
-        "name": body["metadata"]["name"],
-        "namespace": PLACE,
-        "object": body,
-        "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
-    }
-    return json.dumps(
-        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    ).encode()
+    kind = {"group": NICS.group, "version": NICS.version, "resource": NICS.plural}
+    return review(kind, nic(f"new{number}", place, *wanted), operation="CREATE")

@@ -1,0 +1,36 @@
+"""What something costs: CPU time, on which limits are, and time by the clock, which notes tell of beside it."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Cost(NamedTuple):
+    """Seconds of CPU, and by the clock."""
+
+    cpu: float
+    wall: float
+
+    def each(self, count: int) -> "Cost":
+        """What one of so many costs."""
+        return Cost(self.cpu / count, self.wall / count)
+
+
+class Stopwatch:
+    """Runs from the moment it is made; `cpu` tells the CPU seconds that count, else they are this process's."""
+
+    def __init__(self, cpu: Callable[[], float] = time.process_time) -> None:
+        self._cpu = cpu
+        self._started = Cost(cpu(), time.perf_counter())
+
+    def cost(self) -> Cost:
+        """What has been spent so far."""
+        return Cost(self._cpu() - self._started.cpu, time.perf_counter() - self._started.wall)
+
+
+def cpu_of(process: int) -> float:
+    """Seconds of CPU that all threads of a process have used.
+
+    The clock is that of clock_getcpuclockid(3). It is as fine as a process's own, where /proc counts in ticks of 10 ms.
+    """
+    return time.clock_gettime(~process << 3 | 2)
