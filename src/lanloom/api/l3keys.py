@@ -116,9 +116,10 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         mode_field = f"{names.PREFIX}mode-{suffix}"
         mode = parse_mode(mode_field, annotations.get(mode_field))
         addresses = {}
-        map_field = _map_field(annotations, suffix, suffixes)
-        if mode == "static" or (mode == "pool" and map_field in annotations):
-            addresses = parse_node_ip_map(map_field, annotations.get(map_field))
+        if mode != "dhcp":
+            map_field = _map_field(annotations, suffix, suffixes)
+            if mode == "static" or map_field in annotations:
+                addresses = parse_node_ip_map(map_field, annotations.get(map_field))
         routing = parse_routing(annotations, _routing_fields(suffix), mode, addresses)
     except AnnotationError as error:
         return L3Entry(None, error, vid)
@@ -137,5 +138,7 @@ def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str])
 def _is_map_of(key: str, suffix: str, suffixes: list[str]) -> bool:
     """Whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
     title = key.removeprefix(f"{names.PREFIX}ipmap-")
+    if title == key or not (title == suffix or title.endswith(f"-{suffix}")):
+        return False  # before all suffixes are asked: a cluster network has hundreds of both
     claims = [item for item in suffixes if title == item or title.endswith(f"-{item}")]
-    return title != key and max(claims, key=len, default="") == suffix
+    return max(claims, key=len) == suffix
