@@ -12,18 +12,28 @@ from random import Random
 from typing import Any
 
 from bench.report import Row
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import CRDS
-from lanloom.api.crds import manifests
-from lanloom.api.harvester import VLAN_STATUSES
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
-from lanloom.app.agent import agent_informers
-from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.features.vlan.agent import VlanAgent
+from lanloom.features.vlan.agent.parts import agent_informers
+from lanloom.kube.informers import Informers
 from lanloom.node.ports import Host
-from lanloom.vlan.agent import VlanAgent
-from tests.virtual import run
-from tests.vlan.cluster import CLUSTER, Cluster, cluster_network, cluster_of, create, nad, node, vlan_config
+from lanloom.processes.definitions import manifests
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.fakes import FakeHost, FakeSwitch
+from tests.features.vlan.cluster import (
+    CLUSTER,
+    Cluster,
+    cluster_network,
+    cluster_of,
+    create,
+    nad,
+    node,
+    vlan_config,
+)
+from tests.harness.virtual import run
 
 NODES = ("node1", "node2", "node3")
 NETWORKS = 2
@@ -96,8 +106,8 @@ async def _quiet_reconciles() -> tuple[Counter[str], float]:
     fake = FakeHost("node1", ("eth0", "eth1", "eth2"), switch=FakeSwitch(), now=now)
     async with _agent(Counted(client, calls), _counted_host(fake.host, calls), now) as agent:
         await asyncio.sleep(60)
-        reports = (await client.list(VLAN_STATUSES)).items
-        assert sum(len(report.status.local_areas) for report in reports) == NETWORKS * VLANS, reports
+        reports = (await client.list(CLUSTER_NETWORK_NODES)).items
+        assert sum(len(report.status.interfaces) for report in reports) == NETWORKS * VLANS, reports
         calls.clear()
         before, started = fake.writes, time.process_time()
         for _ in range(WAKES):
@@ -121,7 +131,7 @@ def _counted_host(host: Host, calls: Counter[str]) -> Host:
 async def _agent(client: Any, host: Host, now: Callable[[], float]) -> AsyncIterator[VlanAgent]:
     """The agent of a host, running."""
     rng = Random(0)
-    informers = agent_informers(client, host.name, rng)
+    informers = agent_informers(Informers(client, rng), host.name)
     agent = VlanAgent(client, host, informers, cluster=CLUSTER, now=now, rng=rng)
     tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
     tasks.append(asyncio.create_task(agent.run()))

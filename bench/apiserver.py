@@ -179,7 +179,7 @@ async def run() -> dict[str, Any]:
         directory = Path(name)
         kubeconfig = directory / "kubeconfig"
         words = ["serve", "--data", str(directory / "data"), "--kubeconfig", str(kubeconfig), "--no-manager"]
-        server = await _start("lanloom.cli", *words)
+        server = await _start("lanloom", *words)
         try:
             assert server.stdout is not None
             await server.stdout.readline()

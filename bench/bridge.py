@@ -103,7 +103,7 @@ def _keeping(ready: Path) -> Iterator[tuple[int, Cost]]:
     """A process that keeps the bridge, and what its start cost."""
     _ip(f"link delete {_BRIDGE}")
     words = ["--name", _BRIDGE, "--owner", "bench", "--state", "present", "--ready-file", str(ready)]
-    command = [sys.executable, "-m", "lanloom.cli", "dummy", "bridge", *words]
+    command = [sys.executable, "-m", "lanloom", "dummy", "bridge", *words]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -26,13 +26,19 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.app.manager import Manager, ManagerSettings
-from lanloom.app.metrics.manager import ManagerMetrics
 from lanloom.kube.config import load
 from lanloom.kube.controller import Controller, Outcome
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
-from tests.vlan.cluster import cluster_network, nad, node, vlan_config
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.processes.managermetrics import ManagerMetrics
+from tests.features.vlan.cluster import (
+    cluster_network,
+    nad,
+    node,
+    vlan_config,
+)
+from tests.harness.installing import install_webhooks
 
 UPLINKS = 50
 VLANS = 200
@@ -102,7 +108,7 @@ def _server(directory: Path) -> Iterator[str]:
     kubeconfig = str(directory / "kubeconfig")
     words = ["serve", "--data", str(directory / "data"), "--kubeconfig", kubeconfig, "--no-manager"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "lanloom.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "lanloom", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert server.stdout is not None
@@ -183,6 +189,7 @@ async def _managing(client: HttpClient, metrics: Watched) -> AsyncIterator[Manag
     """A manager at work; it gives its lease back at the end."""
     identity = f"bench-{os.getpid()}"
     settings = ManagerSettings(identity=identity, host="127.0.0.1", port=0, local=True)
+    await install_webhooks(client)
     manager = Manager(client, settings, now=time.time, rng=Random(), metrics=metrics)
     async with asyncio.TaskGroup() as group:  # so that nobody waits for a manager that failed
         running = group.create_task(manager.run())

@@ -19,13 +19,15 @@ import msgspec
 from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.leanpod import lean
 from lanloom.api.meta import Key
 from lanloom.api.references import references_of
 from lanloom.api.workloads import ReplicaSet
-from lanloom.dummy.users import Users, user_informers
+from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.informer import Informer
-from tests.dummy.users.cluster import Cluster, Watching
-from tests.dummy.users.objects import instance, machine, pod
+from lanloom.kube.informers import Informers
+from tests.features.dummy.users.cluster import Cluster, Watching
+from tests.features.dummy.users.objects import instance, machine, pod
 
 Raw = dict[str, Any]
 
@@ -176,18 +178,18 @@ async def _ends(watching: Watching) -> Row:
 def _memory(cluster: Cluster) -> Row:
     """What the index and the versions by uid add to stores that are there for other features anyway."""
     rng = Random(0)
-    shared = [
-        Informer(cluster, resource, rng=rng)  # type: ignore[arg-type]
-        for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
+    informers = Informers(cluster, rng)  # type: ignore[arg-type]
+    shared: list[Informer[Any]] = [
+        informers.get(VIRTUAL_MACHINES, optional=True),
+        informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
+        informers.get(PODS, transform=lean),
     ]
     for informer in shared:
         for _ in informer.store.replace(cluster.objects[informer.resource.kind].values()):
             pass
-    machines, instances, pods = shared
     gc.collect()
     tracemalloc.start()
-    informers = user_informers(cluster, rng, machines=machines, instances=instances, pods=pods)  # type: ignore[arg-type]
-    kept = Users(informers, time.monotonic)
+    kept = Users(user_informers(informers), time.monotonic)
     added, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     del kept

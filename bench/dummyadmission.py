@@ -18,9 +18,9 @@ from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
-from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhooks import Decide, answer
-from tests.dummy.admission.requests import (
+from lanloom.runtime.webhooks import Decide, answer
+from lanloom_embedded.local import LocalClient
+from tests.features.dummy.admission.requests import (
     Present,
     admission_of,
     first_storage,

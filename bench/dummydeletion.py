@@ -15,7 +15,7 @@ from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.kube.informer import Informer
-from tests.dummy.manager.scene import Scene, play
+from tests.features.dummy.manager.scene import Scene, play
 
 MACHINES = 10_000
 NAMESPACE_COUNT = 500

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.apiserver.engine.stored import Change
-from tests.dummy.manager.scene import Scene, play
+from lanloom_embedded.engine.stored import Change
+from tests.features.dummy.manager.scene import Scene, play
 
 NODES = 200
 NETWORKS = 20

@@ -16,11 +16,11 @@ from bitarray.util import ones, zeros
 
 from bench.ipambaselines import FlatBits, StringPool, scan
 from bench.report import Row
-from lanloom.ipam.rules.addresses import format_address
-from lanloom.ipam.rules.bits import Bits
-from lanloom.ipam.rules.ledger import Ledger
-from lanloom.ipam.rules.model import Network, Pool, Subnet
-from lanloom.ipam.rules.ranges import IPRange, parse_cidr
+from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.bits import Bits
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import Network, Pool, Subnet
+from lanloom.features.ipam.rules.ranges import IPRange, parse_cidr
 
 MILLION = 1_000_000
 BIG = 24

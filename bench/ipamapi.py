@@ -25,13 +25,14 @@ from bench.report import Row
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Network
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
-from lanloom.ipam.manager import IpamInformers, IpamManager, ipam_informers
+from lanloom.features.ipam.manager import IpamInformers, IpamManager, ipam_informers
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
 
 T = TypeVar("T")
 
@@ -89,7 +90,7 @@ async def _place(networks: int) -> AsyncIterator[_Place]:
 
 @asynccontextmanager
 async def _watching(place: _Place) -> AsyncIterator[IpamInformers]:
-    informers = ipam_informers(place.counted, Random(1))
+    informers = ipam_informers(Informers(place.counted, Random(1)))
     tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
     await all_synced(informers.all())
     yield informers

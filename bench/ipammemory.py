@@ -11,8 +11,8 @@ from sys import getsizeof
 
 from bench.ipam import BIG, MILLION, nics, one_pool, recorded
 from bench.report import Row
-from lanloom.ipam.rules.bits import BLOCK, Bits
-from lanloom.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.bits import BLOCK, Bits
+from lanloom.features.ipam.rules.ledger import Ledger
 
 NETWORKS = {"IPv4": "10.0.0.0/8", "IPv6": "2001:db8::/64"}
 

@@ -10,12 +10,13 @@ from typing import Any
 from bench.webhookserver import Raw, Still
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.resource import Resource
-from lanloom.app.certificates import issue
-from lanloom.app.webhooks import TlsServer, webhook_app
-from lanloom.ipam.admission import IpamAdmission
-from lanloom.ipam.manager import ipam_informers
-from lanloom.ipam.worlds import StoreWorld
+from lanloom.features.ipam.admission import IpamAdmission
+from lanloom.features.ipam.admission.addresses import AddressReader
+from lanloom.features.ipam.manager import ipam_informers
 from lanloom.kube.informer import all_synced, freeze_memory
+from lanloom.kube.informers import Informers
+from lanloom.runtime.certificates import issue
+from lanloom.runtime.webhooks import TlsServer, webhook_app
 
 
 def network(number: int) -> Raw:
@@ -57,14 +58,14 @@ async def serve(networks: int, nics: int) -> None:
         NICS: [given(f"nic{number}", number % networks, number // networks + 1) for number in range(nics)],
     }
     client: Any = Still(objects)
-    informers = ipam_informers(client, Random(0))
-    world = StoreWorld(informers)
+    informers = ipam_informers(Informers(client, Random(0)))
+    reader = AddressReader(informers)
     async with asyncio.TaskGroup() as group:
         for informer in informers.all():
             group.create_task(informer.run())
         await all_synced(informers.all())
         freeze_memory()
-        admission = IpamAdmission(client, world, lambda _user: None, lambda: str(uuid.uuid4()))
+        admission = IpamAdmission(client, reader.context, lambda _user: None, lambda: str(uuid.uuid4()))
         server = TlsServer(
             webhook_app([admission], lambda: True), "127.0.0.1", 0, issue(("127.0.0.1",), time.time())
         )

@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from pyroute2 import IPRoute
 
 from bench.agent import NETWORKS, VLANS, quiet_cluster
 from bench.processes import printed
 from bench.report import Row
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
-from tests.vlan.cluster import create
+from tests.features.vlan.cluster import create
 
 LIMIT_MB = 60
 STEADY_SECONDS = 3.0
@@ -54,8 +53,7 @@ def rows() -> list[Row]:
 
 def measure() -> Memory:
     """Starts both programs, waits until the agent's memory is steady."""
-    with IPRoute() as netlink:
-        netlink.link("set", index=1, state="up")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
         kubeconfig = str(directory / "kubeconfig")
@@ -77,7 +75,7 @@ def _started(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     # No NetworkManager: an agent of a benchmark must not speak to this machine's own.
     environment = os.environ | {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "lanloom.cli", *words],
+        [sys.executable, "-m", "lanloom", *words],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 500 nodes, 200 networks with node addresses on 4 cluster networks, in one process under a virtual clock: the embedded
 engine, the real manager, and stand-ins for the agents. A stand-in is no whole agent (500 of those with 100,000
 sub-interfaces would measure this machine's memory): it reads the stores that all share, and reports through the agents'
-own Reporter what its node would carry. All requests of manager and stand-ins are counted, watches aside.
+own ReportWriter what its node would carry. All requests of manager and stand-ins are counted, watches aside.
 """
 
 import asyncio
@@ -18,28 +18,30 @@ from typing import Any
 from bench.agent import Counted
 from bench.report import Row
 from lanloom.api import names
-from lanloom.api.core import CRDS, NODES, Node
-from lanloom.api.crds import manifests
-from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    VLAN_CONFIGS,
-    VlanInterface,
-    VlStatus,
-)
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.core import CRDS, NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
 from lanloom.api.l3keys import decode
 from lanloom.api.multus import NADS
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
+from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter
+from lanloom.features.vlan.manager import VlanInformers, VlanManager, vlan_informers
+from lanloom.features.vlan.rules.desired import matched_nodes
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informer, all_synced
-from lanloom.vlan.agent.reporter import Reporter
-from lanloom.vlan.manager import VlanInformers, VlanManager, vlan_informers
-from lanloom.vlan.rules.desired import matched_nodes
-from tests.virtual import run as run_virtually
-from tests.vlan.cluster import cluster_network, nad, node, vlan_config
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
+from lanloom.processes.definitions import manifests
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.features.vlan.cluster import (
+    cluster_network,
+    nad,
+    node,
+    vlan_config,
+)
+from tests.harness.virtual import run as run_virtually
 
 NODE_COUNT = 500
 UPLINKS = 4
@@ -107,7 +109,7 @@ class Fleet:
         self._informers = informers
         self._now = now
         own: Callable[[str], Any] = partial(_Own, informers.statuses)
-        self._reporters = {name: Reporter(client, name, own(name)) for name in NAMES}
+        self._reporters = {name: ReportWriter(client, name, NODE_REPORTS, own(name)) for name in NAMES}
         self._dirty = asyncio.Event()
         for informer in (informers.cluster_networks, informers.configs, informers.nads):
             informer.on_change(lambda _old, _new: self._dirty.set())
@@ -137,7 +139,14 @@ class Fleet:
             networks[config.spec.cluster_network][0].update(matched_nodes(config) or ())
         return networks
 
-    def _status(self, name: str, index: int, network: str, values: list[L3], reporter: Reporter) -> VlStatus:
+    def _status(
+        self,
+        name: str,
+        index: int,
+        network: str,
+        values: list[L3],
+        reporter: ReportWriter[ClusterNetworkNodeStatus],
+    ) -> ClusterNetworkNodeStatus:
         interfaces = tuple(
             VlanInterface(
                 vlan_id=value.vid,
@@ -149,10 +158,13 @@ class Fleet:
             )
             for value in values
         )
-        conditions = reporter.conditions(network)
+        last = reporter.last(network)
+        conditions = last.conditions if last is not None else ()
         for type in ("ready", "L3Ready"):
             conditions = set_condition(conditions, type=type, status="True", reason="Fine", now=self._now())
-        return VlStatus(cluster_network=network, node=name, interfaces=interfaces, conditions=conditions)
+        return ClusterNetworkNodeStatus(
+            cluster_network=network, node=name, interfaces=interfaces, conditions=conditions
+        )
 
 
 class _Own:
@@ -182,8 +194,8 @@ async def _changes() -> list[Row]:
     calls: Counter[str] = Counter()
     client: Any = Counted(admin, calls)
     rng = Random(0)
-    nodes: Informer[Node] = Informer(client, NODES, rng=rng)
-    informers = vlan_informers(client, nodes, rng)
+    shared = Informers(client, rng)
+    informers = vlan_informers(shared)
     recorder = Recorder(client, "bench", "bench", now=now, rng=rng)
     manager = VlanManager(client, informers, recorder, now=now, rng=rng)
     fleet = Fleet(client, informers, now)

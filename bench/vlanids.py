@@ -1,6 +1,6 @@
 """Every VLAN id onto a bridge: our port against iproute2, on a kernel whose bridges filter VLANs, in one run.
 
-The kernel is the lab's (see `tests.kernel`); this module runs in it again as a program that prints what it measured.
+The kernel is the lab's (see `tests.harness.kernel`); this module runs in it again as a program that prints figures.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from bench.report import Row
-from lanloom.node.namespaces import Entering, namespace
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.steps import AddVlans, EnsureBridge, RemoveVlans
 from lanloom.node.vlanids import VlanIds
-from tests.kernel import run_program_inside
+from tests.harness.kernel import run_program_inside
+from tests.harness.namespaces import Entering, namespace
 
 ROUNDS = 10
 EVERY: VlanIds = ((2, 4094),)

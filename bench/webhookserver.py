@@ -16,19 +16,22 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.app.certificates import issue
-from lanloom.app.webhooks import TlsServer, webhook_app
+from lanloom.features.vlan.admission import VlanAdmission
+from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.manager import vlan_informers
+from lanloom.features.vlan.reader import store_reader, vm_informer
+from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing, WatchEvent
-from lanloom.vlan.admission import VlanAdmission
-from lanloom.vlan.manager import vlan_informers
-from lanloom.vlan.rules.names import vlan_status_name
-from lanloom.vlan.worlds import StoreWorld, vm_informer
+from lanloom.runtime.certificates import issue
+from lanloom.runtime.webhooks import TlsServer, webhook_app
 
 Raw = dict[str, Any]
 
@@ -101,7 +104,9 @@ def _objects(size: Size) -> dict[Resource[Any], list[Raw]]:
         NADS: [
             network(number, size.nodes, static=number % STATIC_EVERY == 0) for number in range(size.networks)
         ],
-        VLAN_STATUSES: [_report(title, node_name(index)) for title in titles for index in range(size.nodes)],
+        CLUSTER_NETWORK_NODES: [
+            _report(title, node_name(index)) for title in titles for index in range(size.nodes)
+        ],
         VIRTUAL_MACHINE_INSTANCES: [_vm(number) for number in range(size.networks)],
         VIRTUAL_MACHINES: [],
     }
@@ -120,7 +125,7 @@ def _uplink(title: str, number: int, rack: str) -> Raw:
 
 def _report(title: str, node: str) -> Raw:
     status = {"clusterNetwork": title, "node": node, "conditions": [{"type": "ready", "status": "True"}]}
-    return {"metadata": {"name": vlan_status_name(title, node)}, "status": status}
+    return {"metadata": {"name": report_name(title, node)}, "status": status}
 
 
 def _vm(number: int) -> Raw:
@@ -153,15 +158,17 @@ async def serve(size: Size) -> None:
     """Serves until killed; prints the port when ready."""
     client: Any = Still(_objects(size))
     rng = Random(0)
-    informers, vms = vlan_informers(client, Informer(client, NODES, rng=rng), rng), vm_informer(client, rng)
-    machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng)
+    shared = Informers(client, rng)
+    informers, vms = vlan_informers(shared), vm_informer(shared)
+    machines: Informer[VirtualMachine] = shared.get(VIRTUAL_MACHINES, optional=True)
     followed = (*informers.all(), vms, machines)
     async with asyncio.TaskGroup() as group:
         for informer in followed:
             group.create_task(informer.run())
         await all_synced(followed)
         freeze_memory()
-        admission = VlanAdmission(client, StoreWorld(informers, vms, machines), lambda _pod: "")
+        world = store_reader(informers, vms, machines)
+        admission = VlanAdmission(client, world, lambda _pod: "", in_flight=in_flight_of(informers))
         app = webhook_app([admission], lambda: True)
         server = TlsServer(app, "127.0.0.1", 0, issue(("127.0.0.1",), time.time()))
         group.create_task(server.run())

@@ -1,11 +1,14 @@
 """Writes the manifests in deploy/ that follow from the code: the CRDs and the rights (`make manifests`)."""
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from lanloom.api import crds
-from lanloom.app.rbac import agent_role, manager_roles
+from lanloom.processes.definitions import foreign, own
+from lanloom.processes.rbac import agent_role, manager_roles
+from lanloom.runtime.webhookconfig import installed_configurations
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -18,13 +21,27 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+_RIGHTS = "# Written by `make manifests` from lanloom.processes.rbac: change the rules there.\n"
+_WEBHOOKS = """\
+# Written by `make manifests` from lanloom.runtime.webhookconfig. The leading manager fills the webhooks in, and may
+# not create configurations. Until then nothing is checked. Applying this file again keeps what the manager wrote.
+"""
+
+
+def _text(*objects: dict[str, Any]) -> str:
+    text: str = yaml.dump_all(objects, Dumper=_Plain, sort_keys=False)
+    return text
+
+
 def manifests() -> dict[str, str]:
     """File name below deploy/ → its content."""
-    rights = yaml.dump_all([*manager_roles(), *agent_role()], Dumper=_Plain, sort_keys=False)
     files = {
-        "rbac.yaml": f"# Written by `make manifests` from lanloom.app.rbac: change the rules there.\n{rights}"
+        "rbac.yaml": _RIGHTS + _text(*manager_roles(), *agent_role()),
+        "webhooks.yaml": _WEBHOOKS + _text(*installed_configurations()),
     }
-    return files | {f"crds/{crd['metadata']['name']}.yaml": crds.to_yaml(crd) for crd in crds.manifests()}
+    for folder, kinds in (("crds", own()), ("crds/others", foreign())):
+        files |= {f"{folder}/{kind.full_name}.yaml": crds.to_yaml(crds.manifest(kind)) for kind in kinds}
+    return files
 
 
 if __name__ == "__main__":

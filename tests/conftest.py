@@ -4,7 +4,7 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-from tests.servers.fixtures import real_binaries, real_server, real_version
+from tests.harness.servers.fixtures import real_binaries, real_server, real_version
 
 __all__ = ["real_binaries", "real_server", "real_version"]
 

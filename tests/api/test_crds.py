@@ -1,6 +1,5 @@
 """The CRDs say what the Structs say."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,10 +8,17 @@ import pytest
 import yaml
 from msgspec import Meta, Struct
 
-from lanloom.api.crds import RESOURCES, manifest, manifests
+from lanloom.api.crds import manifest
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import Column, Resource
+from lanloom.processes.definitions import (
+    foreign,
+    manifests,
+    own,
+    resources,
+)
 from scripts.manifests import manifests as deployed
+from tests.harness.harvester import FACTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,8 +75,9 @@ def test_deployed_manifests_are_current() -> None:
     """What follows from the code in deploy/ is what `make manifests` would write now."""
     for name, text in deployed().items():
         assert (ROOT / "deploy" / name).read_text() == text, name
-    files = {path.name for path in (ROOT / "deploy/crds").iterdir()}
-    assert files == {f"{crd['metadata']['name']}.yaml" for crd in manifests()}
+    for folder, kinds in (("deploy/crds", own()), ("deploy/crds/others", foreign())):
+        files = {path.name for path in (ROOT / folder).iterdir() if path.is_file()}
+        assert files == {f"{kind.full_name}.yaml" for kind in kinds}
 
 
 @pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
@@ -81,14 +88,15 @@ def test_name_and_storage_are_as_kubernetes_demands(crd: dict[str, Any]) -> None
     assert sum(version["storage"] for version in spec["versions"]) == 1
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)
+@pytest.mark.parametrize("resource", resources(), ids=lambda resource: resource.plural)
 def test_unknown_fields_are_refused(resource: Resource[Any]) -> None:
     """No object of ours keeps fields that its schema does not know: a misspelt one would be ignored."""
     schema = manifest(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert not [each for each in _walk(schema) if each.get("x-kubernetes-preserve-unknown-fields")]
 
 
-HARVESTER = json.loads((ROOT / "tests/api/harvester_crds.json").read_text())["kinds"]
+KINDS = {kind.plural for kind in foreign()}
+HARVESTER = {plural: facts for plural, facts in FACTS.items() if plural in KINDS}
 
 
 @pytest.mark.parametrize("plural", HARVESTER)
@@ -100,17 +108,14 @@ def test_harvesters_kinds_are_a_superset(plural: str) -> None:
     version = spec["versions"][0]
     columns = {item["name"].upper() for item in version.get("additionalPrinterColumns", ())}
     assert {
-        name for name, path in facts["columns"] if not path.startswith(".spec.") or plural != "vlanstatuses"
-    } <= columns
+        name for name, path in facts["columns"] if plural != "vlanstatuses" or path != ".spec.description"
+    } <= columns  # VlanStatus has no spec
+    assert bool(version.get("subresources")) == facts["statusSubresource"]
     ours = dict(_fields(version["schema"]["openAPIV3Schema"]))
     for path, field in facts["schema"].items():
-        kept = {key: field[key] for key in ("type", "default", "enum", "minimum") if key in field}
+        kept = {key: field[key] for key in ("type", "default", "enum", "minimum", "format") if key in field}
         assert kept.items() <= ours[path].items(), path
-
-
-def _parts(version: dict[str, Any]) -> set[str]:
-    """The fields at the top: Harvester has a column of a spec of VlanStatus, which there is not."""
-    return set(version["schema"]["openAPIV3Schema"]["properties"])
+        assert set(field.get("required", ())) == set(ours[path].get("required", ())), path
 
 
 def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,12 +17,15 @@ from lanloom.api.l3 import (
     Routing,
 )
 from lanloom.api.l3keys import (
+    L3Entry,
     decode,
     encode,
+    encode_reference,
     is_l3_key,
     legacy_suffixes,
     network_suffix,
     suffix_of_key,
+    values_in_nads,
 )
 from lanloom.api.meta import Key
 
@@ -66,10 +69,23 @@ def test_what_is_encoded_is_decoded(networks: dict[Key, L3]) -> None:
 @given(KEYS, VALUES)
 def test_keys_are_keys_of_annotations(nad: Key, value: L3) -> None:
     """Every key is one that Kubernetes accepts, at most 63 characters after the prefix, and known as the manager's."""
-    for key in encode(nad, value):
+    for key in encode(nad, value) | encode_reference(nad, value):
         assert KEY_NAME.fullmatch(key.removeprefix(names.PREFIX)), key
         assert is_l3_key(key)
         assert suffix_of_key(key) == network_suffix(nad)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=6))
+def test_a_reference_names_vlan_id_and_mode(networks: dict[Key, L3]) -> None:
+    """Of a network whose values are in its NAD an agent learns that, its VLAN id and its mode, and no more."""
+    annotations: dict[str, str] = {}
+    for nad, value in networks.items():
+        annotations |= encode_reference(nad, value)
+    assert decode(annotations) == {
+        network_suffix(nad): L3Entry(L3(vid=value.vid, mode=value.mode), None, value.vid, in_nad=True)
+        for nad, value in networks.items()
+    }
+    assert values_in_nads(annotations) == {network_suffix(nad) for nad in networks}
 
 
 @given(KEYS, KEYS)

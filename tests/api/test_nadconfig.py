@@ -78,6 +78,10 @@ def nad(text: str, **labels: str) -> NetworkAttachmentDefinition:
         ),
         (
             config(vlan=5, vlanTrunk=[{"id": 7}]),
+            VmNetwork(type="L2VlanTrunkNetwork", cluster_network="cluster-1", trunk=((7, 7), (5, 5))),
+        ),
+        (
+            config(vlan=99999, vlanTrunk=[{"id": 7}]),
             VmNetwork(type="L2VlanTrunkNetwork", cluster_network="cluster-1", trunk=((7, 7),)),
         ),
         (config(BRIDGE="mgmt-br"), VmNetwork(type="UntaggedNetwork", cluster_network="mgmt")),

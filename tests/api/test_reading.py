@@ -12,7 +12,12 @@ import pytest
 
 from lanloom import api
 from lanloom.api.meta import Condition, Key
-from lanloom.api.reading import ObjectDecoder, convert, unreadable, without_nulls
+from lanloom.api.reading import (
+    ObjectDecoder,
+    convert,
+    unreadable,
+    without_nulls,
+)
 from lanloom.api.resource import Resource
 from tests.recorded import Raw, objects
 

@@ -13,8 +13,20 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS_MAX
-from lanloom.api.references import ANY, NONE, UNREADABLE, References, marks_of, references_of
-from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
+from lanloom.api.references import (
+    ANY,
+    NONE,
+    UNREADABLE,
+    References,
+    marks_of,
+    references_of,
+)
+from lanloom.api.workloads import (
+    CronJob,
+    Job,
+    ReplicaSet,
+    Workload,
+)
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -99,10 +111,10 @@ def test_both_forms_of_the_annotation(text: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a/b/c", "'a/b/c' must be a name"),
+        ("a/b/c", '"a/b/c" must be a name'),
         ("net@eth1@eth2", "must be a name"),
-        ("a@b/net", "'a@b' can't be the name"),
-        ("Net", "'Net' can't be the name"),
+        ("a@b/net", '"a@b" can\'t be the name'),
+        ("Net", '"Net" can\'t be the name'),
         ("*/net", "can't be the name"),
         ("*", "can't be the name"),
         ('net, "b"', "no JSON"),
@@ -111,7 +123,7 @@ def test_both_forms_of_the_annotation(text: str, expected: set[str]) -> None:
         ("[null]", "must be an object"),
         ('[{"name": 1}]', "must be strings"),
         ('[{"name": "net", "namespace": ["a"]}]', "must be strings"),
-        ('[{"name": "a/net"}]', "'a/net' can't be the name"),
+        ('[{"name": "a/net"}]', '"a/net" can\'t be the name'),
         ('[{"name": "net"}', "no JSON"),
         ("[" * 60_000, "too deeply"),
         ("[" + "9" * 10_000 + "]", "no JSON"),
@@ -156,7 +168,7 @@ def test_networks_of_machines_that_cannot_be_read(title: str) -> None:
         of(VirtualMachine, {"template": {"spec": nics(title)}}),
         of(VirtualMachineInstance, nics(title)),
     ):
-        assert "'nic0'" in found.problem and found.may_mean(Key("a", "net"))
+        assert '"nic0"' in found.problem and found.may_mean(Key("a", "net"))
 
 
 def test_machines_that_name_more_networks_than_there_can_be() -> None:

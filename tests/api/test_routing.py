@@ -9,7 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lanloom.api.l3 import AnnotationError, Mode, Route, Routing
+from lanloom.api.l3 import (
+    AnnotationError,
+    Mode,
+    Route,
+    Routing,
+)
 from lanloom.api.routing import (
     DNS_MAX,
     ROUTES_MAX,

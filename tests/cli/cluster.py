@@ -12,26 +12,30 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import NODES
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     VLAN_CONFIGS,
-    VLAN_STATUSES,
     ClusterNetwork,
     VlanConfig,
-    VlanStatus,
 )
 from lanloom.api.multus import NADS
-from lanloom.app.vlan.objects import VlanObjects, read_objects
+from lanloom.features.vlan.rules.status import L3_READY, READY
+from lanloom.features.vlan.views.objects import VlanObjects, read_objects
 from lanloom.kube.conditions import find
 from lanloom.kube.http import HttpClient
-from lanloom.vlan.rules.status import L3_READY, READY
-from tests.app.test_serve import serving
-from tests.app.vlan.fixture import NODES as NODE_NAMES
-from tests.app.vlan.fixture import STATIC
 from tests.cli.serving import ATTEMPTS, typing
-from tests.servers.eventually import eventually
-from tests.vlan.cluster import cluster_network, nad, node, vlan_config
+from tests.embedded.test_serve import serving
+from tests.features.vlan.cluster import (
+    cluster_network,
+    nad,
+    node,
+    vlan_config,
+)
+from tests.features.vlan.views.fixture import NODES as NODE_NAMES
+from tests.features.vlan.views.fixture import STATIC
+from tests.harness.servers.eventually import eventually
 
 
 class Done(Struct, frozen=True):
@@ -55,7 +59,7 @@ class Served:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "lanloom.cli",
+            "lanloom",
             *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -77,12 +81,12 @@ class Served:
         """Every object of the cluster that VLAN networks are made from."""
         return await read_objects(self.client)
 
-    async def tell(self, report: VlanStatus) -> None:
+    async def tell(self, report: ClusterNetworkNode) -> None:
         """Writes a node's report, as its agent would."""
         metadata = {"name": report.metadata.name, "labels": report.metadata.labels}
-        await self.client.create(VLAN_STATUSES, {"metadata": metadata})
+        await self.client.create(CLUSTER_NETWORK_NODES, {"metadata": metadata})
         await self.client.patch(
-            VLAN_STATUSES,
+            CLUSTER_NETWORK_NODES,
             report.metadata.name,
             {"status": msgspec.to_builtins(report.status)},
             subresource="status",
@@ -90,7 +94,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(directory: Path, *reports: VlanStatus) -> AsyncIterator[Served]:
+async def served(directory: Path, *reports: ClusterNetworkNode) -> AsyncIterator[Served]:
     """The cluster, when its manager has looked at the objects and at `reports`, one of each node, and is at rest."""
     async with serving(directory) as config, HttpClient(config) as client:
         cluster = Served(client, directory / "kubeconfig")

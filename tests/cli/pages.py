@@ -17,9 +17,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lanloom.lab.assets import default_cache
+from lanloom_lab.assets import default_cache
 from tests.cli.serving import Cluster
-from tests.servers.build import binaries
+from tests.harness.servers.build import binaries
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*?)(?=\$ |\Z)", re.MULTILINE)

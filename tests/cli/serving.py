@@ -15,12 +15,12 @@ import msgspec
 import structlog
 from click.testing import CliRunner, Result
 
+from lanloom.__main__ import cli
 from lanloom.api.ipam import NETWORKS, NICS
-from lanloom.cli.__main__ import cli
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
-from tests.app.test_serve import serving
+from tests.embedded.test_serve import serving
 
 T = TypeVar("T")
 Raw = dict[str, Any]

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lanloom.cli.__main__ import COMMANDS, cli
+from lanloom.__main__ import COMMANDS, cli
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -20,7 +20,7 @@ def lanloom(*words: str, home: Path | None = None) -> Completed:
     """Runs `lanloom …` without any cluster configured."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home or "/nonexistent")}
     return subprocess.run(
-        [sys.executable, "-m", "lanloom.cli", *words],
+        [sys.executable, "-m", "lanloom", *words],
         capture_output=True,
         text=True,
         timeout=60,
@@ -34,7 +34,7 @@ def test_a_full_disk(words: tuple[str, ...]) -> None:
     """Output that finds no room is an error in one line, not a traceback."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "lanloom.cli", *words],
+            [sys.executable, "-m", "lanloom", *words],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -70,6 +70,23 @@ def _commands(found: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
             inner = found.get_command(context, name)
             assert inner is not None
             yield from _commands(inner, *words, name)
+
+
+@pytest.mark.parametrize("option", ["-t", "-o", "--disk", "--os-type", "-B"])
+def test_options_of_ganeti_about_other_things(option: str) -> None:
+    """An option of gnt-instance that is about disks, memory or the system is refused with what Lanloom manages."""
+    done = CliRunner().invoke(
+        cli, ["instance", "add", option, "x", "--net", "0:ip=pool,network=net1", "inst1"]
+    )
+    assert done.exit_code == 2
+    assert f"No such option: {option}. Lanloom manages networks and addresses only" in done.stderr
+
+
+def test_groups_show_whole_sentences() -> None:
+    """The lists of commands about networks and instances cut no sentence short."""
+    runner = CliRunner(env={"COLUMNS": "80"})
+    for group in ("network", "instance", "ganeti"):
+        assert "..." not in runner.invoke(cli, [group, "--help"]).output.partition("Commands:")[2]
 
 
 def test_help_fits_a_terminal() -> None:

@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.table import Table
 
-from lanloom.app.overview import Row, table
 from lanloom.cli.console import console, print_table
+from lanloom.cli.listing import print_rows
+from lanloom.features.vlan.views.overview import ROW_FIELDS, Row
 
 ROW = Row(
     cluster_network="cluster-1",
@@ -30,7 +31,7 @@ class Terminal(io.StringIO):
 
 
 def _printed(file: io.StringIO) -> list[str]:
-    print_table(console(file), table((ROW,)))
+    print_rows(console(file), ROW_FIELDS, (ROW,))
     return file.getvalue().splitlines()
 
 

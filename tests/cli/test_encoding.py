@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lanloom.cli.console import console
-from lanloom.cli.encoding import write_anyway
+from lanloom.cli.root import replace_unencodable
 
 
 def stream(encoding: str) -> io.TextIOWrapper:
@@ -35,7 +35,7 @@ def test_what_an_encoding_does_not_have_is_shown_otherwise(
     """A change is told whatever the locale is; an arrow becomes one of two characters, and JSON stays JSON."""
     file = stream(encoding)
     monkeypatch.setattr("sys.stdout", file)
-    write_anyway()
+    replace_unencodable()
     console().print("~ name a → b, é …")
     assert written(file).strip() == shown
     print(json.dumps({"text": "a → b"}, ensure_ascii=False))
@@ -45,5 +45,5 @@ def test_what_an_encoding_does_not_have_is_shown_otherwise(
 def test_streams_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a caller took standard output, nothing is done to it."""
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    write_anyway()
+    replace_unencodable()
     console().print("→")

@@ -9,8 +9,14 @@ import yaml
 from click.testing import CliRunner, Result
 from msgspec import Struct
 
-from lanloom.cli.listing import listing_options
-from lanloom.ipam.rules.query import Field, Query
+from lanloom.cli.listing import FORMATS, listing_options
+from lanloom.cli.query import Field, Query
+from lanloom.features.dummy.views import NETWORK_FIELDS as DUMMY_FIELDS
+from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
+from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS
+from lanloom.features.vlan.views.overview import ROW_FIELDS
+from lanloom.features.vlan.views.view import NETWORK_FIELDS as VLAN_FIELDS
+from lanloom_lab.cli import NODE_FIELDS as LAB_FIELDS
 
 
 class Thing(Struct, frozen=True):
@@ -103,9 +109,14 @@ def test_fields_that_are_given_twice() -> None:
     assert run("-o", "name", "-o", "count").exit_code == 2
 
 
-def test_a_format_in_place_of_fields_is_explained() -> None:
-    """`-o json`, which other commands take, names the option for it."""
-    assert "for the format, write --output json" in run("-o", "json").output
+def test_one_option_takes_a_format_or_fields() -> None:
+    """`-o json` is a format, `-o name` a list of fields, and both can be given in any order and by either name."""
+    assert json.loads(run("-o", "json").output)[0] == {"name": "one", "count": 7}
+    both = [
+        run(*words).output
+        for words in (("-o", "name", "-o", "json"), ("--output", "json", "--output", "name"))
+    ]
+    assert [json.loads(text)[1] for text in both] == [{"name": "another"}] * 2
 
 
 @pytest.mark.parametrize("words", [("--separator", ":"), ("--no-headers",)])
@@ -143,6 +154,18 @@ def test_addresses_are_not_broken_while_there_is_room() -> None:
 
 def test_shells_complete_the_last_field() -> None:
     """Completion keeps what was written before the last comma."""
-    option = next(item for item in show.params if item.name == "fields")
+    option = next(item for item in show.params if item.name == "output")
     found = option.shell_complete(click.Context(show), "+name,co")
     assert [item.value for item in found] == ["+name,count"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [NETWORK_FIELDS, INSTANCE_FIELDS, VLAN_FIELDS, DUMMY_FIELDS, ROW_FIELDS, LAB_FIELDS],
+    ids=["network", "instance", "vlan", "dummy", "status", "lab"],
+)
+def test_no_field_is_named_like_a_format(query: Query[Any]) -> None:
+    """`-o json` can't be a field, and the default fields exist."""
+    assert not {*FORMATS} & {*query.names()}
+    assert [field.name for field in query.choose()] == list(query.default)
+    assert len(query.named(query.narrow)) == len(query.narrow)

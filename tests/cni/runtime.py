@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.app.cni import PROGRAM, install
+from lanloom.features.ipam.agent.cni import PROGRAM, program
+from lanloom.runtime.cni import install
 
 Raw = dict[str, Any]
 
@@ -59,7 +60,7 @@ class Runtime:
     def __init__(self, directory: Path, socket: Path | None = None) -> None:
         self.socket = socket or directory / "cni.sock"
         self._program = directory / PROGRAM
-        install(directory, self.socket)
+        install(directory, PROGRAM, program(self.socket))
 
     def call(self, config: Raw | bytes = CONFIG, *without: str, **environment: str) -> Answer:
         """One call, with these variables instead of the usual ones."""

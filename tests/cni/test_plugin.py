@@ -1,16 +1,25 @@
 """The plugin `lanloom-ipam` as a runtime runs it: environment and standard input in, JSON and exit status out."""
 
 import ast
+import json
+import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.app.cni import PROGRAM, install, program
 from lanloom.cni import plugin
-from tests.cni.runtime import CONFIG, Raw, Runtime, agent
+from lanloom.features.ipam.agent.cni import PROGRAM, program
+from lanloom.runtime.cni import install
+from tests.cni.runtime import (
+    CONFIG,
+    ENVIRONMENT,
+    Raw,
+    Runtime,
+    agent,
+)
 
 VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 RESULT: Raw = {
@@ -83,6 +92,64 @@ def test_an_error_of_the_agent_is_passed_on(runtime: Runtime) -> None:
     with agent(runtime.socket, {"error": error}):
         answer = runtime.call(config("0.4.0"))
     assert (answer.status, answer.json) == (1, {"cniVersion": "0.4.0", **error})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"error": {"code": 100, "msg": "no"}}, {"error": {"code": "x"}}, {"result": 5}, {}, b"{", b"\xff"],
+    ids=["an error", "an odd error", "an odd result", "neither", "cut off", "not UTF-8"],
+)
+def test_a_del_succeeds_whatever_the_agent_answers(runtime: Runtime, said: Raw | bytes) -> None:
+    """No answer of the agent keeps a pod in Terminating; what was wrong is said on standard error."""
+    with agent(runtime.socket, said):
+        answer = runtime.call(CONFIG, CNI_COMMAND="DEL")
+    assert (answer.status, answer.output) == (0, "")
+    assert "nothing needs to be done" in answer.complaint
+
+
+@pytest.mark.parametrize("ips", [5, [5], [{}], [{"address": 7}], [None]])
+@pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
+def test_addresses_that_are_none(runtime: Runtime, ips: object, version: str) -> None:
+    """An answer with malformed addresses is an error of CNI's, not a traceback."""
+    with agent(runtime.socket, {"result": {"ips": ips}}):
+        answer = runtime.call(config(version))
+    assert answer.code == plugin.IO_FAILURE and not answer.complaint
+
+
+def test_an_agent_that_drips_is_not_waited_for() -> None:
+    """The time limit is that of the whole answer: an agent that sends a byte now and then does not prolong it."""
+
+    class Dripping:
+        now = 0.0
+        limits: ClassVar[list[float]] = []
+
+        def settimeout(self, seconds: float) -> None:
+            self.limits.append(seconds)
+
+        def recv(self, _size: int) -> bytes:
+            self.now += 4.0
+            return b"."
+
+    dripping = Dripping()
+    with pytest.raises(TimeoutError):
+        plugin.received(dripping, 15.0, lambda: dripping.now)  # type: ignore[arg-type]
+    assert dripping.limits == [15.0, 11.0, 7.0, 3.0]
+
+
+@pytest.mark.parametrize(("command", "status"), [("DEL", 0), ("ADD", 1)])
+def test_a_call_without_end_ends(tmp_path: Path, command: str, status: int) -> None:
+    """A runtime that never closes the configuration gets an answer all the same, after the time of a whole call."""
+    Runtime(tmp_path)
+    program = tmp_path / PROGRAM
+    program.write_text(program.read_text().replace("WHOLE = 90\n", "WHOLE = 1\n"))
+    environment = ENVIRONMENT | {"CNI_COMMAND": command}
+    with subprocess.Popen(
+        [program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.wait() == status
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert json.loads(said)["code"] == plugin.TRY_AGAIN if status else not said
 
 
 @pytest.mark.parametrize(
@@ -194,7 +261,7 @@ def test_it_runs_with_old_pythons() -> None:
     """The program's text is one that Python 3.6 can read, and it imports only what that has."""
     tree = ast.parse(program(Path("/s")), feature_version=(3, 6))
     names = {item.name for node in ast.walk(tree) if isinstance(node, ast.Import) for item in node.names}
-    assert names == {"json", "os", "re", "socket", "sys"}
+    assert names == {"collections.abc", "json", "os", "re", "signal", "socket", "sys", "time"}
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     annotations = [
         node.annotation for node in ast.walk(tree) if isinstance(node, ast.arg) and node.annotation
@@ -222,10 +289,10 @@ def test_without_a_python_that_can_run_it(tmp_path: Path, there: bool) -> None:
 def test_installing_again_changes_nothing(tmp_path: Path) -> None:
     """The program is put in place once, executable, and again when its text or mode differs; nothing else is left."""
     directory = tmp_path / "opt/cni/bin"
-    assert [install(directory, Path("/a")), install(directory, Path("/a"))] == [True, False]
-    assert install(directory, Path("/b"))
+    assert [install(directory, PROGRAM, program(Path("/a"))) for _ in range(2)] == [True, False]
+    assert install(directory, PROGRAM, program(Path("/b")))
     (directory / "lanloom-ipam").chmod(0o700)
-    assert install(directory, Path("/b"))
+    assert install(directory, PROGRAM, program(Path("/b")))
     assert [(item.name, item.stat().st_mode & 0o777) for item in directory.iterdir()] == [
         ("lanloom-ipam", 0o755)
     ]

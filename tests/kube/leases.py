@@ -12,8 +12,15 @@ from typing import Any
 import msgspec
 
 from lanloom.api.core import Lease
-from lanloom.apiserver.patches import merge_patch
-from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    TransportError,
+)
+from lanloom_embedded.patches import merge_patch
 
 
 class LeaseServer:

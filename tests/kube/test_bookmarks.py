@@ -7,16 +7,17 @@ import msgspec
 import pytest
 
 from lanloom.api.core import CRDS
-from lanloom.api.crds import RESOURCES, manifest
+from lanloom.api.crds import manifest
 from lanloom.api.resource import Resource
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
 from lanloom.kube.codec import Codec
-from tests.virtual import run
+from lanloom.processes.definitions import resources
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.virtual import run
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.plural)
+@pytest.mark.parametrize("resource", resources(), ids=lambda item: item.plural)
 def test_a_bookmark_of_any_kind_can_be_read(resource: Resource) -> None:  # type: ignore[type-arg]
     """A bookmark as a server sends it is a bookmark, whatever an object of its kind must have."""
     sent = {"type": "BOOKMARK", "object": {"kind": resource.kind, "metadata": {"resourceVersion": "7"}}}
@@ -24,7 +25,7 @@ def test_a_bookmark_of_any_kind_can_be_read(resource: Resource) -> None:  # type
     assert (event.type, event.object.metadata.resource_version) == ("BOOKMARK", "7")
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.plural)
+@pytest.mark.parametrize("resource", resources(), ids=lambda item: item.plural)
 def test_a_watch_without_a_server_has_bookmarks_too(resource: Resource) -> None:  # type: ignore[type-arg]
     """A client in the server's own process gets a bookmark within some minutes, for any kind."""
 

@@ -8,16 +8,26 @@ from typing import Any
 import pytest
 
 from lanloom.kube.controller import Controller, Outcome
-from lanloom.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
-from tests.virtual import START, run
+from lanloom.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    NotFound,
+    ServerError,
+    TransportError,
+)
+from tests.harness.virtual import START, run
 
 
 class Recording:
     """A controller and what it did: (seconds since the start, key, outcome)."""
 
-    def __init__(self, reconcile: Callable[[str], Awaitable[float | None]], workers: int = 1) -> None:
+    def __init__(
+        self, reconcile: Callable[[str], Awaitable[float | None]], workers: int = 1, spacing: float = 0.0
+    ) -> None:
         self.seen: list[tuple[float, str, Outcome]] = []
-        self.controller = Controller("test", reconcile, rng=Random(0), workers=workers, observe=self._observe)
+        self.controller = Controller(
+            "test", reconcile, rng=Random(0), workers=workers, spacing=spacing, observe=self._observe
+        )
 
     def _observe(self, _controller: str, key: str, _seconds: float, outcome: Outcome) -> None:
         self.seen.append((asyncio.get_running_loop().time() - START, key, outcome))
@@ -200,5 +210,30 @@ def test_cancellation_reaches_the_reconcile() -> None:
         await recording.work(5)
         assert sorted(ended) == ["a", "b"]
         assert recording.seen == []
+
+    _scene(main())
+
+
+async def _done(_key: str) -> None:
+    """Nothing more to do."""
+
+
+def test_spaced_keys_wait_for_each_other() -> None:
+    """A key is looked at at once the first time, and then no sooner than the spacing after it was begun last."""
+
+    async def main() -> None:
+        scene = Recording(_done, spacing=1.0)
+        controller = scene.controller
+        controller.enqueue_spaced("a")
+        for seconds in (0.5, 0.6, 5.0):
+            asyncio.get_running_loop().call_later(seconds, controller.enqueue_spaced, "a")
+        asyncio.get_running_loop().call_later(0.7, controller.enqueue_spaced, "b")
+        await scene.work(10)
+        assert [(round(at, 3), key) for at, key, _ in scene.seen] == [
+            (0, "a"),
+            (0.7, "b"),
+            (1, "a"),
+            (5, "a"),
+        ]
 
     _scene(main())

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import Forbidden
+from tests.harness.virtual import run
 from tests.kube.leases import FaultyClient, LeaseServer
-from tests.virtual import run
 
 
 class Times(NamedTuple):

@@ -8,13 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from lanloom.api.core import NODES, Event, Node, ObjectReference
+from lanloom.api.core import (
+    NODES,
+    Event,
+    Node,
+    ObjectReference,
+)
 from lanloom.api.meta import ObjectMeta
-from lanloom.apiserver.patches import merge_patch
 from lanloom.kube.errors import Forbidden, NotFound, TransportError
 from lanloom.kube.events import Recorder, reference
+from lanloom_embedded.patches import merge_patch
+from tests.harness.virtual import START, run
 from tests.kube.things import THINGS, thing
-from tests.virtual import START, run
 
 ABOUT = reference(THINGS, thing("a"))
 

@@ -27,7 +27,13 @@ from lanloom.kube.errors import (
     UnreadableObjects,
 )
 from lanloom.kube.http import NO_ANSWER, HttpClient
-from tests.kube.server import Server, always, answer, serving, status_object
+from tests.kube.server import (
+    Server,
+    always,
+    answer,
+    serving,
+    status_object,
+)
 from tests.kube.things import THINGS, thing
 
 RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}

@@ -8,10 +8,20 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from lanloom.kube.errors import Gone, ServerError, SilentWatch, TransportError
+from lanloom.kube.errors import (
+    Gone,
+    ServerError,
+    SilentWatch,
+    TransportError,
+)
 from lanloom.kube.http import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, HttpClient
 from lanloom.kube.ports import WatchEvent
-from tests.kube.server import always, serving, status_object, streaming
+from tests.kube.server import (
+    always,
+    serving,
+    status_object,
+    streaming,
+)
 from tests.kube.things import THINGS, Thing
 
 RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}

@@ -9,17 +9,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.kube.errors import Forbidden, Gone, NotFound, ServerError, TransportError
-from lanloom.kube.informer import ABSENT_SECONDS, Informer, all_synced, freeze_memory
+from lanloom.kube.errors import (
+    Forbidden,
+    Gone,
+    NotFound,
+    ServerError,
+    TransportError,
+)
+from lanloom.kube.informer import (
+    ABSENT_SECONDS,
+    Informer,
+    all_synced,
+    freeze_memory,
+)
+from tests.harness.virtual import run
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
-from tests.virtual import run
 
 
 class Followed:
     """A server with two Things and an informer on it, whose changes are noted as (old colour, new colour)."""
 
-    def __init__(self, optional: bool = False, keep: Callable[[Thing], Thing] = lambda item: item) -> None:
+    def __init__(
+        self, optional: bool = False, transform: Callable[[Thing], Thing] = lambda item: item
+    ) -> None:
         self.server = ThingServer(Random(1))
         self.server.put("a", "red")
         self.server.put("b", "blue")
@@ -28,7 +41,7 @@ class Followed:
             THINGS,
             rng=Random(1),
             optional=optional,
-            keep=keep,
+            transform=transform,
         )
         self.changes: list[tuple[str | None, str | None]] = []
         self.informer.on_change(self.note)
@@ -77,7 +90,7 @@ def test_what_is_kept_of_objects() -> None:
     """Store and handlers get what is to be kept of an object, of a list and of a watch that goes on for long."""
 
     async def main() -> None:
-        followed = Followed(keep=lambda item: replace(item, colour=item.colour[0]))
+        followed = Followed(transform=lambda item: replace(item, colour=item.colour[0]))
         await followed.informer.synced()
         await asyncio.sleep(70)
         followed.server.put("a", "green")

@@ -8,11 +8,17 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lanloom.api.meta import Key
-from lanloom.kube.errors import Forbidden, Gone, KubeError, ServerError, TransportError
+from lanloom.kube.errors import (
+    Forbidden,
+    Gone,
+    KubeError,
+    ServerError,
+    TransportError,
+)
 from lanloom.kube.informer import Informer
+from tests.harness.virtual import VirtualLoop
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
-from tests.virtual import VirtualLoop
 
 SETTLED_SECONDS = 240.0
 """More than the longest pause between tries, a list, a watch and a bookmark."""

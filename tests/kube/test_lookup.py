@@ -9,7 +9,13 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ApiError, Forbidden, NotFound
-from lanloom.kube.lookup import gone_already, look_up
+from lanloom.kube.lookup import (
+    cached_then_live,
+    get_or_none,
+    ignore_not_found,
+    recheck,
+)
+from lanloom.refusals import Denied
 
 KEY = Key("default", "vm")
 UNSERVED = NotFound(404, "NotFound", "404 page not found")
@@ -48,7 +54,7 @@ async def test_what_is_known(
     machine: ApiError | None, definition: ApiError | None, found: str | None
 ) -> None:
     """An object is there, or not because the server says so of it or has no definition of its kind."""
-    assert await look_up(Server(machine, definition), VIRTUAL_MACHINES, KEY) == found  # type: ignore[arg-type, comparison-overlap]
+    assert await get_or_none(Server(machine, definition), VIRTUAL_MACHINES, KEY) == found  # type: ignore[arg-type, comparison-overlap]
 
 
 UNKNOWN: dict[str, tuple[ApiError, ApiError | None, ApiError]] = {
@@ -63,14 +69,46 @@ UNKNOWN: dict[str, tuple[ApiError, ApiError | None, ApiError]] = {
 async def test_what_can_not_be_known(machine: ApiError, definition: ApiError | None, error: ApiError) -> None:
     """A server that does not serve a kind yet says nothing of its objects."""
     with pytest.raises(type(error)) as caught:
-        await look_up(Server(machine, definition), VIRTUAL_MACHINES, KEY)  # type: ignore[arg-type]
+        await get_or_none(Server(machine, definition), VIRTUAL_MACHINES, KEY)  # type: ignore[arg-type]
     assert caught.value is error
 
 
 def test_gone_already() -> None:
     """Only who is said to be gone is let pass."""
-    with gone_already("vm"):
+    with ignore_not_found("vm"):
         raise missing("vm")
     for error in (missing("other"), UNSERVED, FORBIDDEN):
-        with pytest.raises(type(error)), gone_already("vm"):
+        with pytest.raises(type(error)), ignore_not_found("vm"):
             raise error
+
+
+def _check(view: tuple[str, ...]) -> str:
+    if "taken" in view:
+        raise Denied(f"taken, says {view[0]}")
+    return view[0]
+
+
+async def test_what_a_cache_allows_is_allowed() -> None:
+    """Nothing is read for what a cache allows."""
+
+    async def read() -> tuple[str, ...]:
+        raise AssertionError
+
+    cached: tuple[str, ...] = ("cache",)
+    assert await recheck(_check, cached_then_live(cached, read)) == "cache"
+
+
+@pytest.mark.parametrize("live", [("live",), ("live", "taken")])
+async def test_a_refusal_rests_on_what_was_read(live: tuple[str, ...]) -> None:
+    """What a cache denies is allowed or denied by what is read then."""
+
+    async def read() -> tuple[str, ...]:
+        return live
+
+    cached: tuple[str, ...] = ("cache", "taken")
+    views = cached_then_live(cached, read)
+    if "taken" in live:
+        with pytest.raises(Denied, match="says live"):
+            await recheck(_check, views)
+    else:
+        assert await recheck(_check, views) == "live"

@@ -26,10 +26,10 @@ from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
+from tests.harness.virtual import run
 from tests.kube.feed import ThingServer
 from tests.kube.server import always, serving, status_object
 from tests.kube.things import THINGS, Thing
-from tests.virtual import run
 
 Logs = list[MutableMapping[str, Any]]
 KINDS = 20

@@ -1,4 +1,7 @@
-"""The queue against a model of what it owes each key, and its promises one by one."""
+"""The queue against a model of what it owes each key, and its promises one by one.
+
+How long to wait before another try.
+"""
 
 import asyncio
 from random import Random
@@ -6,11 +9,11 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lanloom.kube.queue import WorkQueue
-from tests.virtual import VirtualLoop, run
+from lanloom.kube.queue import WorkQueue, backoff
+from tests.harness.virtual import VirtualLoop, run
 
 keys = st.sampled_from("abcd")
 
@@ -164,3 +167,15 @@ def test_the_earliest_timer_holds() -> None:
         return waited
 
     assert run(main()) == 10
+
+
+@given(attempt=st.integers(0, 10_000), seed=st.integers())
+def test_waits_double_up_to_the_cap(attempt: int, seed: int) -> None:
+    """A wait is between half and all of the first one doubled for each attempt, and never above the cap."""
+    full = 30.0 if attempt > 10 else min(30.0, 0.2 * 2**attempt)
+    assert full / 2 <= backoff(attempt, Random(seed), first=0.2, cap=30.0) <= full
+
+
+def test_fleets_spread() -> None:
+    """Waits of many agents after the same failure differ."""
+    assert len({backoff(5, Random(seed), first=0.2, cap=30.0) for seed in range(100)}) > 90

@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from lanloom.api.core import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, ConfigMap
+from lanloom.api.core import (
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    ConfigMap,
+)
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.resource import Resource
 from lanloom.kube.config import ClusterConfig, load
@@ -29,7 +35,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import WatchEvent
-from tests.servers.real import RealServer
+from tests.harness.servers.real import RealServer
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
 

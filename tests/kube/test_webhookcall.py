@@ -8,7 +8,12 @@ from aiohttp import web
 
 from lanloom.kube.errors import TransportError
 from lanloom.kube.webhookcall import HttpsPoster
-from tests.kube.server import always, answer, serving, streaming
+from tests.kube.server import (
+    always,
+    answer,
+    serving,
+    streaming,
+)
 
 BODY = b'{"kind": "AdmissionReview"}'
 

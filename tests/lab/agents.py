@@ -21,7 +21,7 @@ def replace_agent(lab: Lab, node: str, command: str) -> None:
 
 def restore_agent(lab: Lab, node: str) -> None:
     """Lets the lab run `lanloom` again."""
-    replace_agent(lab, node, "python3 -m lanloom.cli")
+    replace_agent(lab, node, "python3 -m lanloom")
 
 
 @contextmanager

@@ -80,7 +80,9 @@ def remove_networks(lab: Lab) -> None:
     lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=120s")
     lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
     lab.kubectl("delete", "vlanconfigs", "--all")
-    eventually(lambda: not [item for item in _items(lab, "vlanstatuses") if "mgmt-" not in item], timeout=120)
+    eventually(
+        lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=120
+    )
     networks = [item for item in _items(lab, "clusternetworks") if item != "mgmt"]
     if networks:
         lab.kubectl("delete", "clusternetworks", *networks)

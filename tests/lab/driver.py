@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lanloom.lab.assets import default_cache
-from tests.servers.build import binaries
+from lanloom_lab.assets import default_cache
+from tests.harness.servers.build import binaries
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -52,7 +52,7 @@ class Lab:
         )
 
     def _command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "lanloom.cli", "lab", "--state", str(self.state), *words]
+        return [sys.executable, "-m", "lanloom", "lab", "--state", str(self.state), *words]
 
     def on(self, node: str, script: str, *, status: int | None = 0) -> str:
         """What a shell script prints on a node."""
@@ -107,7 +107,7 @@ class Lab:
         if (self.state / "kubeconfig").exists():
             yield (
                 "networks",
-                self.kubectl("get", "clusternetworks,vlanconfigs,net-attach-def,vlanstatuses", "-A"),
+                self.kubectl("get", "clusternetworks,vlanconfigs,net-attach-def,clusternetworknodes", "-A"),
             )
         for log in sorted(self.state.glob("nodes/*/log/[aN]*.log")):
             yield f"{log.parts[-3]} {log.stem}", "\n".join(log.read_text().splitlines()[-8:])
@@ -119,7 +119,7 @@ class Lab:
 
     def supervisor(self) -> int:
         """The PID of the lab's supervisor."""
-        needle = "\0-m\0lanloom.lab.supervisor\0"
+        needle = "\0-m\0lanloom_lab.supervisor\0"
         return next(pid for pid in self.processes() if command_line(pid).startswith(sys.executable + needle))
 
 

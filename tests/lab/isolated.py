@@ -95,9 +95,9 @@ class Isolated:
         shown = self.lab.on(node, f"ip -json link show {BRIDGE} 2>/dev/null", status=None)
         return dict(json.loads(shown)[0]) if shown.strip() else {}
 
-    def keeper(self, node: str) -> str:
+    def daemon(self, node: str) -> str:
         """The pod that keeps the bridge of a node; empty while there is none."""
-        chosen = ("-n", "lanloom-system", "-o", "name", "--field-selector", f"spec.nodeName={node}")
+        chosen = ("-n", "lanloom-bridges", "-o", "name", "--field-selector", f"spec.nodeName={node}")
         return self.lab.kubectl("get", "pods", *chosen).strip()
 
     def traces(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.names import interface_name, profile_file
 from tests.lab.driver import Lab
 
 NODES = ("node1", "node2", "node3")
@@ -98,8 +98,8 @@ def leased(found: dict[str, str], network: str) -> bool:
 
 
 def report(lab: Lab, network: str, node: str) -> dict[str, Any]:
-    """The status of a node's VlanStatus of a cluster network, empty where there is none."""
-    items = json.loads(lab.kubectl("get", "vlanstatuses", "-o", "json"))["items"]
+    """The status of a node's ClusterNetworkNode of a cluster network, empty where there is none."""
+    items = json.loads(lab.kubectl("get", "clusternetworknodes", "-o", "json"))["items"]
     statuses = (item.get("status", {}) for item in items)
     return next(
         (item for item in statuses if (item.get("clusterNetwork"), item.get("node")) == (network, node)), {}

@@ -14,8 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from lanloom.app import agent, connect, host, logs, process
-from lanloom.cli.__main__ import main
+from lanloom.__main__ import main
+from lanloom.node import host
+from lanloom.processes import agent
+from lanloom.runtime import connect, logs, process
 
 MERCY = Path("/run/mercy")
 KILLS = Path("/run/kills")

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from lanloom.lab.access import node_kubeconfig, tokens_file
-from lanloom.lab.layout import NodeRecord
-from lanloom.lab.plan import NodeSpec
+from lanloom_lab.layout import NodeRecord
+from lanloom_lab.nodes import node_kubeconfig, tokens_file
+from lanloom_lab.plan import NodeSpec
 
 NODE = NodeRecord(NodeSpec("node1", 0), "s3cret")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.lab import apt, assets
-from lanloom.lab.errors import AssetError, LabError
+from lanloom_lab import assets
+from lanloom_lab.errors import AssetError, LabError
 
 
 def silent(line: str) -> None:
@@ -113,14 +113,14 @@ def test_a_failed_maker_leaves_nothing(tmp_path: Path) -> None:
 def test_a_failing_program_says_what_it_said() -> None:
     """The error of a failed program carries the end of its output and the remedy."""
     with pytest.raises(AssetError) as caught:
-        apt.run(["sh", "-c", "echo out; echo broken >&2; exit 3"], "Mend it.")
+        assets.run(["sh", "-c", "echo out; echo broken >&2; exit 3"], "Mend it.")
     assert str(caught.value) == "sh failed (exit status 3):\nout\nbroken\nMend it."
 
 
 def test_information_is_passed_on() -> None:
     """Lines of Debian's tools that inform are progress; others are not."""
     lines: list[str] = []
-    apt.run(["printf", r"I: extracting\nnoise\n"], "", progress=lines.append)
+    assets.run(["printf", r"I: extracting\nnoise\n"], "", progress=lines.append)
     assert lines == ["extracting"]
 
 
@@ -142,7 +142,7 @@ def test_only_debians_own_sources_are_used(tmp_path: Path) -> None:
         "deb-src http://mirror/debian bookworm main\n"
         "deb http://mirror/debian trixie main\n"
     )
-    assert apt.debian_sources(tmp_path) == (
+    assert assets.debian_sources(tmp_path) == (
         f"# ours\n{debian}\n",
         "deb [arch=amd64 signed-by=/key] http://mirror/security bookworm-security main contrib\n",
     )
@@ -161,17 +161,17 @@ def test_another_suite_comes_from_the_same_place(tmp_path: Path) -> None:
         "deb [arch=amd64 signed-by=/key] http://mirror/debian bookworm main contrib\n"
         "deb http://mirror/security bookworm-security main\n"
     )
-    assert apt.suite_sources("unstable", tmp_path) == (
+    assert assets.suite_sources("unstable", tmp_path) == (
         "Types: deb\nURIs: http://mirror/debian\nSuites: unstable\nComponents: main\nSigned-By: /key\n",
         "deb [arch=amd64 signed-by=/key] http://mirror/debian unstable main contrib\n",
     )
-    assert apt.suite_sources(apt.RELEASE, tmp_path) == apt.debian_sources(tmp_path)
+    assert assets.suite_sources(assets.RELEASE, tmp_path) == assets.debian_sources(tmp_path)
 
 
 def test_a_machine_without_the_release_is_told(tmp_path: Path) -> None:
     """Without a source of the lab's release there is an error that names what to add."""
     with pytest.raises(AssetError, match="suite bookworm, component main"):
-        apt.debian_sources(tmp_path)
+        assets.debian_sources(tmp_path)
 
 
 def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

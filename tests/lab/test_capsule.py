@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.lab.inner.capsule import is_orphan
+from lanloom_lab.inner.sandbox import is_orphan
 
 STATUS = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
 
@@ -10,7 +10,7 @@ STATUS = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
 @pytest.mark.parametrize(
     ("parent", "ids", "orphan"),
     [(1, "812\t7", True), (1, "812", False), (700, "812\t7", False)],
-    ids=["a capsule's", "one of our own", "another one's"],
+    ids=["a sandbox's", "one of our own", "another one's"],
 )
 def test_orphans(parent: int, ids: str, orphan: bool) -> None:
     """Only children in a further namespace of processes are buried: others wait for their own."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from lanloom.lab.carrier import Directories, memory_directory, uml_command
-from lanloom.lab.uml import UmlKernel
+from lanloom_lab.launch import Directories, memory_directory, uml_command
+from lanloom_lab.uml import UmlKernel
 
 KERNEL = UmlKernel(Path("/cache/linux.uml"), Path("/cache/modules"), "6.1.1", "6.1um1", "bookworm")
 DIRECTORIES = Directories(Path("/tree"), Path("/src"), Path("/site"), Path("/state"), Path("/state/scratch"))

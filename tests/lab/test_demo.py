@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.app.overview import Row
-from lanloom.lab.demo import assigned, on_nodes
-from lanloom.lab.examples import directory
+from lanloom.features.vlan.views.overview import Row
+from lanloom_lab.demo import assigned, on_nodes
+from lanloom_lab.examples import directory
 from tests.lab.driver import Lab, eventually
 
 LEASED = Row(

@@ -5,7 +5,16 @@ import json
 import pytest
 
 from tests.lab.driver import eventually
-from tests.lab.isolated import BRIDGE, FOREIGN, NETWORK, PREFIX, Isolated, isolated, network, pod
+from tests.lab.isolated import (
+    BRIDGE,
+    FOREIGN,
+    NETWORK,
+    PREFIX,
+    Isolated,
+    isolated,
+    network,
+    pod,
+)
 from tests.lab.looks import NODES
 
 __all__ = ["isolated", "network"]

@@ -6,7 +6,14 @@ from functools import partial
 import pytest
 
 from tests.lab.driver import eventually
-from tests.lab.isolated import BRIDGE, Isolated, isolated, network, network_body, pod
+from tests.lab.isolated import (
+    BRIDGE,
+    Isolated,
+    isolated,
+    network,
+    network_body,
+    pod,
+)
 from tests.lab.looks import NODES, looks
 
 __all__ = ["isolated", "network"]
@@ -73,15 +80,15 @@ def test_the_node_is_not_on_the_network(used: tuple[Isolated, str]) -> None:
 
 
 def test_nobody_but_the_kernel_is_needed(used: tuple[Isolated, str]) -> None:
-    """The bridge stays the same one, and carries, while its keeper's pod is replaced and all of Lanloom is killed."""
+    """The bridge stays the same one, and carries, while its daemon's pod is replaced and all of Lanloom is killed."""
     network, address = used
     before = network.bridge("node1")
-    keeper = network.keeper("node1")
-    network.lab.kubectl("delete", "-n", "lanloom-system", keeper, "--timeout=120s")
+    daemon = network.daemon("node1")
+    network.lab.kubectl("delete", "-n", "lanloom-bridges", daemon, "--timeout=120s")
     assert network.reaches("node1", "a", address)
-    keeper = eventually(lambda: network.keeper("node1"))
-    network.lab.kubectl("wait", "-n", "lanloom-system", "--for=condition=Ready", keeper, "--timeout=120s")
-    assert int(network.lab.on("node1", "pkill -KILL --count -f '^python3 -m lanloom.cli (agent|dummy)'")) == 2
+    daemon = eventually(lambda: network.daemon("node1"))
+    network.lab.kubectl("wait", "-n", "lanloom-bridges", "--for=condition=Ready", daemon, "--timeout=120s")
+    assert int(network.lab.on("node1", "pkill -KILL --count -f '^python3 -m lanloom (agent|dummy)'")) == 2
     assert network.reaches("node1", "a", address)
     network.lab.on("node1", f"ip link set {BRIDGE} down")
     eventually(lambda: network.reaches("node1", "a", address))

@@ -4,9 +4,15 @@ import json
 
 import pytest
 
-from lanloom.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, look, looks, vlan_ids
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    look,
+    looks,
+    vlan_ids,
+)
 from tests.lab.objects import EXAMPLES, STATIC, example
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

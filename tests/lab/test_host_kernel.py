@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.lab.assets import default_cache, private_tree
+from lanloom_lab.assets import default_cache, private_tree
 from tests.lab.driver import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

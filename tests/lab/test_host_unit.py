@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel import run_inside
+from tests.harness.kernel import run_inside
 
 
 @pytest.mark.lab

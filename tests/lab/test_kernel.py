@@ -2,8 +2,20 @@
 
 import pytest
 
-from lanloom.lab.errors import KernelLacks
-from lanloom.lab.kernel import BOND, FILTERING, HOST_LAB_NEEDS, TAP, Choice, Feature, Probe, choose, probe
+from lanloom.node.kernel import (
+    BOND,
+    FILTERING,
+    KernelFeature,
+    Probe,
+    probe,
+)
+from lanloom_lab.errors import KernelLacks
+from lanloom_lab.kernel import (
+    HOST_LAB_NEEDS,
+    TAP,
+    Choice,
+    choose,
+)
 
 ALL = tuple(Probe(feature) for feature in HOST_LAB_NEEDS)
 SOME = (Probe(FILTERING, "refused"), Probe(BOND, "refused"))
@@ -48,12 +60,12 @@ def test_a_host_without_tap_is_refused() -> None:
 
 def test_features_are_tried() -> None:
     """A feature is present if its trial succeeds, whatever the others do."""
-    good = Feature("good", "a test", "true")
-    bad = Feature("bad", "a test", "exit 3")
+    good = KernelFeature("good", "a test", "true")
+    bad = KernelFeature("bad", "a test", "exit 3")
     assert [item.present for item in probe((good, bad, good))] == [True, False, True]
 
 
 def test_a_trial_leaves_no_links() -> None:
     """What a trial makes on the way is gone with its namespace."""
-    twice = Feature("bridge", "a test", "ip link add lanloom-trial type bridge")
+    twice = KernelFeature("bridge", "a test", "ip link add lanloom-trial type bridge")
     assert [item.present for _ in range(2) for item in probe((twice,))] == [True, True]

@@ -10,9 +10,25 @@ import pytest
 from tests.lab import mortal
 from tests.lab.agents import replace_agent, restore_agent
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, all_lack, looks
-from tests.lab.objects import STATIC, Object, cluster_network, vlan_config, vm_network
-from tests.lab.watchman import PLANT, UPROOT, ProfileWatch, foreign_state
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    all_lack,
+    looks,
+)
+from tests.lab.objects import (
+    STATIC,
+    Object,
+    cluster_network,
+    vlan_config,
+    vm_network,
+)
+from tests.lab.watchman import (
+    PLANT,
+    UPROOT,
+    ProfileWatch,
+    foreign_state,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

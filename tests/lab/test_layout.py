@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.lab.errors import AlreadyRunning, BadOption
-from lanloom.lab.layout import LabRecord, Layout, NodeRecord, write_private
-from lanloom.lab.plan import DEFAULT_DHCP, NodeSpec
+from lanloom_lab.errors import AlreadyRunning, BadOption
+from lanloom_lab.layout import (
+    LabRecord,
+    Layout,
+    NodeRecord,
+    write_private,
+)
+from lanloom_lab.plan import DEFAULT_DHCP, NodeSpec
 
 
 @pytest.fixture

@@ -5,10 +5,16 @@ import signal
 
 import pytest
 
-from lanloom.lab.layout import LabRecord, Layout
-from lanloom.lab.plan import DEFAULT_DHCP
-from tests.lab.driver import PATIENCE, Lab, command_line, eventually, traces
-from tests.servers.real import free_ports
+from lanloom_lab.layout import LabRecord, Layout
+from lanloom_lab.plan import DEFAULT_DHCP
+from tests.harness.servers.real import free_ports
+from tests.lab.driver import (
+    PATIENCE,
+    Lab,
+    command_line,
+    eventually,
+    traces,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.lab.errors import Refused
-from lanloom.lab.layout import Layout
-from lanloom.lab.logs import find, read
+from lanloom_lab.client import find, read
+from lanloom_lab.errors import Refused
+from lanloom_lab.layout import Layout
 
 
 def test_a_followed_log_goes_on(tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 
 import pytest
 
-from lanloom.lab.errors import BadOption
-from lanloom.lab.plan import NODES_MAX, DhcpNetwork, NodeSpec, check_node_name, next_place, parse_dhcp
+from lanloom_lab.errors import BadOption
+from lanloom_lab.plan import (
+    NODES_MAX,
+    DhcpNetwork,
+    NodeSpec,
+    check_node_name,
+    next_place,
+    parse_dhcp,
+)
 
 
 def test_places_give_distinct_addresses() -> None:

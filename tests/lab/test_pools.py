@@ -5,7 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, all_lack, reasons
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    all_lack,
+    reasons,
+)
 from tests.lab.objects import Object, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

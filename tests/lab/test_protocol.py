@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.lab import protocol
-from lanloom.lab.errors import Refused
-from lanloom.lab.inside import Inside
-from lanloom.lab.protocol import Channel
+from lanloom_lab import protocol
+from lanloom_lab.errors import Refused
+from lanloom_lab.innerclient import InnerClient
+from lanloom_lab.protocol import Channel
 
 
-def inside(path: Path) -> Inside:
+def inside(path: Path) -> InnerClient:
     """A line to whatever listens on a Unix socket."""
-    return Inside(lambda: asyncio.open_unix_connection(str(path)))
+    return InnerClient(lambda: asyncio.open_unix_connection(str(path)))
 
 
 async def listen(path: Path, *answers: protocol.Message) -> asyncio.Server:

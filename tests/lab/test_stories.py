@@ -2,10 +2,24 @@
 
 import pytest
 
-from lanloom.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.names import interface_name, profile_file
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, report
-from tests.lab.objects import STATIC, cluster_network, example, vlan_config, vm_network
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    all_lack,
+    leased,
+    look,
+    looks,
+    report,
+)
+from tests.lab.objects import (
+    STATIC,
+    cluster_network,
+    example,
+    vlan_config,
+    vm_network,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 

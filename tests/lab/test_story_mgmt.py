@@ -3,7 +3,13 @@
 import pytest
 
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, all_lack, leased, looks
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    all_lack,
+    leased,
+    looks,
+)
 from tests.lab.objects import vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]

@@ -5,9 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from lanloom.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, all_lack, leased, look, looks, reasons
+from tests.lab.looks import (
+    NODES,
+    all_have,
+    all_lack,
+    leased,
+    look,
+    looks,
+    reasons,
+)
 from tests.lab.objects import STATIC, example, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.lab.assets import default_cache, private_tree
-from lanloom.lab.console import ConsoleEnd, panic_of, run_kernel
-from lanloom.lab.errors import AssetError, KernelLacks, PartFailed
-from lanloom.lab.part import Part
-from lanloom.lab.uml import (
+from lanloom_lab.assets import default_cache, private_tree
+from lanloom_lab.errors import AssetError, KernelLacks, ProcessFailed
+from lanloom_lab.processes import (
+    ConsoleEnd,
+    ManagedProcess,
+    panic_of,
+    run_kernel,
+)
+from lanloom_lab.uml import (
     SUITES,
     Attempt,
     Trials,
@@ -170,8 +174,8 @@ def test_a_panic_ends_a_kernel_at_once(tmp_path: Path) -> None:
 async def test_a_part_that_panics_has_ended(tmp_path: Path) -> None:
     """The lab loses a kernel in the moment of its panic; the error has the panic's line, and not the stack."""
     log = tmp_path / "kernel.log"
-    part = await Part.start("user-mode Linux", ["sh", "-c", WITH_AMX], log, fatal=panic_of)
-    with pytest.raises(PartFailed) as caught:
+    part = await ManagedProcess.start("user-mode Linux", ["sh", "-c", WITH_AMX], log, fatal=panic_of)
+    with pytest.raises(ProcessFailed) as caught:
         await part.ended()
     assert str(caught.value) == (
         f"user-mode Linux panicked: put_fp_registers failed\nAll that it printed is in {log}."
@@ -182,8 +186,10 @@ async def test_a_part_that_panics_has_ended(tmp_path: Path) -> None:
 async def test_a_kernel_that_ends_without_a_panic_has_ended(tmp_path: Path) -> None:
     """The error has the exit status and the end of the log, as of any part."""
     log = tmp_path / "kernel.log"
-    part = await Part.start("user-mode Linux", ["sh", "-c", "echo halted; exit 3"], log, fatal=panic_of)
-    with pytest.raises(PartFailed, match=r"exit status 3(.|\n)*halted"):
+    part = await ManagedProcess.start(
+        "user-mode Linux", ["sh", "-c", "echo halted; exit 3"], log, fatal=panic_of
+    )
+    with pytest.raises(ProcessFailed, match=r"exit status 3(.|\n)*halted"):
         await part.ended()
 
 

@@ -4,9 +4,15 @@ from functools import partial
 
 import pytest
 
-from lanloom.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, Look, all_have, look, looks
+from tests.lab.looks import (
+    NODES,
+    Look,
+    all_have,
+    look,
+    looks,
+)
 from tests.lab.objects import STATIC, vlan_config, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
@@ -83,4 +89,4 @@ def test_several_uplinks(carrying: Lab) -> None:
 def test_a_missing_nic_is_told(cluster: Lab) -> None:
     """A NIC that a node does not have is named by the node's report."""
     cluster.apply(vlan_config(CONFIG, "cluster-1", nics=["eth1", "eth7"]))
-    eventually(lambda: "eth7" in cluster.kubectl("get", "vlanstatuses", "-o", "yaml"))
+    eventually(lambda: "eth7" in cluster.kubectl("get", "clusternetworknodes", "-o", "yaml"))

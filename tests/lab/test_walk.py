@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lanloom.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.names import interface_name
 from tests.lab.driver import Lab
 from tests.lab.looks import NODES
 from tests.lab.objects import STATIC, Object, vm_network
@@ -81,7 +81,7 @@ def script(rng: random.Random) -> str:
 
 def called_ready(lab: Lab) -> dict[str, str]:
     """The addresses of the nodes whose conditions are all True, by node."""
-    items = json.loads(lab.kubectl("get", "vlanstatuses", "-o", "json"))["items"]
+    items = json.loads(lab.kubectl("get", "clusternetworknodes", "-o", "json"))["items"]
     statuses = (item["status"] for item in items)
     return {
         status["node"]: status["addresses"].partition("/")[0]

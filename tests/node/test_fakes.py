@@ -5,11 +5,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lanloom.node.errors import LinkError, NetworkManagerMissing, ProfileError, RecordError
-from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.node.errors import (
+    LinkError,
+    NetworkManagerMissing,
+    ProfileError,
+    RecordError,
+)
 from lanloom.node.ports import Connection, Link
 from lanloom.node.steps import AddVlans, EnsureBridge
-from tests import virtual
+from tests.fakes import FakeHost, FakeSwitch
+from tests.harness import virtual
 from tests.node.contract.node import uplink
 from tests.node.contract.profile import profile, static, uuid
 
@@ -235,7 +240,10 @@ def test_dhcp_over_the_management_bridge() -> None:
     async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
         fake.plant_management("10.20.0.5/16")
         ids = ((2012, 2012),)
-        steps = (AddVlans(link="mgmt-bo", ids=ids), AddVlans(link="mgmt-br", ids=ids, self_=True))
+        steps = (
+            AddVlans(link="mgmt-bo", ids=ids, guest=True),
+            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
+        )
         host = fake.host
         await host.links.apply(steps)
         await host.profiles.write(FILE, profile(parent="mgmt-br"))

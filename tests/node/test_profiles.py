@@ -78,7 +78,7 @@ async def test_other_things(tmp_path: Path) -> None:
     assert await asyncio.wait_for(ProfileDirectory(tmp_path).read(), 60) == {}
 
 
-async def test_leftovers(tmp_path: Path) -> None:
+async def test_orphans(tmp_path: Path) -> None:
     """Temporary files of a writer that died are removed; other hidden files stay."""
     leftover = tmp_path / (temporary_prefix(NAME) + "0123abcd")
     leftover.write_bytes(b"[conn")

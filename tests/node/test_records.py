@@ -84,7 +84,7 @@ async def test_pipe(path: Path) -> None:
         await asyncio.wait_for(RecordDirectory(path).read(NAME), 60)
 
 
-async def test_leftovers(path: Path) -> None:
+async def test_orphans(path: Path) -> None:
     """The next write removes what a writer that died left; a record under way of another writer's is not there."""
     records = RecordDirectory(path)
     await records.write("other", b"x")

@@ -10,16 +10,26 @@ import msgspec
 from lanloom.api.admission import UserInfo
 from lanloom.api.core import LEASES
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.apiserver.engine.calls import SYSTEM
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.engine.webhooks import WebhookError
-from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhooks import Admission, answer, mutate_all, validate_all
 from lanloom.kube.errors import KubeError
-from lanloom.node.fakes import FakeHost, FakeSwitch
 from lanloom.node.ports import Host
-from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
+from lanloom.runtime.webhooks import (
+    Admission,
+    answer,
+    mutate_all,
+    validate_all,
+)
+from lanloom_embedded.engine.calls import SYSTEM
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.webhooks import WebhookError
+from lanloom_embedded.local import LocalClient
+from tests.fakes import FakeHost, FakeSwitch
+from tests.sim.faults import (
+    Faults,
+    FaultyClient,
+    faulty_host,
+    retrieve,
+)
 from tests.sim.processes import Life, Process
 
 Raw = dict[str, Any]

@@ -12,32 +12,26 @@ from typing import Any, TypeVar
 import msgspec
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import NODES, PODS, Node, Pod
-from lanloom.api.kubevirt import (
-    VIRTUAL_MACHINE_INSTANCES,
-    VIRTUAL_MACHINES,
-    VirtualMachine,
-    VirtualMachineInstance,
-)
 from lanloom.api.meta import Object
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.apiserver import errors
-from lanloom.apiserver.engine.calls import SYSTEM, Call
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.engine.webhooks import Attributes, WebhookError
-from lanloom.apiserver.kinds import Raw
-from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhooks import answer
-from lanloom.dummy.admission import DummyAdmission, StoreWorld
-from lanloom.dummy.manager import DummyManager, dummy_informers
-from lanloom.dummy.rules.model import Settings
-from lanloom.dummy.users import Users, user_informers
+from lanloom.features.dummy.admission import DummyAdmission, StoreReader
+from lanloom.features.dummy.manager import DummyManager, dummy_informers
+from lanloom.features.dummy.rules.model import Settings
+from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informer, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
+from lanloom.runtime.https import errors
+from lanloom.runtime.webhooks import answer
+from lanloom_embedded.engine.calls import SYSTEM, Call
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.webhooks import Attributes, WebhookError
+from lanloom_embedded.kinds import Raw
+from lanloom_embedded.local import LocalClient
 from tests.sim.dummy_clients import (
     ALL_OF_THEM,
     BlindClient,
@@ -88,15 +82,8 @@ class DummyCluster(TwoManagers):
     async def _manage(self, name: str, life: Life, rng: Random) -> None:
         late = LateClient(LocalClient(self.engine, SYSTEM), self, name, rng)
         client: Client = FaultyClient(late, self.faults, life, name)
-        machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True)
-        instances: Informer[VirtualMachineInstance] = Informer(
-            client, VIRTUAL_MACHINE_INSTANCES, rng=rng, optional=True
-        )
-        pods: Informer[Pod] = Informer(client, PODS, rng=rng)
-        nads: Informer[NetworkAttachmentDefinition] = Informer(client, NADS, rng=rng)
-        nodes: Informer[Node] = Informer(client, NODES, rng=rng)
-        informers = dummy_informers(client, nads, nodes, pods, rng)
-        watched = user_informers(client, rng, machines=machines, instances=instances, pods=pods)
+        shared = Informers(client, rng)
+        informers, watched = dummy_informers(shared), user_informers(shared)
         users = Users(watched, self.now)
         blind: Client = client if self._protections.fresh else BlindClient(client, watched)
         if not self._protections.version:
@@ -104,7 +91,7 @@ class DummyCluster(TwoManagers):
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = DummyManager(blind, informers, users, recorder, lambda: SETTINGS, now=self.now, rng=rng)
         webhooks = ForgetfulClient(client, self._protections)
-        world = StoreWorld(informers, users, lambda: SETTINGS)
+        world = StoreReader(informers, users, lambda: SETTINGS)
         elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=self.now, rng=rng)
         every = {id(item): item for item in (*informers.all(), *watched.all())}.values()
         async with asyncio.TaskGroup() as group:

@@ -16,10 +16,10 @@ from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.dummy.users import UserInformers
+from lanloom.features.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
-from tests.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Interceptor, Verb
 from tests.sim.faults import retrieve
 from tests.sim.twomanagers import HardOfHearing, TwoManagers
 

@@ -30,8 +30,8 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.references import NONE, References, references_of
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES, DAEMON_SETS, DaemonSet
-from lanloom.apiserver.engine.stored import Change
-from lanloom.apiserver.kinds import Raw
+from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.kinds import Raw
 
 USERS: dict[str, Resource[Any]] = {
     item.plural: item for item in (DAEMON_SET_TEMPLATES, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)

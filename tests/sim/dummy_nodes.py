@@ -10,10 +10,10 @@ from msgspec import to_builtins
 
 from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.dummy import UID_LABEL
-from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, DaemonSetStatus
-from lanloom.apiserver.local import LocalClient
 from lanloom.kube.errors import KubeError
+from lanloom_embedded.local import LocalClient
 
 NODE_NAMES = ("node1", "node2")
 _READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -44,26 +44,26 @@ class Nodes:
     async def _look(self) -> None:
         pods = {
             item.metadata.name: item
-            for item in (await self._admin.list(PODS, LANLOOM_NAMESPACE, labels=UID_LABEL)).items
+            for item in (await self._admin.list(PODS, BRIDGES_NAMESPACE, labels=UID_LABEL)).items
         }
-        for daemon_set in (await self._admin.list(DAEMON_SETS, LANLOOM_NAMESPACE)).items:
+        for daemon_set in (await self._admin.list(DAEMON_SETS, BRIDGES_NAMESPACE)).items:
             there = [pods.pop(f"{daemon_set.metadata.name}-{node}", None) for node in NODE_NAMES]
             for node, pod in zip(NODE_NAMES, there, strict=True):
                 await self._care(daemon_set, node, pod)
             await self._report(daemon_set, there)
         for name in pods:
-            await self._admin.delete(PODS, name, LANLOOM_NAMESPACE, grace=0)
+            await self._admin.delete(PODS, name, BRIDGES_NAMESPACE, grace=0)
 
     async def _care(self, daemon_set: DaemonSet, node: str, pod: Pod | None) -> None:
         name = f"{daemon_set.metadata.name}-{node}"
         if pod is None:
             metadata = {"name": name, "labels": _labels(daemon_set)}
             spec = {"nodeName": node, "containers": [{"name": "bridge", "image": "i"}]}
-            await self._admin.create(PODS, {"metadata": metadata, "spec": spec}, LANLOOM_NAMESPACE)
+            await self._admin.create(PODS, {"metadata": metadata, "spec": spec}, BRIDGES_NAMESPACE)
         elif pod.metadata.labels != _labels(daemon_set):
-            await self._admin.delete(PODS, name, LANLOOM_NAMESPACE, grace=0)
+            await self._admin.delete(PODS, name, BRIDGES_NAMESPACE, grace=0)
         elif pod.status.phase != _READY["phase"]:
-            await self._admin.patch(PODS, name, {"status": _READY}, LANLOOM_NAMESPACE, subresource="status")
+            await self._admin.patch(PODS, name, {"status": _READY}, BRIDGES_NAMESPACE, subresource="status")
 
     async def _report(self, daemon_set: DaemonSet, pods: Sequence[Pod | None]) -> None:
         right = [pod for pod in pods if pod is not None and pod.metadata.labels == _labels(daemon_set)]
@@ -81,7 +81,7 @@ class Nodes:
                 DAEMON_SETS,
                 daemon_set.metadata.name,
                 {"status": to_builtins(status)},
-                LANLOOM_NAMESPACE,
+                BRIDGES_NAMESPACE,
                 subresource="status",
             )
 

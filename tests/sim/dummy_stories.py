@@ -10,20 +10,20 @@ from lanloom.api.core import PODS, VALIDATING_WEBHOOKS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
-from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
-from lanloom.app.webhookconfig import references_webhook, webhook_configurations
-from lanloom.dummy.admission import REFERENCES, VALIDATED
-from tests.servers.filled import add_kinds, filled
+from lanloom.features.dummy.admission import WEBHOOKS
+from lanloom.runtime.webhookconfig import webhook_configurations
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.servers.filled import add_kinds, filled
+from tests.harness.virtual import run
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
 from tests.sim.dummy_judge import Witness
 from tests.sim.dummy_nodes import Nodes, add_nodes
 from tests.sim.dummy_users import PLACE, Users
-from tests.virtual import run
 
 ACTS = 50
 
@@ -42,10 +42,9 @@ def _first_storage() -> MemoryStorage:
     """A server that knows the kinds and the webhooks, with nodes; made once, because CRDs take their time."""
 
     async def fill(admin: LocalClient) -> None:
-        await add_kinds(admin, LANLOOM_NAMESPACE, PLACE)
+        await add_kinds(admin, LANLOOM_NAMESPACE, BRIDGES_NAMESPACE, PLACE)
         await add_nodes(admin)
-        referring = references_webhook(REFERENCES, _url)
-        validating = webhook_configurations((), VALIDATED, _url, referring)[1]
+        validating = webhook_configurations(WEBHOOKS, _url)[1]
         await admin.create(VALIDATING_WEBHOOKS, validating)
 
     return filled(fill)

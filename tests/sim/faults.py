@@ -11,12 +11,27 @@ from typing import Any, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import Conflict, Gone, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import (
+    Conflict,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    TransportError,
+)
 from lanloom.kube.ports import Client, Listing, WatchEvent
 from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
-from lanloom.node.ports import Connection, Host, Links, LinkState, NetworkManager, Profiles, Records
-from lanloom.node.steps import LinkStep
-from tests.interceptor import Interceptor, Verb
+from lanloom.node.ports import (
+    Connection,
+    Host,
+    Links,
+    LinkState,
+    LinkStep,
+    NetworkManager,
+    Profiles,
+    Records,
+)
+from tests.harness.interceptor import Interceptor, Verb
 from tests.sim.processes import Life
 
 T = TypeVar("T", bound=Object)
@@ -256,6 +271,10 @@ class _FaultyNetworkManager:
     async def activate(self, uuid: str) -> None:
         self._fail()
         await _local(self._inner.activate(uuid), self._life)
+
+    async def deactivate(self, uuid: str) -> None:
+        self._fail()
+        await _local(self._inner.deactivate(uuid), self._life)
 
     async def reapply(self, uuid: str) -> None:
         self._fail()

@@ -12,18 +12,19 @@ from typing import Any, TypeVar
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.engine.stored import Change
-from lanloom.apiserver.local import LocalClient
-from lanloom.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager import IpamManager, ipam_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import TransportError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
-from tests.interceptor import Verb
-from tests.ipam.manager.realm import PLACE
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.local import LocalClient
+from tests.features.ipam.manager.realm import PLACE
+from tests.harness.interceptor import Verb
 from tests.sim.faults import FaultyClient, retrieve
 from tests.sim.processes import Life
 from tests.sim.twomanagers import Happening, HardOfHearing, TwoManagers
@@ -64,7 +65,7 @@ class IpamCluster(TwoManagers):
         client = FaultyClient(
             _LateClient(local, self, name, self._lateness, self._unfenced), self.faults, life, name
         )
-        informers = ipam_informers(client, rng)
+        informers = ipam_informers(Informers(client, rng))
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = IpamManager(client, informers, recorder, identity=name, now=self.now, rng=rng)
         elector = Elector(client, PLACE, "lanloom-manager", name, now=self.now, rng=rng)
@@ -72,9 +73,9 @@ class IpamCluster(TwoManagers):
             for informer in informers.all():
                 group.create_task(informer.run())
             await all_synced(informers.all())
-            await elector.run(lambda: self._reign(name, manager, rng))
+            await elector.run(lambda: self._run_term(name, manager, rng))
 
-    async def _reign(self, name: str, manager: IpamManager, rng: Random) -> None:
+    async def _run_term(self, name: str, manager: IpamManager, rng: Random) -> None:
         self.leaders[name] = manager
         try:
             await self._lead(name, manager, rng)

@@ -4,16 +4,20 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
-from lanloom.apiserver.engine.stored import Change
-from lanloom.ipam.answers import is_refused, is_satisfied
-from lanloom.ipam.manager.book import Book
-from lanloom.ipam.manager.decisions import decide
-from lanloom.ipam.rules.addresses import find_addresses
-from lanloom.ipam.rules.errors import Malformed
-from lanloom.ipam.rules.ledger import Ledger
-from lanloom.ipam.rules.ranges import whole
-from lanloom.ipam.state import ledger_of
+from lanloom.api.ipam import (
+    NETWORKS,
+    NICS,
+    Network,
+    Nic,
+)
+from lanloom.features.ipam.manager.allocation import AllocationState
+from lanloom.features.ipam.manager.decisions import decide
+from lanloom.features.ipam.rules.addresses import find_addresses
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.ranges import whole
+from lanloom.features.ipam.state import is_refused, is_satisfied, ledger_of
+from lanloom.refusals import Malformed
+from lanloom_embedded.engine.stored import Change
 from tests.sim.ipam import IpamCluster
 
 _NETWORK, _NIC = msgspec.json.Decoder(Network), msgspec.json.Decoder(Nic)
@@ -113,23 +117,23 @@ def _network_complaints(network: Network, nics: tuple[Nic, ...], cluster: IpamCl
         yield f"{name} is still there"
     ledger = _ledger(network, nics)
     for manager in cluster.leaders.values():
-        book = manager._reign._books.get(name)
-        if book is None:
+        state = manager._term.state_of(name)
+        if state is None:
             yield f"{name} has nobody who looks after it"
-        elif ledger is not None and _all(book.ledger) != _all(ledger):
-            yield f"{name}: the live ledger is {_all(book.ledger)}, and rebuilt {_all(ledger)}"
+        elif ledger is not None and _all(state.ledger) != _all(ledger):
+            yield f"{name}: the live ledger is {_all(state.ledger)}, and rebuilt {_all(ledger)}"
         elif ledger is not None:
-            yield from _counts(network, book, ledger)
+            yield from _counts(network, state, ledger)
 
 
-def _counts(network: Network, book: Book, ledger: Ledger) -> Iterator[str]:
+def _counts(network: Network, state: AllocationState, ledger: Ledger) -> Iterator[str]:
     usages = [ledger.usage(pool) for pool in ledger.network.pools()]
     expected = tuple(
         str(sum(getattr(usage, field) for usage in usages)) for field in ("size", "used", "free")
     )
     status = network.status
     if (status.size, status.used, status.free) != expected:
-        yield f"{book.name}: counts are {status.size, status.used, status.free}, and should be {expected}"
+        yield f"{state.name}: counts are {status.size, status.used, status.free}, and should be {expected}"
 
 
 def _ledger(network: Network, nics: tuple[Nic, ...]) -> Ledger | None:

@@ -4,13 +4,13 @@ import asyncio
 from random import Random
 
 from lanloom.api.ipam import NETWORKS, NICS
-from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.kube.errors import NotFound
-from tests.ipam.manager.realm import PLACE, first_storage
+from lanloom_embedded.engine.memory import MemoryStorage
+from tests.features.ipam.manager.realm import PLACE, first_storage
+from tests.harness.virtual import run
 from tests.sim.ipam import IpamCluster
 from tests.sim.ipam_judge import Witness, complaints
 from tests.sim.ipam_users import NAMES, Users
-from tests.virtual import run
 
 ACTS = 60
 

@@ -6,25 +6,20 @@ from ipaddress import IPv4Interface
 from msgspec.structs import replace
 
 from lanloom.api import names
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import NODES
-from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    VLAN_CONFIGS,
-    VLAN_STATUSES,
-    ClusterNetwork,
-    VlanStatus,
-)
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
-from lanloom.node.fakes import FakeHost, FakeSwitch
+from lanloom.features.vlan.rules.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.plan import plan
+from lanloom.features.vlan.rules.stages import ROLLED_OUT
+from lanloom.features.vlan.rules.status import L3_READY, READY
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
-from lanloom.vlan.rules.network import Interface, NodeNetwork
-from lanloom.vlan.rules.plan import plan
-from lanloom.vlan.rules.stages import ROLLED_OUT
-from lanloom.vlan.rules.status import L3_READY, READY
+from tests.fakes import FakeHost, FakeSwitch
+from tests.features.vlan.cluster import Cluster
 from tests.sim.cluster import SimCluster
 from tests.sim.vlan import DHCP, FOREIGN, NICS
-from tests.vlan.cluster import Cluster
 
 
 async def objects(sim: SimCluster) -> Cluster:
@@ -34,7 +29,7 @@ async def objects(sim: SimCluster) -> Cluster:
         networks=(await sim.admin.list(CLUSTER_NETWORKS)).items,
         configs=(await sim.admin.list(VLAN_CONFIGS)).items,
         nads=(await sim.admin.list(NADS)).items,
-        statuses=(await sim.admin.list(VLAN_STATUSES)).items,
+        statuses=(await sim.admin.list(CLUSTER_NETWORK_NODES)).items,
     )
 
 
@@ -126,7 +121,9 @@ def _fields(link: Link) -> Link:
     return replace(link, index=0, mac="", operstate="", up=link.up or not (link.ours or link.master))
 
 
-def _report_complaints(network: NodeNetwork, statuses: tuple[VlanStatus, ...], name: str) -> Iterator[str]:
+def _report_complaints(
+    network: NodeNetwork, statuses: tuple[ClusterNetworkNode, ...], name: str
+) -> Iterator[str]:
     title = network.cluster_network
     mine = [
         item.status for item in statuses if (item.status.cluster_network, item.status.node) == (title, name)

@@ -9,14 +9,17 @@ _CHOSEN = os.environ.get("LANLOOM_SEED")
 FEW = range(20) if _CHOSEN is None else (int(_CHOSEN),)
 """The seeds of `make check`; with LANLOOM_SEED=number that one alone."""
 
-_ALL = 1000
+_TIMES = int(os.environ.get("LANLOOM_SEEDS_TIMES", "1"))
+"""How many times as many seeds as in `make test` are played, such as overnight."""
+
 _BATCH = 70
 
 
-def batches(all_of_them: int = _ALL) -> list[range]:
+def batches(all_of_them: int) -> list[range]:
     """The other seeds of `make test`, in parts; none if a seed was chosen."""
-    starts = range(len(FEW), all_of_them, _BATCH) if _CHOSEN is None else ()
-    return [range(start, min(start + _BATCH, all_of_them)) for start in starts]
+    last = all_of_them * _TIMES
+    starts = range(len(FEW), last, _BATCH) if _CHOSEN is None else ()
+    return [range(start, min(start + _BATCH, last)) for start in starts]
 
 
 @contextmanager

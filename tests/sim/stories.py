@@ -9,13 +9,21 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.apiserver.engine.memory import MemoryStorage
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
+from lanloom_embedded.engine.memory import MemoryStorage
+from tests.features.vlan.cluster import cluster_network, nad, vlan_config
+from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster
 from tests.sim.judge import complaints, objects
-from tests.sim.vlan import DHCP, NODE_NAMES, Meddlers, add_host, add_manager, first_storage, try_again
-from tests.virtual import run
-from tests.vlan.cluster import cluster_network, nad, vlan_config
+from tests.sim.vlan import (
+    DHCP,
+    NODE_NAMES,
+    Meddlers,
+    add_host,
+    add_manager,
+    first_storage,
+    try_again,
+)
 
 PATIENCE = 900.0
 """Virtual seconds in which a healed cluster must rest: a silent watch takes 90, NetworkManager's sulk 300."""

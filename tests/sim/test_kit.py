@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
+from tests.harness.virtual import run
 from tests.sim.faults import Faults
 from tests.sim.processes import Life, Process
 from tests.sim.seeds import replay
 from tests.sim.stories import play
-from tests.virtual import run
 
 ROOT = Path(__file__).parents[2]
 

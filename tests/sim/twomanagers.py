@@ -14,11 +14,11 @@ from typing import Any, Protocol, TypeVar
 from lanloom.api.core import LEASES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.local import LocalClient
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client, WatchEvent
-from tests.interceptor import Interceptor
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.local import LocalClient
+from tests.harness.interceptor import Interceptor
 from tests.sim.faults import Faults, retrieve
 from tests.sim.processes import Life, Process
 

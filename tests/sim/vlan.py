@@ -10,34 +10,40 @@ from random import Random
 from msgspec.structs import replace
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import CRDS, MUTATING_WEBHOOKS, NAMESPACES, NODES, VALIDATING_WEBHOOKS, Node
-from lanloom.api.crds import manifests
-from lanloom.api.harvester import (
-    VLAN_STATUSES,
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import (
+    CRDS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NODES,
+    VALIDATING_WEBHOOKS,
 )
-from lanloom.api.kubevirt import VIRTUAL_MACHINES, VirtualMachine
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.app.agent import agent_informers
-from lanloom.app.webhookconfig import webhook_configurations
-from lanloom.ipam.manager import IpamManager, ipam_informers
-from lanloom.ipam.nodes import NodePools
+from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.nodes import NodePools
+from lanloom.features.vlan.admission import WEBHOOKS, VlanAdmission
+from lanloom.features.vlan.agent import VlanAgent
+from lanloom.features.vlan.agent.parts import agent_informers
+from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.manager import VlanManager, vlan_informers
+from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informer, all_synced
-from lanloom.node.fakes import FakeHost
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import subtract
-from lanloom.vlan.admission import MUTATED, VALIDATED, VlanAdmission
-from lanloom.vlan.agent import VlanAgent
-from lanloom.vlan.manager import VlanManager, vlan_informers
-from lanloom.vlan.worlds import StoreWorld, vm_informer
+from lanloom.processes.definitions import manifests
+from lanloom.runtime.webhookconfig import webhook_configurations
+from lanloom_embedded.engine.memory import MemoryStorage
+from tests.fakes import FakeHost
+from tests.features.vlan.cluster import CLUSTER, node
+from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster
 from tests.sim.processes import Life
-from tests.virtual import run
-from tests.vlan.cluster import CLUSTER, node
 
 NODE_NAMES = ("node1", "node2", "node3")
 NICS = ("eth0", "eth1", "eth2")
@@ -72,9 +78,7 @@ async def _first_objects(sim: SimCluster) -> None:
     for manifest in manifests():
         await sim.admin.create(CRDS, manifest)
     await sim.admin.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-    mutating, validating = webhook_configurations(
-        MUTATED, VALIDATED, lambda path: {"url": f"https://lanloom{path}"}
-    )
+    mutating, validating = webhook_configurations(WEBHOOKS, lambda path: {"url": f"https://lanloom{path}"})
     await sim.admin.create(MUTATING_WEBHOOKS, mutating)
     await sim.admin.create(VALIDATING_WEBHOOKS, validating)
     for number, name in enumerate(NODE_NAMES):
@@ -153,21 +157,21 @@ class Meddlers:
         self._sim.faults.cut.pop(name, None)
 
     async def _delete_report(self) -> None:
-        reports = (await self._sim.admin.list(VLAN_STATUSES)).items
+        reports = (await self._sim.admin.list(CLUSTER_NETWORK_NODES)).items
         if reports:
             name = self._rng.choice(reports).metadata.name
             self._sim.note(f"somebody deletes the report {name}")
             with suppress(KubeError):
-                await self._sim.admin.delete(VLAN_STATUSES, name)
+                await self._sim.admin.delete(CLUSTER_NETWORK_NODES, name)
 
 
 async def try_again(sim: SimCluster) -> None:
     """Does as the reports say where a change was undone that may have been innocent."""
-    for report in (await sim.admin.list(VLAN_STATUSES)).items:
+    for report in (await sim.admin.list(CLUSTER_NETWORK_NODES)).items:
         if any(item.reason == "RolledBack" for item in report.status.conditions):
             sim.note(f"users: try again what {report.metadata.name} undid")
             with suppress(KubeError):  # the webhooks may not be back yet
-                await sim.admin.delete(VLAN_STATUSES, report.metadata.name)
+                await sim.admin.delete(CLUSTER_NETWORK_NODES, report.metadata.name)
 
 
 def _is_at_ours(link: Link, host: FakeHost) -> bool:
@@ -179,16 +183,16 @@ def _is_at_ours(link: Link, host: FakeHost) -> bool:
 async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
     """One replica of the manager."""
     client, rng = sim.client(life, name), sim.rng(name)
-    nodes: Informer[Node] = Informer(client, NODES, rng=rng)
-    informers = vlan_informers(client, nodes, rng)
+    shared = Informers(client, rng)
+    informers = vlan_informers(shared)
     recorder = Recorder(client, "lanloom-manager", name, now=sim.now, rng=rng)
-    ipam = ipam_informers(client, rng)
+    ipam = ipam_informers(shared)
     pools = NodePools(client, ipam.nics, ipam.networks, rng=rng)
     vlan = VlanManager(client, informers, recorder, now=sim.now, rng=rng, pools=pools)
     allocator = IpamManager(client, ipam, recorder, identity=name, now=sim.now, rng=rng)
-    vms = vm_informer(client, rng)
+    vms = vm_informer(shared)
     elector = Elector(client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=sim.now, rng=rng)
-    machines: Informer[VirtualMachine] = Informer(client, VIRTUAL_MACHINES, rng=rng, optional=True)
+    machines = shared.get(VIRTUAL_MACHINES, optional=True)
     followed = (*informers.all(), vms, machines, *ipam.all())
 
     async def lead() -> None:
@@ -201,8 +205,9 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
             for informer in followed:
                 group.create_task(informer.run())
             await all_synced(followed)
-            world = StoreWorld(informers, vms, machines)
-            sim.replicas.serve(name, [VlanAdmission(client, world, lambda _pod: "")])
+            world = store_reader(informers, vms, machines)
+            admission = VlanAdmission(client, world, lambda _pod: "", in_flight=in_flight_of(informers))
+            sim.replicas.serve(name, [admission])
             await elector.run(lead)
     finally:
         sim.replicas.leave(name)
@@ -212,7 +217,7 @@ async def run_agent(sim: SimCluster, name: str, life: Life) -> None:
     """The agent of one node."""
     user = UserInfo(username=NODE_USER_PREFIX + name, groups=(AGENTS_GROUP,))
     client, rng = sim.client(life, name, user), sim.rng(name)
-    informers = agent_informers(client, name, rng)
+    informers = agent_informers(Informers(client, rng), name)
     agent = VlanAgent(client, sim.host(life, name), informers, cluster=CLUSTER, now=sim.now, rng=rng)
     async with asyncio.TaskGroup() as group:
         for informer in informers.all():

@@ -8,6 +8,7 @@ from msgspec import Struct
 from lanloom.api.meta import Object
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
+from lanloom.text import one_line
 
 Raw = dict[str, Any]
 T = TypeVar("T", bound=Object)
@@ -66,11 +67,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     message: str = ""
     patch: tuple[Raw, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def one_line(text: str) -> str:
-    """A text of others for a message: in place of what no terminal shows stands something that one does."""
-    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def refusal(why: object) -> Verdict:

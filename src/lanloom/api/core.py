@@ -1,6 +1,6 @@
 """Kinds of Kubernetes itself that Lanloom reads or writes, with the fields that it uses."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -86,6 +86,15 @@ class Event(Object, frozen=True, kw_only=True):
     reporting_instance: str = ""
 
 
+class EventDraft(Struct, frozen=True):
+    """An Event to be recorded. `about` is empty where the recorder's caller knows the object."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    about: ObjectReference = ObjectReference()
+
+
 class Secret(Object, frozen=True, kw_only=True):
     """A secret; values of `data` are base64."""
 
@@ -97,6 +106,10 @@ class ConfigMap(Object, frozen=True, kw_only=True):
     """A configuration map."""
 
     data: dict[str, str] = {}
+
+
+class ServiceAccount(Object, frozen=True, kw_only=True):
+    """The identity of a workload."""
 
 
 class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -231,6 +244,15 @@ CONFIG_MAPS = Resource(
     type=ConfigMap,
     namespaced=True,
     short_names=("cm",),
+)
+SERVICE_ACCOUNTS = Resource(
+    group="",
+    version="v1",
+    kind="ServiceAccount",
+    plural="serviceaccounts",
+    type=ServiceAccount,
+    namespaced=True,
+    short_names=("sa",),
 )
 PODS = Resource(
     group="",

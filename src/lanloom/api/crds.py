@@ -14,23 +14,8 @@ from typing import Any
 import yaml
 from msgspec import inspect as types
 
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
-from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.meta import Object, ObjectMeta
-from lanloom.api.multus import NADS
 from lanloom.api.resource import Column, Resource
-
-RESOURCES: tuple[Resource[Any], ...] = (
-    CLUSTER_NETWORKS,
-    VLAN_CONFIGS,
-    VLAN_STATUSES,
-    NADS,
-    NETWORKS,
-    NICS,
-    DUMMY_CLUSTER_NETWORKS,
-)
-"""The kinds that need a CRD, in the order in which they are applied."""
 
 CATEGORY = "lanloom"
 """`kubectl get lanloom` lists the objects of all of them."""
@@ -49,11 +34,6 @@ _BOUNDS = {
     "multiple_of": "multipleOf",
     "pattern": "pattern",
 }
-
-
-def manifests() -> tuple[dict[str, Any], ...]:
-    """The CRDs of `RESOURCES`, the same at every call."""
-    return tuple(manifest(resource) for resource in RESOURCES)
 
 
 def manifest(resource: Resource[Any]) -> dict[str, Any]:
@@ -114,7 +94,7 @@ def _root(resource: Resource[Any]) -> dict[str, Any]:
         raise TypeError(f"{resource.kind} is not an Object")
     own = [field for field in info.fields if field.encode_name not in _ROOT_FIELDS]
     properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type) for field in own}
-    return _object(info, properties, [])
+    return _object(info, properties, list(resource.required))
 
 
 def _schema(info: types.Type) -> dict[str, Any]:

@@ -51,7 +51,7 @@ DRAINING = f"{GROUP}/draining"
 """Annotation of a NAD: since when (RFC 3339) nobody new may use it, because its network is being deleted."""
 
 ADMITTED = f"{GROUP}/admitted"
-"""Annotation of a NAD: the requests that were allowed to refer to it and may not be stored yet (`rules.admitted`)."""
+"""Annotation of a NAD: requests allowed to refer to it and may not be stored yet (`rules.admit_references`)."""
 
 READY, NAD_READY, BRIDGES_READY = "Ready", "NADReady", "BridgesReady"
 DRIFTED, CONFLICT, IN_USE = "Drifted", "Conflict", "InUse"

@@ -1,23 +1,101 @@
 """Harvester's network kinds (network.harvesterhci.io/v1beta1), wire-compatible with Harvester's own objects.
 
-VlanStatus carries Harvester's fields and, beside them, what Lanloom's agents observe per VLAN.
+As Harvester defines them, ClusterNetwork and VlanStatus have no status subresource: a status is a field of the object.
+The parsers of an uplink's values serve the webhooks, and again the agents, where the values reach the kernel.
 """
 
+import re
+from base64 import b64decode, b64encode
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Condition, Object
-from lanloom.api.resource import Column, Resource
-from lanloom.api.uplinks import BOND_MODES
+from lanloom.api.resource import (
+    AGE,
+    L3_READY_PATH,
+    MESSAGE_PATH,
+    READY_PATH,
+    REASON_PATH,
+    Column,
+    Resource,
+)
+from lanloom.text import quote
 
 GROUP = "network.harvesterhci.io"
 VERSION = "v1beta1"
 
-Mtu = Annotated[int, Meta(ge=0, le=9000)]
-
-# Bounds for the schema alone, as Harvester's definitions have them: an object that breaks one is still read.
+# For the schema alone, as Harvester's definitions have it: an object that breaks a rule is still read.
+_NATURAL = {"minimum": 0}
 _UNSET = {"default": -1, "minimum": -1}
+_BYTES = {"format": "byte"}
+
+BOND_MODES = (
+    "balance-rr",
+    "active-backup",
+    "balance-xor",
+    "broadcast",
+    "802.3ad",
+    "balance-tlb",
+    "balance-alb",
+)
+"""The modes of a bond; their order is the kernel's numbering."""
+
+DEFAULT_MTU = 1500
+MTU_MIN, MTU_MAX = 576, 9000
+"""Bytes: what every IPv4 host must take (RFC 791), and what switches commonly take."""
+
+TX_QUEUE_MAX = 1_000_000
+"""Longest transmit queue in packets; the kernel takes any 32-bit number, which would be gigabytes of packets."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+_BASE64 = re.compile(r"[0-9A-Za-z+/]{8}", re.ASCII)
+_MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
+
+
+def parse_mac(field: str, text: str) -> str:
+    """A NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's.
+
+    The six bytes in base64, as Harvester's clients write them, mean the same.
+    """
+    if _BASE64.fullmatch(text):
+        text = b64decode(text).hex(":")
+    if not _MAC.fullmatch(text):
+        raise AnnotationError(field, f"is {quote(text)}; it must be a MAC address such as 52:54:00:12:34:56")
+    if int(text[:2], 16) & 1 or set(text) <= {"0", ":"}:
+        raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a single NIC")
+    return text.lower()
+
+
+def mac_in_base64(field: str, text: str) -> str:
+    """The same address as its six bytes in base64, the one form that Harvester's clients can read."""
+    return b64encode(bytes.fromhex(parse_mac(field, text).replace(":", ""))).decode()
+
+
+def usable_mtu(value: int) -> int:
+    """The MTU, or 0, for the default, where no uplink can have it."""
+    return value if MTU_MIN <= value <= MTU_MAX else 0
+
+
+def parse_uplink_mtu(field: str, text: str) -> int:
+    """The MTU of a cluster network's uplinks in bytes, written as a decimal number; 0 for the default."""
+    if text == "0" or (_NUMBER.fullmatch(text) and usable_mtu(int(text))):
+        return int(text)
+    raise AnnotationError(field, f"is {quote(text)}; it must be 0 or from {MTU_MIN} to {MTU_MAX}")
+
+
+def parse_tx_queue_length(field: str, value: int) -> int:
+    """The length of a transmit queue in packets, or 0 for the kernel's own (Harvester also writes -1 for that)."""
+    if not -1 <= value <= TX_QUEUE_MAX:
+        raise AnnotationError(
+            field, f"is {value}; it must be 0, for the default, or from 1 to {TX_QUEUE_MAX} packets"
+        )
+    return max(value, 0)
+
+
+_CONFIGURED = {"required": ["clusterNetwork", "uplink"]}
+_REPORTED = {"required": ["clusterNetwork", "linkMonitor", "node", "vlanConfig"]}
 _MODE = {"default": "active-backup", "enum": list(BOND_MODES)}
 
 
@@ -36,12 +114,13 @@ class ClusterNetwork(Object, frozen=True, kw_only=True):
 class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Attributes of the uplink. `mtu` in bytes, 0 for the default of 1500.
 
-    `txQLen` is in packets; -1, 0 and an empty `hardwareAddr` leave the bond what the kernel gave it.
+    `txQLen` is in packets; -1, 0 and an empty `hardwareAddr` leave the bond what the kernel gave it. `hardwareAddr` is
+    a MAC address in base64; one with colons is turned into that by a webhook.
     """
 
-    mtu: Mtu = 0
+    mtu: Annotated[int, Meta(extra_json_schema=_NATURAL)] = 0
     txQLen: Annotated[int, Meta(extra_json_schema=_UNSET)] = -1
-    hardwareAddr: str = ""
+    hardwareAddr: Annotated[str, Meta(extra_json_schema=_BYTES)] = ""
 
 
 class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,7 +150,7 @@ class VlanConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 class VlanConfig(Object, frozen=True, kw_only=True):
     """The uplink of a cluster network on some nodes."""
 
-    spec: VlanConfigSpec = VlanConfigSpec()
+    spec: Annotated[VlanConfigSpec, Meta(extra_json_schema=_CONFIGURED)] = VlanConfigSpec()
 
 
 class LocalArea(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,79 +160,35 @@ class LocalArea(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cidr: str = ""
 
 
-class DhcpLease(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A DHCP lease. `expiry` is RFC 3339, empty when the server gave none."""
-
-    server: str = ""
-    expiry: str = ""
-
-
-class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One VLAN sub-interface of a node as its agent sees it.
-
-    `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
-    NAD's `namespace/name`. `mode` is static or dhcp; `address` is a CIDR or empty. `table` is the number of the routing
-    table that holds the way over the VLAN's gateway, 0 without one.
-    """
-
-    vlan_id: int
-    name: str
-    network: str = ""
-    mode: str = ""
-    address: str = ""
-    state: str = "Pending"
-    reason: str = ""
-    message: str = ""
-    lease: DhcpLease | None = None
-    table: int = 0
-
-
-class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The node's management network as its agent sees it: VLAN id (0: untagged), link and address as a CIDR."""
-
-    vlan_id: int = 0
-    interface: str = ""
-    cidr: str = ""
-
-
-class VlStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What one node carries of one cluster network.
-
-    `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014); `addresses` are those of all `interfaces`, for a
-    column: a list can't be shown in one. `revision` is that of the configuration that the
-    node carries (see `lanloom.vlan.rules.rollout`); `management` is told of the cluster network `mgmt` only.
-    """
+class VlanStatusFields(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one node carries of one cluster network, in Harvester's form: an empty field is written all the same."""
 
     cluster_network: str = ""
     vlan_config: str = ""
     link_monitor: str = ""
     node: str = ""
     local_areas: tuple[LocalArea, ...] = ()
-    bridge: str = ""
-    uplink: str = ""
-    mtu: int = 0
-    vlan_ids: str = ""
-    addresses: str = ""
-    interfaces: tuple[VlanInterface, ...] = ()
-    desired_hash: str = ""
-    revision: str = ""
-    management: Management | None = None
     conditions: tuple[Condition, ...] = ()
 
 
 class VlanStatus(Object, frozen=True, kw_only=True):
-    """The report of one node's agent about one cluster network."""
+    """One node's report about one cluster network, for Harvester's clients."""
 
-    status: VlStatus = VlStatus()
+    status: Annotated[VlanStatusFields, Meta(extra_json_schema=_REPORTED)] = VlanStatusFields()
 
 
-_READY = '.status.conditions[?(@.type=="ready")].status'
-_L3_READY = '.status.conditions[?(@.type=="L3Ready")].status'
-_REASON = '.status.conditions[?(@.status!="True")].reason'
-_MESSAGE = '.status.conditions[?(@.status!="True")].message'
-"""Of the first condition that is not well: empty where all are."""
+class HostNetworkConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The VLAN of a cluster network on which Harvester gives addresses to nodes. Of the other fields none matters."""
 
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+    cluster_network: str = ""
+    vlanID: int = 0
+
+
+class HostNetworkConfig(Object, frozen=True, kw_only=True):
+    """Harvester's own answer to node addresses on VLANs: Lanloom gives none where one asks for them."""
+
+    spec: HostNetworkConfigSpec = HostNetworkConfigSpec()
+
 
 CLUSTER_NETWORKS = Resource(
     group=GROUP,
@@ -163,15 +198,14 @@ CLUSTER_NETWORKS = Resource(
     type=ClusterNetwork,
     namespaced=False,
     short_names=("cn", "cns"),
-    status=True,
     columns=(
-        Column("Ready", _READY),
-        Column("L3", _L3_READY),
-        Column("Reason", _REASON),
+        Column("Ready", READY_PATH),
+        Column("L3", L3_READY_PATH),
+        Column("Reason", REASON_PATH),
         Column("Roll-out", '.status.conditions[?(@.type=="RolledOut")].reason'),
         Column("MTU", r".metadata.annotations.network\.harvesterhci\.io/uplink-mtu"),
-        _AGE,
-        Column("Message", _MESSAGE, priority=1),
+        AGE,
+        Column("Message", MESSAGE_PATH, priority=1),
     ),
 )
 VLAN_CONFIGS = Resource(
@@ -182,13 +216,14 @@ VLAN_CONFIGS = Resource(
     type=VlanConfig,
     namespaced=False,
     short_names=("vc", "vcs"),
+    required=("spec",),
     columns=(
         Column("ClusterNetwork", ".spec.clusterNetwork"),
         Column("NICs", ".spec.uplink.nics"),
         Column("Bond", ".spec.uplink.bondOptions.mode"),
         Column("MTU", ".spec.uplink.linkAttributes.mtu"),
         Column("Nodes", r".metadata.annotations.network\.harvesterhci\.io/matched-nodes"),
-        _AGE,
+        AGE,
         Column("Description", ".spec.description", priority=1),
     ),
 )
@@ -200,19 +235,22 @@ VLAN_STATUSES = Resource(
     type=VlanStatus,
     namespaced=False,
     short_names=("vs", "vss"),
-    status=True,
+    required=("status",),
     columns=(
+        Column("ClusterNetwork", ".status.clusterNetwork"),
+        Column("VlanConfig", ".status.vlanConfig"),
         Column("Node", ".status.node"),
-        Column("Ready", _READY),
-        Column("L3", _L3_READY),
-        Column("Reason", _REASON),
-        Column("VLANs", ".status.vlanIds"),
-        Column("Addresses", ".status.addresses"),
-        Column("MTU", ".status.mtu"),
-        _AGE,
-        Column("ClusterNetwork", ".status.clusterNetwork", priority=1),
-        Column("VlanConfig", ".status.vlanConfig", priority=1),
-        Column("Uplink", ".status.uplink", priority=1),
-        Column("Message", _MESSAGE, priority=1),
+        Column("Ready", READY_PATH),
+        AGE,
     ),
 )
+HOST_NETWORK_CONFIGS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="HostNetworkConfig",
+    plural="hostnetworkconfigs",
+    type=HostNetworkConfig,
+    namespaced=False,
+    short_names=("hnc", "hncs"),
+)
+"""Served only where Harvester defines it."""

@@ -111,11 +111,16 @@ class Allocator(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Addresses that are given to a NIC (`namespace/name`, and its uid) and not yet known to be in its status."""
+    """Addresses that are given to a NIC (`namespace/name`, and its uid) and not yet known to be in its status.
+
+    `version` is the resourceVersion of the NIC on which the write of its status is based; 0 if that is not known. The
+    write is refused once the NIC has a later one.
+    """
 
     nic: str
     uid: str
     ips: tuple[str, ...] = ()
+    version: int = 0
 
 
 class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.refusals import Malformed
+from lanloom.text import quote
 
 Mode = Literal["static", "dhcp", "pool"]
 """How nodes get their addresses: as the NAD maps them, from a DHCP server, or from a pool of address management."""
@@ -24,6 +26,9 @@ VID_MIN, VID_MAX = 2, 4094
 
 NODE_IP_MAP_MAX = 128 * 1024
 """Longest node-ip-map in characters: about 3,000 nodes, and half of what Kubernetes allows for all annotations."""
+
+THIS_NETWORK = IPv4Network("0.0.0.0/8")
+"""Addresses that no host can have (RFC 1122)."""
 
 _REMEMBERED = 1 << 15
 _REMEMBERED_MAPS = 32
@@ -40,7 +45,7 @@ _NODE_NAME = re.compile(
 )
 
 
-class AnnotationError(ValueError):
+class AnnotationError(Malformed):
     """An annotation that can't be used: which field, and what is allowed there."""
 
     def __init__(self, field: str, problem: str) -> None:
@@ -92,15 +97,6 @@ class L3(Struct, frozen=True, kw_only=True):
     def fixed(self) -> bool:
         """Whether each node has an address of its own, which does not come from a DHCP server."""
         return self.mode != "dhcp"
-
-
-def quote(value: object, limit: int = 60) -> str:
-    """A value for a message: one line, printable, cut to `limit` characters."""
-    try:
-        text = json.dumps(value, ensure_ascii=True, default=str)
-    except RecursionError:  # a document that could just be read may be nested too deeply to be written
-        text = "a deeply nested value"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def parse_vid(field: str, text: object, minimum: int = VID_MIN) -> int:
@@ -156,7 +152,7 @@ def parse_cidr(field: str, text: object) -> IPv4Interface:
             f"is {quote(text)}; it must be an IPv4 address with a prefix length, such as 192.168.1.10/24",
         )
     ip, network = address.ip, address.network
-    special = ip.is_multicast or ip.is_loopback or ip.is_unspecified or ip.is_reserved
+    special = ip.is_multicast or ip.is_loopback or ip.is_reserved or ip in THIS_NETWORK
     if special or not network.prefixlen:
         raise AnnotationError(field, f"is {quote(text)}, which can't be the address of a node")
     if network.prefixlen < 31 and ip == network.network_address:

@@ -21,17 +21,24 @@ from lanloom.api.meta import Key
 from lanloom.api.routing import RoutingFields, parse_routing
 
 _KEY_NAME_MAX = 63
-_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns")
+_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns", "l3values")
 _LONGEST_KIND = max(len(kind) for kind in _KINDS)
+
+IN_NAD = "nad"
+"""The value of `l3values-<suffix>`: the NAD itself has the network's map, gateway, routes and DNS servers."""
 
 
 class L3Entry(NamedTuple):
-    """One network's L3 annotations on a ClusterNetwork as an agent reads them: the value, or why it can't be used."""
+    """One network's L3 annotations on a ClusterNetwork as an agent reads them: the value, or why it can't be used.
+
+    With `in_nad` the value has no more than VLAN id and mode: the rest is in the NAD's own annotations.
+    """
 
     value: L3 | None
     error: AnnotationError | None
     vid: int
     """The VLAN id where at least that can be read, else 0."""
+    in_nad: bool = False
 
 
 def network_suffix(nad: Key) -> str:
@@ -64,14 +71,30 @@ def suffix_of_key(key: str) -> str:
     return next(name.removeprefix(f"{kind}-") for kind in _KINDS if name.startswith(f"{kind}-"))
 
 
-def encode(nad: Key, value: L3) -> dict[str, str]:
-    """The annotations that carry a NAD's L3 configuration on its ClusterNetwork."""
+def encode_reference(nad: Key, value: L3) -> dict[str, str]:
+    """The annotations that say which NAD holds a VLAN, and that its other values are to be read there."""
     suffix = network_suffix(nad)
-    annotations = {
+    return _encode_small(suffix, value) | {f"{names.PREFIX}l3values-{suffix}": IN_NAD}
+
+
+def values_in_nads(annotations: Mapping[str, str]) -> frozenset[str]:
+    """The suffixes of the networks whose values are to be read in their NADs."""
+    prefix = f"{names.PREFIX}l3values-"
+    return frozenset(key.removeprefix(prefix) for key in annotations if key.startswith(prefix))
+
+
+def _encode_small(suffix: str, value: L3) -> dict[str, str]:
+    return {
         f"{names.PREFIX}l3connectivity-{suffix}": "true",
         f"{names.PREFIX}vlan-id-{suffix}": str(value.vid),
         f"{names.PREFIX}mode-{suffix}": value.mode,
     }
+
+
+def encode(nad: Key, value: L3) -> dict[str, str]:
+    """The annotations that carry a NAD's whole L3 configuration on its ClusterNetwork."""
+    suffix = network_suffix(nad)
+    annotations = _encode_small(suffix, value)
     if value.addresses:
         annotations[f"{names.PREFIX}ipmap-{suffix}"] = json.dumps(value.addresses, sort_keys=True)
     return annotations | _encode_routing(suffix, value.routing)
@@ -115,6 +138,8 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         vid = parse_vid(vid_field, annotations.get(vid_field))
         mode_field = f"{names.PREFIX}mode-{suffix}"
         mode = parse_mode(mode_field, annotations.get(mode_field))
+        if f"{names.PREFIX}l3values-{suffix}" in annotations:
+            return L3Entry(L3(vid=vid, mode=mode), None, vid, in_nad=True)
         addresses = {}
         if mode != "dhcp":
             map_field = _map_field(annotations, suffix, suffixes)

@@ -1,9 +1,11 @@
-"""Object metadata as every Kubernetes object carries it.
+"""Object metadata as every Kubernetes object carries it, and the syntax of labels.
 
 The Structs hold only the fields that Lanloom uses. Unknown fields survive because objects are patched, never written
 back whole (see `lanloom.kube.ports.Client.patch`).
+What can't be a label can't be selected either.
 """
 
+import re
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -57,7 +59,7 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
         return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
     @property
-    def is_leaving(self) -> bool:
+    def is_deleting(self) -> bool:
         """Whether the object's deletion was asked for: its finalizers must be able to go whatever stands in it."""
         return self.deletion_timestamp is not None
 
@@ -83,3 +85,20 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     message: str = ""
     last_transition_time: str = ""
     last_update_time: str = ""
+
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
+
+
+def is_label_key(text: str) -> bool:
+    """Whether a label may have this key: a name of at most 63 characters, or a DNS name, a slash and such a name."""
+    prefix, slash, name = text.rpartition("/")
+    return _NAME.fullmatch(name) is not None and (not slash or _PREFIX.fullmatch(prefix) is not None)
+
+
+def is_label_value(text: str) -> bool:
+    """Whether a label may have this value, which is not empty: at most 63 letters, digits, dashes, dots and lines."""
+    return _NAME.fullmatch(text) is not None

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Column, Resource
+from lanloom.text import quote
 
 
 class NetworkAttachmentDefinitionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,11 +90,6 @@ def is_name(text: str) -> bool:
     return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None
 
 
-def quoted(text: str) -> str:
-    """A user's text as a message shows it: printable, and not all of it if it is long."""
-    return ascii(text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]}…")
-
-
 def _check_length(text: str) -> None:
     if len(text) > TEXT_MAX:
         raise ValueError(f"it is longer than {TEXT_MAX} characters")
@@ -103,7 +99,7 @@ def _checked(found: tuple[Selection, ...]) -> tuple[Selection, ...]:
     for item in found:
         for name in (item.name, item.namespace):
             if name and not is_name(name):
-                raise ValueError(f"{quoted(name)} can't be the name of an object")
+                raise ValueError(f"{quote(name)} can't be the name of an object")
     return found
 
 
@@ -139,7 +135,7 @@ def _short(text: str) -> Selection:
     parts = text.split("/")
     name, *interfaces = parts[-1].split("@")
     if len(parts) > 2 or len(interfaces) > 1:
-        raise ValueError(f"{quoted(text)} must be a name, namespace/name or namespace/name@interface")
+        raise ValueError(f"{quote(text)} must be a name, namespace/name or namespace/name@interface")
     namespace = parts[0] if len(parts) == 2 else ""
     return Selection(name.strip(), namespace.strip(), *(item.strip() for item in interfaces))
 

@@ -5,14 +5,15 @@ no value, and of several keys for one field the last one wins.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from lanloom.api import names
-from lanloom.api.l3 import VID_MAX, AnnotationError, quote
+from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.text import quote
 
 NetworkType = Literal["L2VlanNetwork", "L2VlanTrunkNetwork", "UntaggedNetwork", "OverlayNetwork"]
 
@@ -52,6 +53,11 @@ CONFIG_KEYS = (
 TRUNK_KEYS = ("minID", "maxID", "id")
 """The fields of an item of `vlanTrunk`."""
 
+_L3_VIDS = f"a VLAN id from {VID_MIN} to {VID_MAX}"
+
+_DIGITS_MAX = 20
+"""Digits of a number that is read: more than any reader takes."""
+
 _POINTERS = ("vlanTrunk", *TRUNK_KEYS)
 """The fields whose value null takes an earlier one away; any other keeps it."""
 
@@ -81,16 +87,53 @@ def parse_config(text: str) -> VmNetwork | None:
     if plugin != BRIDGE_PLUGIN or not isinstance(bridge, str) or not bridge.endswith(names.BRIDGE_SUFFIX):
         return None
     cluster_network = bridge.removesuffix(names.BRIDGE_SUFFIX)
-    if config.get("vlanTrunk"):
-        return VmNetwork(
-            type="L2VlanTrunkNetwork", cluster_network=cluster_network, trunk=_trunk(config["vlanTrunk"])
-        )
     vid = config.get("vlan", 0)
+    if config.get("vlanTrunk"):
+        # A webhook refuses an id of its own beside these, but the plugin tags frames with it all the same.
+        own = ((vid, vid),) if type(vid) is int and 1 <= vid <= VID_MAX else ()
+        return VmNetwork(
+            type="L2VlanTrunkNetwork",
+            cluster_network=cluster_network,
+            trunk=(*_trunk(config["vlanTrunk"]), *own),
+        )
     if type(vid) is not int or not 0 <= vid <= VID_MAX:
-        raise AnnotationError(f"{_CONFIG}.vlan", f"is {quote(vid)}; it must be a number from 0 to {VID_MAX}")
+        raise AnnotationError(
+            f"{_CONFIG}.vlan",
+            f"is {quote(vid)}; it must be a number from 0 to {VID_MAX}, and for node addresses at least {VID_MIN}",
+        )
     return VmNetwork(
         type="L2VlanNetwork" if vid else "UntaggedNetwork", cluster_network=cluster_network, vid=vid
     )
+
+
+def l3_vid(text: str) -> int:
+    """The VLAN id of a configuration whose network can have node addresses. Raises AnnotationError for any other."""
+    network = parse_config(text)
+    if network is not None and network.type == "L2VlanNetwork" and network.vid >= VID_MIN:
+        return network.vid
+    config = read_config(text)
+    if network is None:
+        why = _no_network(config)
+    elif network.vid:
+        raise AnnotationError(
+            f"{_CONFIG}.vlan", f"is {network.vid}; for node addresses it must be {_L3_VIDS}"
+        )
+    else:
+        why = f"node addresses need type L2VlanNetwork and this is {network.type}"
+        if network.type == "UntaggedNetwork":
+            typed = "0" if "vlan" in config else "missing"
+            why += f": {_CONFIG}.vlan is {typed}; it must be {_L3_VIDS}"
+        else:
+            why += f"; make another network, with {_L3_VIDS} in {_CONFIG}.vlan"
+    raise AnnotationError(names.L3_CONNECTIVITY, f'is "true", but {why}')
+
+
+def _no_network(config: Mapping[str, Any]) -> str:
+    """Why a configuration is no VM network of a cluster network."""
+    wanted = 'the bridge of a cluster network, such as "bridge": "cluster-1-br", and a VLAN id'
+    if "plugins" in config:
+        return f"{_CONFIG} has a list of plugins; node addresses need a single configuration with {wanted}"
+    return f"{_CONFIG} names no bridge of a cluster network; node addresses need {wanted}"
 
 
 def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
@@ -145,12 +188,28 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _json_object(text: str, of_pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> dict[str, Any]:
     try:
-        config = json.loads(text, object_pairs_hook=of_pairs)
+        config = json.loads(text, object_pairs_hook=of_pairs, parse_int=_integer, parse_constant=_constant)
+    except AnnotationError:
+        raise
     except (ValueError, RecursionError):
         raise AnnotationError(_CONFIG, "is not valid JSON; it must hold a CNI configuration") from None
     if not isinstance(config, dict):
         raise AnnotationError(_CONFIG, "must be a JSON object with a CNI configuration")
     return config
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise AnnotationError(
+            _CONFIG, f"has a number of {len(digits)} digits, {digits[:8]}…; at most {_DIGITS_MAX} are allowed"
+        )
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise AnnotationError(
+        _CONFIG, f"is not valid JSON: it has {name}, which JSON does not know; write a number"
+    )
 
 
 def _trunk(value: object) -> tuple[tuple[int, int], ...]:

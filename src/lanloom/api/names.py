@@ -22,12 +22,15 @@ UPLINK_MTU = PREFIX + "uplink-mtu"
 MTU_SOURCE = PREFIX + "mtu-source-vc"
 ROLLOUT = PREFIX + "rollout"
 ROLLOUT_STATE = PREFIX + "rollout-state"
+NODE_ADDRESS_NAMESPACES = PREFIX + "node-address-namespaces"
+NODE_ROUTING_NAMESPACES = PREFIX + "node-routing-namespaces"
 
 # Annotation of a VlanConfig, and of the ClusterNetwork `mgmt`, which has none: a JSON list of node names.
 MATCHED_NODES = PREFIX + "matched-nodes"
 
-# Labels of a VlanStatus.
+# Labels of a ClusterNetworkNode and of a VlanStatus, beside that of its cluster network.
 NODE_LABEL = PREFIX + "node"
+VLAN_CONFIG_LABEL = PREFIX + "vlanconfig"
 
 HARVESTER_NAMESPACE = "harvester-system"
 """Where Harvester keeps what is its own, such as the NAD of its storage network."""
@@ -47,9 +50,13 @@ LINK_NAME_MAX = 15
 """Longest name of a link (IFNAMSIZ less the final NUL)."""
 
 LANLOOM_NAMESPACE = "lanloom-system"
+BRIDGES_NAMESPACE = "lanloom-bridges"
 """Where the manager's Lease and Secret live."""
 
-HARVESTER_CONTROLLER = "system:serviceaccount:harvester-system:harvester-network-controller"
+HARVESTER_ACCOUNT = "harvester-network-controller"
+"""The service account of Harvester's network controller: it is there as long as that controller can write."""
+
+HARVESTER_CONTROLLER = f"system:serviceaccount:{HARVESTER_NAMESPACE}:{HARVESTER_ACCOUNT}"
 """As whom Harvester's own network controller writes these kinds, where it runs beside Lanloom."""
 
 NODE_USER_PREFIX = "system:lanloom:node:"

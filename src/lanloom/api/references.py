@@ -25,10 +25,15 @@ from lanloom.api.multus import (
     Selection,
     attachments,
     is_name,
-    quoted,
     selections,
 )
-from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
+from lanloom.api.workloads import (
+    CronJob,
+    Job,
+    ReplicaSet,
+    Workload,
+)
+from lanloom.text import quote
 
 ANY = "*"
 """The namespace of a reference that leaves it open, see DEFAULT_NETWORK; no namespace can be called so."""
@@ -119,7 +124,7 @@ def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[Referen
         title, nad = item.multus.network_name, nad_of(item.multus, own)
         if not is_name(nad.name) or not is_name(nad.namespace):
             yield References(
-                problem=f"network {quoted(item.name)}: networkName {quoted(title)} can't name a NAD"
+                problem=f"network {quote(item.name)}: networkName {quote(title)} can't name a NAD"
             )
         elif item.multus.default and "/" not in title:  # KubeVirt hands it on in DEFAULT_NETWORK as it is
             yield References(frozenset({Key(ANY, nad.name)}))

@@ -1,4 +1,4 @@
-"""What a resource is: the names under which an API server serves a kind, and the type that holds it."""
+"""What a resource is: the names under which an API server serves a kind, its columns, and the type that holds it."""
 
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -21,7 +21,7 @@ class Column(Struct, frozen=True):
 
 
 class Resource(Struct, Generic[T], frozen=True, kw_only=True):
-    """A served kind. `group` is empty for the core group."""
+    """A served kind. `group` is empty for the core group; `required` are fields that its objects can't be without."""
 
     group: str
     version: str
@@ -31,6 +31,7 @@ class Resource(Struct, Generic[T], frozen=True, kw_only=True):
     namespaced: bool
     short_names: tuple[str, ...] = ()
     status: bool = False
+    required: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
 
     @property
@@ -56,3 +57,12 @@ class Resource(Struct, Generic[T], frozen=True, kw_only=True):
             parts += ["namespaces", namespace]
         parts += [part for part in (self.plural, name, subresource) if part]
         return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+READY_PATH = '.status.conditions[?(@.type=="ready")].status'
+L3_READY_PATH = '.status.conditions[?(@.type=="L3Ready")].status'
+REASON_PATH = '.status.conditions[?(@.status!="True")].reason'
+MESSAGE_PATH = '.status.conditions[?(@.status!="True")].message'
+"""Of the first condition that is not well: empty where all are."""
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date")

@@ -5,11 +5,19 @@ They end up in root-owned profiles, so the same holds as for `l3`: typed values 
 
 import json
 import re
-from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, collapse_addresses
 from typing import NamedTuple
 
-from lanloom.api.l3 import AnnotationError, Mode, Route, Routing, parse_cidr, quote
+from lanloom.api.l3 import (
+    THIS_NETWORK,
+    AnnotationError,
+    Mode,
+    Route,
+    Routing,
+    parse_cidr,
+)
+from lanloom.text import quote
 
 ROUTES_MAX = 64
 """Most routes of one network: they are for a site's few subnets; more is the job of a routing daemon."""
@@ -19,6 +27,9 @@ ROUTES_TEXT_MAX = 16 * 1024
 
 DNS_MAX = 3
 """Most DNS servers of one network: a resolver reads no more (MAXNS of resolv.conf(5))."""
+
+COVERED_MAX = 2**31
+"""Addresses that the routes of one network, and of all on a cluster network, must stay below."""
 
 _ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}", re.ASCII)
 _CIDR = re.compile(_ADDRESS.pattern + r"/(?:0|[1-9][0-9]?)", re.ASCII)
@@ -39,9 +50,11 @@ def parse_routing(
 ) -> Routing:
     """What the annotations add to a network of that mode with those static addresses: nothing where they are absent."""
     gateway = parse_gateway(fields.gateway, annotations.get(fields.gateway), mode, addresses)
+    routes = parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway)
+    _refuse_default_in_parts(fields.routes, routes)
     return Routing(
         gateway=gateway,
-        routes=parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway),
+        routes=routes,
         dns=parse_dns(fields.dns, annotations.get(fields.dns)),
     )
 
@@ -109,6 +122,24 @@ def parse_routes(
             raise AnnotationError(field, f"has two routes to {to}; keep one")
         routes[to] = route
     return tuple(routes[to] for to in sorted(routes))
+
+
+def addresses_covered(routes: Iterable[Route]) -> int:
+    """How many addresses routes lead to, each counted once."""
+    return sum(
+        subnet.num_addresses for subnet in collapse_addresses(IPv4Network(route.to) for route in routes)
+    )
+
+
+def _refuse_default_in_parts(field: str, routes: tuple[Route, ...]) -> None:
+    """Routes to half of all addresses or more are a default route, whatever they are called."""
+    found = addresses_covered(routes)
+    if found >= COVERED_MAX:
+        raise AnnotationError(
+            field,
+            f"cover {found} addresses, which is half of IPv4 or more: a default route, which belongs to the "
+            "management network; use the gateway annotation, or name the subnets that are behind the VLAN",
+        )
 
 
 def _route(
@@ -187,9 +218,10 @@ def parse_address(field: str, text: object) -> IPv4Address:
 
 
 def _is_routable(address: IPv4Address) -> bool:
-    return not (
-        address.is_multicast or address.is_loopback or address.is_unspecified or address.is_reserved
-    ) and address not in IPv4Network("0.0.0.0/8")
+    return (
+        not (address.is_multicast or address.is_loopback or address.is_unspecified or address.is_reserved)
+        and address not in THIS_NETWORK
+    )
 
 
 def _is_host(address: IPv4Address, subnet: IPv4Network) -> bool:

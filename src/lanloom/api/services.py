@@ -1,4 +1,4 @@
-"""Services and the ranges of their addresses (v1, networking.k8s.io/v1), with the fields that Lanloom uses."""
+"""Services, the ranges of their addresses, and what is behind them, with the fields that Lanloom uses."""
 
 from msgspec import Struct, field
 
@@ -31,6 +31,18 @@ class ServiceCidr(Object, frozen=True, kw_only=True):
     spec: ServiceCidrSpec = ServiceCidrSpec()
 
 
+class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One server behind a service."""
+
+    addresses: tuple[str, ...] = ()
+
+
+class EndpointSlice(Object, frozen=True, kw_only=True):
+    """Servers behind a service. Those of the service `kubernetes` are the API servers."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+
+
 SERVICES = Resource(
     group="",
     version="v1",
@@ -49,4 +61,12 @@ SERVICE_CIDRS = Resource(
     type=ServiceCidr,
     namespaced=False,
     status=True,
+)
+ENDPOINT_SLICES = Resource(
+    group="discovery.k8s.io",
+    version="v1",
+    kind="EndpointSlice",
+    plural="endpointslices",
+    type=EndpointSlice,
+    namespaced=True,
 )

@@ -1,45 +1,53 @@
-"""What commands share: how they reach the cluster, complete names of it, and tell what they changed there."""
+"""Commands and the cluster: connect, complete names, and end with one line and a meaningful exit status."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.refusals import refusals
-
 if TYPE_CHECKING:
-    from lanloom.ipam.rules.difference import Difference
-    from lanloom.ipam.state import State
     from lanloom.kube.http import HttpClient
     from lanloom.kube.ports import Client
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 COMPLETION_SECONDS = 2.0
-"""How long a shell that completes a name may wait for the API server."""
-
-_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+"""Time limit for the API server when a shell completes a name."""
 
 
-def dry_run_option(function: F) -> F:
-    """`--dry-run`: look only."""
-    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(
-        function
-    )
+class MalformedInput(click.ClickException):
+    """Input that can never be valid. Another refusal is a plain ClickException with exit status 1."""
+
+    exit_code = 2
+
+
+@contextmanager
+def refusals(*, reading: bool = False) -> Iterator[None]:
+    """End the command with the message of a Refusal or KubeError.
+
+    With `reading`, malformed data is in the cluster, not in the input.
+    """
+    from lanloom.kube.errors import KubeError
+    from lanloom.refusals import Malformed, Refusal
+
+    try:
+        yield
+    except (Refusal, KubeError) as error:
+        wrong_input = isinstance(error, Malformed) and not reading
+        raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None
 
 
 def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
-    """What comes of work on the cluster. Ends the command where it fails.
+    """Run `work` on the cluster and return its result. End the command if it fails.
 
-    Where the command's input was `read` before, what is malformed can only be in the cluster.
+    `read` says that the command's input was validated before, so malformed data can only be in the cluster.
     """
     import asyncio
 
     async def connected() -> T:
-        from lanloom.app.connect import connect
+        from lanloom.runtime.connect import connect
 
         async with connect(kubeconfig) as client:
             return await work(client)
@@ -48,61 +56,34 @@ def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *,
         return asyncio.run(connected())
 
 
-def read_cluster(kubeconfig: str | None) -> "State":
-    """The cluster's networks and NICs. Ends the command where that fails."""
-    from lanloom.ipam.state import read_state
-
-    return run(kubeconfig, read_state)
-
-
-def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:
-    """Completes names of what the cluster has; none where it does not answer at once."""
-
-    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        async def read(client: "Client") -> "Iterable[str]":
-            from lanloom.ipam.state import read_state
-
-            return names(await read_state(client), ctx)
-
-        return completed(ctx, incomplete, read)
-
-    return complete
-
-
 def completed(
-    ctx: click.Context, incomplete: str, names: "Callable[[Client], Awaitable[Iterable[str]]]"
+    ctx: click.Context,
+    incomplete: str,
+    names: "Callable[[Client], Awaitable[Iterable[str]]]",
+    *,
+    filtered: bool = False,
 ) -> list[CompletionItem]:
-    """What of the cluster's names begins so; nothing where it does not answer at once."""
+    """Return the cluster's names that begin with `incomplete`; none if it does not answer in time.
+
+    `filtered` names are offered as they are.
+    """
     import asyncio
 
-    from lanloom.app.connect import connect
     from lanloom.kube.errors import KubeError
+    from lanloom.runtime.connect import connect
 
     async def read() -> "Iterable[str]":
         async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
             return await names(client)
 
     try:
-        return [CompletionItem(name) for name in asyncio.run(read()) if name.startswith(incomplete)]
+        found = asyncio.run(read())
     except (KubeError, OSError, TimeoutError):
         return []
+    return [CompletionItem(name) for name in found if filtered or name.startswith(incomplete)]
 
 
-def tell_notes(notes: Iterable[str]) -> None:
-    """What is to be known beside the outcome, on standard error."""
+def report_notes(notes: Iterable[str]) -> None:
+    """Print what the user needs to know besides the result on standard error."""
     for note in notes:
         click.echo(f"Note: {note}", err=True)
-
-
-def tell_differences(found: "Iterable[Difference]", unchanged: str, *, dry_run: bool) -> None:
-    """What changed or would, in colours; `unchanged` is said where there is nothing, unless it is empty."""
-    from lanloom.cli.console import console as make_console
-
-    console, empty = make_console(), True
-    for item in found:
-        console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
-        empty = False
-    if empty and unchanged:
-        console.print(unchanged, markup=False)
-    if dry_run:
-        console.print("This was a dry run: nothing was changed.")

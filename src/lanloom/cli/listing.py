@@ -1,135 +1,223 @@
-"""Lists as Ganeti's users know them: `-o FIELDS`, `--no-headers`, `--separator`, and forms for programs.
+"""The list kit: each command that prints a list takes the same options and prints through the same table.
 
-Here `-o` names fields, as in Ganeti; the format has only the long name `--output`.
+`-o` has one meaning: what to print. Its value is a format (`-o json`, as with kubectl) or a list of fields
+(`-o name,+free`, as with Ganeti). No field is named like a format, so a value is never ambiguous. Both can be given:
+`-o name,pools -o json`.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.once import only_value
-from lanloom.cli.refusals import refusals
+from lanloom.cli.cluster import refusals
 
 if TYPE_CHECKING:
-    from lanloom.ipam.rules.query import Field, Query, Value
+    from rich.console import Console
+    from rich.table import Table
+
+    from lanloom.cli.query import Field, Query, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "yaml")
 
 WORD = 18
-"""Characters of a word that a table does not break if it can: an IPv4 CIDR, or a short IPv6 one."""
+"""Length of the longest word that a table keeps whole if there is room: an IPv4 CIDR, or a short IPv6 one."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """How a list is to be printed. Each row shows `fields` of a thing."""
+    """The options of a list. `fields` are None if the user chose none."""
 
-    fields: "tuple[Field[Any], ...]"
+    query: "Query[Any]"
+    fields: "tuple[Field[Any], ...] | None" = None
     headers: bool = True
     separator: str | None = None
     output: str = "table"
 
-    def print(self, things: Iterable[Any]) -> None:
-        """Prints a row for each thing."""
-        rows = [[field.value(thing) for field in self.fields] for thing in things]
-        if self.output != "table":
-            names = [field.name for field in self.fields]
-            print_data([dict(zip(names, row, strict=True)) for row in rows], self.output)
+    @property
+    def is_for_people(self) -> bool:
+        """Whether remarks below the table are welcome, rather than in the way of a program."""
+        return self.output == "table" and self.separator is None and self.headers
+
+    def print(self, things: Iterable[Any], whole: Any = None) -> None:
+        """Print a row for each thing. Programs get `whole` instead unless the user chose fields."""
+        things = list(things)
+        if self.output != "table" and self.fields is None and whole is not None:
+            print_data(whole, self.output)
             return
-        texts = [[field.show(value) for field, value in zip(self.fields, row, strict=True)] for row in rows]
-        if self.separator is None:
-            self._print_table(texts)
+        fields = self.fields or self.query.choose()
+        if self.output != "table":
+            print_data(
+                [{field.name: field.value(thing) for field in fields} for thing in things], self.output
+            )
+        elif self.separator is None:
+            self._print_table(things)
         else:
-            head = [[field.title for field in self.fields]] if self.headers else []
-            for line in (*head, *texts):
+            rows = ([_text(field, thing) for field in fields] for thing in things)
+            for line in (*([[field.title for field in fields]] if self.headers else []), *rows):
                 click.echo(self.separator.join(line))
 
-    def _print_table(self, rows: list[list[str]]) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
+    def _print_table(self, things: "Sequence[Any]") -> None:
         from lanloom.cli import console
 
+        if not things and not self.headers:
+            return
         target = console.console()
-        least = _least_widths(
-            [[field.title for field in self.fields], *rows], max(target.width, console.NARROWEST)
+        fields, query = self.fields or self.query.choose(), self.query
+        wide = max(target.width, console.NARROWEST)
+        narrow = bool(query.narrow) and self.fields is None and _width(fields, things) > wide
+        shown = query.named(query.narrow) if narrow else fields
+        table = make_table(
+            shown, things, ruled=query.ruled, width=target.width, narrow=narrow, headers=self.headers
         )
-        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_header=self.headers)
-        for field, width in zip(self.fields, least, strict=True):
-            table.add_column(
-                Text(field.title),
-                justify="right" if field.kind == "number" else "left",
-                overflow="fold",
-                no_wrap=field.kind in ("number", "bool"),
-                min_width=width,
-            )
-        for row in rows:
-            table.add_row(*map(Text, row))
-        if rows or self.headers:
-            console.print_table(target, table)
+        console.print_table(target, table)
 
 
-def _least_widths(rows: list[list[str]], width: int) -> list[int]:
-    """What each column gets at least, so that words such as addresses stay whole, if that fits."""
+def print_rows(target: "Console", query: "Query[Any]", things: Iterable[Any], *, edge: bool = True) -> None:
+    """Print a table of the default fields; without `edge` it has no blank lines around it."""
+    from lanloom.cli.console import print_table
+
+    table = make_table(query.choose(), tuple(things), ruled=query.ruled, width=target.width)
+    table.show_edge = edge
+    print_table(target, table)
+
+
+def make_table(
+    fields: "Sequence[Field[Any]]",
+    things: "Sequence[Any]",
+    *,
+    ruled: bool,
+    width: int = 0,
+    narrow: bool = False,
+    headers: bool = True,
+    title: str = "",
+) -> "Table":
+    """Build the table for a terminal of `width` columns. Words such as addresses stay whole if there is room."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from lanloom.cli.console import NARROWEST
+
+    rows = [[_text(field, thing, narrow=narrow) for field in fields] for thing in things]
+    least = _least_widths(
+        [[field.title for field in fields], *rows], max(width, NARROWEST), 2 if ruled else 1
+    )
+    table = Table(
+        box=SIMPLE_HEAD if ruled else None,
+        padding=(0, 0 if narrow else 1, 0, 0),
+        pad_edge=not ruled,
+        header_style="bold",
+        show_header=headers,
+        title=title or None,
+        title_justify="left",
+    )
+    for field, minimum in zip(fields, least, strict=True):
+        table.add_column(
+            Text(field.title),
+            justify="right" if field.kind == "number" else "left",
+            overflow="fold",
+            no_wrap=field.whole or field.kind in ("number", "bool"),
+            min_width=minimum,
+        )
+    for thing, row in zip(things, rows, strict=True):
+        styles = [field.style(thing) if field.style is not None else "" for field in fields]
+        table.add_row(*map(Text, row, styles))
+    return table
+
+
+def _text(field: "Field[Any]", thing: Any, *, narrow: bool = False) -> str:
+    """Return the text of a field. A plain text may be untrusted; one with its own format is not."""
+    from lanloom.cli.console import visible
+
+    text = field.show(field.value(thing))
+    text = visible(text) if field.text is None else text
+    return text.replace(field.breaks, f"{field.breaks}\n") if narrow and field.breaks else text
+
+
+def _width(fields: "Sequence[Field[Any]]", things: "Sequence[Any]") -> int:
+    """Return the columns that a ruled table needs to show everything without folding."""
+    return sum(
+        max([len(field.title), *(len(_text(field, thing)) for thing in things)]) + 2 for field in fields
+    )
+
+
+def _least_widths(rows: list[list[str]], width: int, gap: int) -> list[int]:
+    """Return the minimum width of each column that keeps its words whole; 0 for the last ones if that does not fit."""
     words = [
         max((len(word) for text in column for word in text.split()), default=0)
         for column in zip(*rows, strict=True)
     ]
     least = [min(longest, WORD) for longest in words]
-    return least if sum(least) + len(least) <= width else [0] * len(least)
+    for index in reversed(range(len(least))):
+        if sum(least) + len(least) * gap <= width:
+            break
+        least[index] = 0
+    return least
 
 
 def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) -> Callable[[F], F]:
-    """The options of a list; the command gets them as one argument `listing`.
+    """Add the options of a list; the command gets them as one argument `listing`.
 
-    `load` imports the fields when they are needed. Without `choice` all of them are shown and `-o` is not offered.
+    `load` imports the fields when they are needed. Without `choice`, `-o` takes only a format.
     """
-
-    def choose(
-        ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]
-    ) -> "tuple[Field[Any], ...]":
-        return _chosen(load(), only_value(ctx, parameter, given))
-
-    def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _completions(load(), incomplete)
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def called(*words: Any, **options: Any) -> Any:
-            listing = Listing(
-                options.pop("fields") if choice else load().choose(),
-                headers=not options.pop("no_headers"),
-                separator=options.pop("separator"),
-                output=options.pop("output"),
-            )
-            if listing.output != "table" and (listing.separator is not None or not listing.headers):
-                raise click.UsageError("--separator and --no-headers go with a table only, not with --output")
+        def called(*words: Any, no_headers: bool, separator: str | None, **options: Any) -> Any:
+            query, output, fields = load(), options.pop("output"), None
+            if choice:
+                output, fields = output
+            if output != "table" and (separator is not None or no_headers):
+                raise click.UsageError("--separator and --no-headers apply to a table only")
+            listing = Listing(query, fields, not no_headers, separator, output)
             return function(*words, listing=listing, **options)
 
-        option = click.option(
-            "-o",
-            "fields",
-            metavar="FIELDS",
-            multiple=True,
-            callback=choose,
-            shell_complete=complete,
-            help="What to show: names of fields with commas; with + in front, after the default ones.",
+        headers = click.option("--no-headers", is_flag=True, help="Omit the line with the titles.")
+        text = click.option(
+            "--separator", metavar="TEXT", help="Separate fields by TEXT instead of padding them."
         )
-        return _format_options(option(called) if choice else called)  # type: ignore[return-value]
+        option = _choice_option(load) if choice else output_option
+        return headers(text(option(called)))  # type: ignore[return-value]
 
     return decorate
 
 
+def _choice_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
+    def choose(
+        _ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+    ) -> "tuple[str, tuple[Field[Any], ...] | None]":
+        formats = [text for text in given if text in FORMATS]
+        lists = [text for text in given if text not in FORMATS]
+        if len(lists) > 1:
+            raise click.BadParameter("fields are given twice; give them once", param_hint="-o")
+        return formats[-1] if formats else FORMATS[0], _chosen(load(), lists[0]) if lists else None
+
+    def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _completions(load(), incomplete)
+
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FORMAT|FIELDS",
+        multiple=True,
+        callback=choose,
+        shell_complete=complete,
+        help="Format (table, json, yaml), or the fields to show, separated by commas; a leading + adds them to the "
+        "default ones. Can be given twice, once for each.",
+    )
+
+
 def fields_arguments(function: F) -> F:
-    """The argument and options of `list-fields`; the command gets the names as `fields`, and `listing`."""
+    """Add the argument and options of `list-fields`; the command gets the names as `fields`, and `listing`."""
 
     def load() -> "Query[Any]":
-        from lanloom.ipam.rules.query import FIELDS
+        from lanloom.cli.query import FIELDS
 
         return FIELDS
 
@@ -138,59 +226,68 @@ def fields_arguments(function: F) -> F:
 
 
 def print_fields(query: "Query[Any]", names: tuple[str, ...], listing: Listing) -> None:
-    """Prints what there is to say of the fields of those names, or of all. Ends the command for an unknown one."""
+    """Describe the fields of those names, or all. Ends the command for an unknown name."""
     with refusals():
         listing.print(query.choose(",".join(names)) if names else query.fields)
 
 
 def output_option(function: F) -> F:
-    """`--output`: for people or for programs, where `-o` means something else."""
+    """`-o/--output`: a format for people or for programs."""
+    return _output_option(function, "-o")
+
+
+def long_output_option(function: F) -> F:
+    """`--output` alone, for changes: `gnt-instance add -o` names an operating system, which Lanloom rejects."""
+    return _output_option(function)
+
+
+def _output_option(function: F, *short: str) -> F:
     return click.option(
-        "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format."
+        *short,
+        "--output",
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        help="Format of the output.",
     )(function)
 
 
 def print_data(data: Any, output: str) -> None:
-    """Prints plain values for programs, as `json` or `yaml`."""
+    """Print Structs and plain values for programs, as `json` or `yaml`."""
+    from msgspec import to_builtins
+
+    plain = to_builtins(data)
     if output == "json":
         import json  # msgspec writes no numbers of more than 64 bits, and an IPv6 pool has more addresses
 
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(plain, indent=2, ensure_ascii=False))
     else:
         import yaml
 
         click.echo(
-            yaml.dump(_plain(data), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True), nl=False
+            yaml.dump(_lists(plain), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True), nl=False
         )
 
 
-def _plain(value: "Value") -> Any:
-    """The same with lists for tuples, which YAML does not know, and no object twice, for which it writes anchors."""
+def _lists(value: "Value") -> Any:
+    """Replace tuples, which YAML lacks, by lists; copy repeated objects, for which YAML writes anchors."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _format_options(function: F) -> F:
-    headers = click.option("--no-headers", is_flag=True, help="Leave out the line of titles.")
-    separator = click.option(
-        "--separator", metavar="TEXT", help="What to write between fields, instead of padding them."
-    )
-    return headers(separator(output_option(function)))
-
-
-def _chosen(query: "Query[Any]", text: str | None) -> "tuple[Field[Any], ...]":
-    from lanloom.ipam.rules.errors import Malformed
+def _chosen(query: "Query[Any]", text: str) -> "tuple[Field[Any], ...]":
+    from lanloom.refusals import Malformed
 
     try:
         return query.choose(text)
     except Malformed as error:
-        hint = f"; for the format, write --output {text}" if text in FORMATS else ""
-        raise click.BadParameter(f"{error}{hint}", param_hint="-o") from None
+        raise click.BadParameter(f"{error}; formats are: {', '.join(FORMATS)}", param_hint="-o") from None
 
 
 def _completions(query: "Query[Any]", incomplete: str) -> list[CompletionItem]:
-    """Completes the last name of a list."""
+    """Complete a format, or the last name of a list of fields."""
     start = len(incomplete) - len(incomplete.rpartition(",")[2].removeprefix("+"))
     before, last = incomplete[:start], incomplete[start:]
-    return [CompletionItem(before + name) for name in query.names() if name.startswith(last)]
+    names = query.names() if before else (*query.names(), *FORMATS)
+    return [CompletionItem(before + name) for name in names if name.startswith(last)]

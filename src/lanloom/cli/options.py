@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a command ends."""
+"""Options that several commands share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ def kubeconfig_option(function: F) -> F:
     return click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="Credentials of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
+        help="Credentials of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
     )(function)
 
 
@@ -32,7 +32,7 @@ def profiles_option(*, exists: bool = False) -> Callable[[F], F]:
         type=click.Path(exists=exists, file_okay=False, path_type=Path),
         default=Path("/etc/NetworkManager/system-connections"),
         show_default=True,
-        help="Where this process sees the host's directory of NetworkManager profiles.",
+        help="The host's directory of NetworkManager profiles, as this process sees it.",
     )
 
 
@@ -44,14 +44,14 @@ def records_options(*, file_okay: bool = False) -> Callable[[F], F]:
         type=type_,
         default=Path("/var/lib/lanloom"),
         show_default=True,
-        help="Where the agent keeps what it must know after a reboot.",
+        help="Directory for the agent's state that survives a reboot.",
     )
     runtime = click.option(
         "--runtime",
         type=type_,
         default=Path("/run/lanloom"),
         show_default=True,
-        help="Where the agent keeps what is void after a reboot.",
+        help="Directory for the agent's state that is invalid after a reboot.",
     )
     return lambda function: state(runtime(function))
 
@@ -64,24 +64,27 @@ def metrics_option(*default: str) -> Callable[[F], F]:
         metavar="HOST:PORT",
         default=default,
         show_default=bool(default),
-        help="Address of /metrics, /healthz and /readyz. May be given many times; empty: none.",
+        help="Address of /metrics, /healthz and /readyz. Can be repeated; empty: none.",
     )
 
 
-def output_option(function: F) -> F:
-    """`--output`: for people or for programs."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="Format.",
-    )(function)
+def dry_run_option(function: F) -> F:
+    """`--dry-run`: preview a change."""
+    return click.option("--dry-run", is_flag=True, help="Show what would change without changing anything.")(
+        function
+    )
 
 
-def print_json(value: Any) -> None:
-    """What `--output json` prints."""
-    import msgspec
+def once_option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Declare a text option that may be given once: of two lists, click would silently drop the first.
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    The command gets None if it is not given.
+    """
+    return click.option(*names, multiple=True, callback=only_value, **settings)
+
+
+def only_value(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """Return the only value. Raises BadParameter."""
+    if len(given) > 1:
+        raise click.BadParameter("it is given twice; give it once", ctx=ctx, param=parameter)
+    return given[0] if given else None

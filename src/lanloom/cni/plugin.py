@@ -10,14 +10,19 @@ another and closes. `{"version": 1, "command": "ADD", "container": …, "netns":
 `{"result": {…}}`, for ADD with `ips` (`address` with prefix length, `gateway`), `routes` and `dns` as in CNI 1.0.0, or
 `{"error": {"code": …, "msg": …, "details": …}}`. Version 1 is the only one; unknown fields are ignored.
 
-A DEL succeeds without an agent: what a pod had is released when the pod is deleted, whether a DEL was heard or not.
+A DEL succeeds without an agent, and whatever an agent answers: what a pod had is released when the pod is deleted,
+whether a DEL was heard or not, and a DEL that fails keeps the pod in Terminating. Only a call that is wrong in itself
+fails. Each call comes to an end within the time that `SECONDS` gives the agent, and a little more.
 """
 
+import collections.abc
 import json
 import os
 import re
+import signal
 import socket
 import sys
+import time
 
 SOCKET = "/run/lanloom/cni.sock"
 """Where the agent listens; the agent that installs this file writes its own path here."""
@@ -38,10 +43,15 @@ INCOMPATIBLE, BAD_ENVIRONMENT, IO_FAILURE, NOT_DECODED, BAD_CONFIG, TRY_AGAIN, N
 """CNI's codes for errors; the agent's own begin at 100, and 102 is the launcher's where there is no Python."""
 
 SECONDS = {"ADD": 60.0, "DEL": 15.0, "CHECK": 20.0, "STATUS": 10.0, "GC": 60.0}
-"""How long the agent may take: longer than it takes to give up by itself."""
+"""How long the agent may take altogether: longer than it takes to give up by itself."""
+
+WHOLE = 90
+"""Seconds after which a call ends whatever it waits for, such as a configuration that never comes."""
 
 LARGEST = 1 << 20
 """Bytes of a configuration, or of an answer."""
+
+UNREADABLE = "Lanloom's agent on this node gave an answer that can't be read"
 
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
@@ -120,7 +130,7 @@ def call(
     request = {"version": 1, "command": command, "config": config, **parameters(command, environ)}
     try:
         answer = ask(json.dumps(request).encode(), SECONDS[command])
-    except Unreachable as error:
+    except CniError as error:
         endure(command, error)
         return None
     return shaped(answer, version) if command == "ADD" else None
@@ -148,15 +158,16 @@ def parameters(command: str, environ: "dict[str, str]") -> "dict[str, str]":
 
 
 def ask(request: bytes, seconds: float) -> "dict[str, object]":
-    """What the agent answers."""
+    """What the agent answers within so many seconds altogether."""
+    until = time.monotonic() + seconds
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(seconds)
             connection.connect(SOCKET)
+            connection.settimeout(left(until, time.monotonic()))
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
-            with connection.makefile("rb") as stream:
-                text = stream.read(LARGEST + 1)
+            text = received(connection, until, time.monotonic)
     except OSError as error:
         why = error.strerror or str(error)
         raise Unreachable(
@@ -165,6 +176,27 @@ def ask(request: bytes, seconds: float) -> "dict[str, object]":
     if not text:  # it ended, or would not talk to us
         raise Unreachable(TRY_AGAIN, "Lanloom's agent on this node gave no answer; try again later", SOCKET)
     return decoded(text)
+
+
+def received(connection: "socket.socket", until: float, now: "collections.abc.Callable[[], float]") -> bytes:
+    """All that comes before the other side closes, up to LARGEST. Raises TimeoutError at `until`."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= LARGEST:
+        connection.settimeout(left(until, now()))
+        part = connection.recv(65536)
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
+
+
+def left(until: float, now: float) -> float:
+    """The seconds that are left. Raises TimeoutError if there are none: 0 would mean not to wait at all."""
+    if now >= until:
+        raise TimeoutError("timed out")
+    return until - now
 
 
 def decoded(text: bytes) -> "dict[str, object]":
@@ -179,24 +211,32 @@ def decoded(text: bytes) -> "dict[str, object]":
             return result
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise CniError(IO_FAILURE, "Lanloom's agent on this node gave an answer that can't be read")
+    raise CniError(IO_FAILURE, UNREADABLE)
 
 
-def endure(command: str, error: Unreachable) -> None:
-    """Without an agent a DEL has nothing to do, and all else fails."""
-    if command == "STATUS":
+def endure(command: str, error: CniError) -> None:
+    """A DEL succeeds all the same, and all else fails."""
+    if command == "STATUS" and isinstance(error, Unreachable):
         raise CniError(NOT_AVAILABLE, error.msg, error.details)
     if command != "DEL":
         raise error
-    print(f"lanloom-ipam: {error.msg} ({error.details}); nothing needs to be done", file=sys.stderr)
+    details = f" ({error.details})" if error.details else ""
+    print(f"lanloom-ipam: {error.msg}{details}; nothing needs to be done", file=sys.stderr)
 
 
 def shaped(result: "dict[str, object]", version: str) -> "dict[str, object]":
     """The result of ADD in a version's form: before 1.0.0 each address says which version of IP it is."""
     ips = result.get("ips", [])
-    if version in ("0.3.0", "0.3.1", "0.4.0") and isinstance(ips, list):
+    if not isinstance(ips, list) or not all(has_address(item) for item in ips):
+        raise CniError(IO_FAILURE, UNREADABLE, "ips is not a list of objects with an address")
+    if version in ("0.3.0", "0.3.1", "0.4.0"):
         ips = [dict(item, version="6" if ":" in item["address"] else "4") for item in ips]
     return dict(result, cniVersion=version, ips=ips)
+
+
+def has_address(item: object) -> bool:
+    """Whether this is one of the addresses of a result."""
+    return isinstance(item, dict) and isinstance(item.get("address"), str)
 
 
 def dumps(body: "dict[str, object]") -> str:
@@ -204,7 +244,19 @@ def dumps(body: "dict[str, object]") -> str:
     return json.dumps(body, indent=4) + "\n"
 
 
+def give_up(_signal: object, _frame: object) -> None:
+    """Ends a call that has waited for too long: a DEL as one that succeeded, all else to be tried again."""
+    text = f"lanloom-ipam: the call came to no end in {WHOLE} seconds"
+    if os.environ.get("CNI_COMMAND") == "DEL":
+        os.write(2, (text + "; nothing needs to be done\n").encode())
+        os._exit(0)
+    os.write(1, dumps({"cniVersion": VERSIONS[-1], "code": TRY_AGAIN, "msg": text}).encode())
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(WHOLE)
     status, output = main(dict(os.environ), sys.stdin.buffer.read(LARGEST + 1))
     sys.stdout.write(output)
     sys.exit(status)

@@ -5,13 +5,21 @@ with a line in the log, anything else with a traceback.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Hashable
 from random import Random
 from typing import Generic, Literal, TypeVar
 
 import structlog
 
-from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    TransportError,
+)
 from lanloom.kube.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -31,7 +39,8 @@ log = structlog.get_logger(__name__)
 class Controller(Generic[K]):
     """Calls `reconcile(key)` for every key that is enqueued, one call at a time for each key.
 
-    `reconcile` returns None, or the seconds after which to look at the key again.
+    `reconcile` returns None, or the seconds after which to look at the key again. `spacing` are the seconds between
+    two reconciles of a key that `enqueue_spaced` asks for: a first change is seen at once, what follows together.
     """
 
     def __init__(
@@ -41,12 +50,15 @@ class Controller(Generic[K]):
         *,
         rng: Random,
         workers: int = 1,
+        spacing: float = 0.0,
         observe: Observer[K] | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
         self._queue: WorkQueue[K] = WorkQueue(rng)
         self._workers = workers
+        self._spacing = spacing
+        self._started: dict[K, float] = {}
         self._observe = observe
 
     @property
@@ -62,6 +74,11 @@ class Controller(Generic[K]):
         """Wants the key reconciled no later than in `seconds`."""
         self._queue.add_after(key, seconds)
 
+    def enqueue_spaced(self, key: K) -> None:
+        """Wants the key reconciled, but no sooner than `spacing` after its last reconcile began."""
+        due = self._started.get(key, -math.inf) + self._spacing
+        self._queue.add_after(key, due - asyncio.get_running_loop().time())
+
     async def run(self) -> None:
         """Works until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -73,12 +90,23 @@ class Controller(Generic[K]):
         while True:
             key = await self._queue.get()
             started = loop.time()
+            self._note_start(key, started)
             try:
                 outcome = await self._process(key)
             finally:
                 self._queue.done(key)
             if self._observe is not None:
                 self._observe(self.name, key, loop.time() - started, outcome)
+
+    def _note_start(self, key: K, now: float) -> None:
+        """Remembers starts in their order, none for longer than it matters."""
+        self._started.pop(key, None)
+        self._started[key] = now
+        while self._started:
+            oldest = next(iter(self._started))
+            if now - self._started[oldest] < self._spacing:
+                break
+            del self._started[oldest]
 
     async def _process(self, key: K) -> Outcome:
         try:
@@ -88,6 +116,8 @@ class Controller(Generic[K]):
             report("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
             self._queue.add_rate_limited(key)
             return "retry"
+        except MemoryError:
+            raise
         except Exception as error:
             report = log.debug if isinstance(error, KubeError) and error.reported else log.exception
             report("reconcile failed and will be retried", controller=self.name, key=str(key))

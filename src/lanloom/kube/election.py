@@ -17,7 +17,12 @@ import structlog
 
 from lanloom.api.core import LEASES, Lease
 from lanloom.api.times import rfc3339_micro
-from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lanloom.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    NotFound,
+)
 from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)

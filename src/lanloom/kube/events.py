@@ -5,18 +5,29 @@ event that can't be written is logged instead.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Literal, TypeVar
 
 import structlog
 from msgspec import Struct, to_builtins
 
-from lanloom.api.core import EVENTS, Event, EventSource, ObjectReference
+from lanloom.api.core import (
+    EVENTS,
+    Event,
+    EventDraft,
+    EventSource,
+    ObjectReference,
+)
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
 from lanloom.api.times import rfc3339
-from lanloom.kube.errors import KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import (
+    KubeError,
+    NotFound,
+    ServerError,
+    TransportError,
+)
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
@@ -82,6 +93,12 @@ class Recorder:
             report("event not written", reason=reason, message=message, about=about.name, error=str(error))
             return not isinstance(error, TransportError | ServerError)
         return True
+
+    async def record(self, about: ObjectReference, drafts: Iterable[EventDraft]) -> None:
+        """Write each draft, about its own object or else `about`."""
+        for item in drafts:
+            target = item.about if item.about.name else about
+            await self.event(target, item.type, item.reason, item.message)
 
     async def _repeat(self, identity: _Identity) -> bool:
         """Counts up the event's series; False if there is none (any more)."""

@@ -16,10 +16,16 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
-from lanloom.kube.errors import ConfigError, SilentWatch, TransportError, Unreachable, from_status
+from lanloom.kube.errors import (
+    ConfigError,
+    SilentWatch,
+    TransportError,
+    Unreachable,
+    from_status,
+)
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
-from lanloom.kube.tls import client_context, reason
+from lanloom.kube.tls import client_context, why_not_connected
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -124,6 +130,13 @@ class HttpClient:
         about = _About(method.lower(), "")
         answer = await self._bytes(about, method, path, body, query=query, content_type=content_type)
         return mapping(answer, f"an answer to {method} {path}")
+
+    async def download(self, path: str, take: Callable[[bytes], object]) -> None:
+        """Gives the answer to GET in parts to `take`. It may take long, but no part longer than a request."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=REQUEST_SECONDS)
+        async with self._send(_About("get", ""), "GET", path, None, timeout=timeout) as response:
+            async for part in response.content.iter_any():
+                take(part)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
@@ -354,3 +367,13 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         for line in lines:
             if line:
                 yield bytes(line)
+
+
+def reason(error: Exception) -> str:
+    """Why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=OSError() as why):
+            return why_not_connected(why, "")
+        case aiohttp.ClientConnectorError(os_error=OSError() as why, host=host, port=port):
+            return why_not_connected(why, f"{host}:{port}") or str(error)
+    return str(error)

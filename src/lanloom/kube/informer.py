@@ -18,15 +18,25 @@ import structlog
 from lanloom.api.meta import Key, Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
-from lanloom.kube.backoff import backoff
-from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
+from lanloom.kube.errors import (
+    ApiError,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    SilentWatch,
+)
 from lanloom.kube.ports import Client, WatchEvent
+from lanloom.kube.queue import backoff
 from lanloom.kube.store import Change, Indexes, Store
 
 T = TypeVar("T", bound=Object)
 
 Handler = Callable[[T | None, T | None], None]
 """Called with the old and the new state of an object; quick, synchronous, usually enqueues a key."""
+
+Predicate = Callable[[T | None, T | None], bool]
+"""Whether a change concerns a handler."""
 
 _BATCH = 256
 """Changes that are taken in before others may run."""
@@ -47,7 +57,7 @@ class Informer(Generic[T]):
 
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
-    `keep` says what of an object the store is to hold; its key, uid and resourceVersion must stay.
+    `transform` reduces an object to what the store is to hold; its key, uid and resourceVersion must stay.
     """
 
     def __init__(
@@ -62,7 +72,7 @@ class Informer(Generic[T]):
         indexes: Indexes[T] | None = None,
         optional: bool = False,
         title: str = "",
-        keep: Callable[[T], T] = lambda item: item,
+        transform: Callable[[T], T] = lambda item: item,
     ) -> None:
         self.title = title or resource.full_name
         self.store: Store[T] = Store(indexes)
@@ -70,7 +80,7 @@ class Informer(Generic[T]):
         self._client = client
         self._rng = rng
         self._optional = optional
-        self._keep = keep
+        self._transform = transform
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler[T]] = []
@@ -79,12 +89,12 @@ class Informer(Generic[T]):
         self._failures = 0
         self._taken = 0
         self._watches = 0
-        self._heard = 0.0
+        self._last_sign = 0.0
         self._missing_since = math.inf
         self._unreadable: dict[Key, Unreadable] = {}
-        self._complaints: list[Callable[[Unreadable], None]] = []
+        self._unreadable_handlers: list[Callable[[Unreadable], None]] = []
         self._watched_since = self._troubled_since = math.inf
-        self._told = ""
+        self._logged_trouble = ""
 
     @property
     def is_synced(self) -> bool:
@@ -99,13 +109,18 @@ class Informer(Generic[T]):
     @property
     def silence(self) -> float:
         """Seconds since the server was last heard of, by a list, an event or a bookmark; infinite before the first."""
-        return asyncio.get_running_loop().time() - self._heard if self.is_synced else math.inf
+        return asyncio.get_running_loop().time() - self._last_sign if self.is_synced else math.inf
 
-    def on_change(self, handler: Handler[T]) -> None:
-        """Adds a handler; it hears of the objects that are already there at once, of others as they change."""
+    def on_change(self, handler: Handler[T], predicate: Predicate[T] | None = None) -> None:
+        """Adds a handler of the changes that pass the predicate.
+
+        It receives the objects that are already there at once, others as they change.
+        """
+        if predicate is not None:
+            handler = _filtered(handler, predicate)
         self._handlers.append(handler)
         for item in self.store.items():
-            self._tell(handler, Change(None, item))
+            self._deliver(handler, Change(None, item))
 
     @property
     def unreadable(self) -> tuple[Unreadable, ...]:
@@ -114,7 +129,7 @@ class Informer(Generic[T]):
 
     def on_unreadable(self, handler: Callable[[Unreadable], None]) -> None:
         """Adds a handler that hears of each new state of an object that can't be read."""
-        self._complaints.append(handler)
+        self._unreadable_handlers.append(handler)
 
     async def synced(self) -> None:
         """Returns when the store has held every object once."""
@@ -135,7 +150,9 @@ class Informer(Generic[T]):
                 if self._optional and isinstance(error, NotFound) and self._is_absent():
                     await self._stay_empty()
                     continue
-                self._note(error)
+                self._log_error(error)
+            except MemoryError:
+                raise
             except Exception:
                 log.exception("informer failed; listing again", resource=self.resource.full_name)
                 self._version = ""
@@ -156,19 +173,19 @@ class Informer(Generic[T]):
         async with aclosing(events) as stream:
             async for event in stream:
                 self._failures = 0
-                self._note_sign_of_life()
+                self._touch()
                 self._note_recovery()
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
                 elif event.type != "DELETED" and event.unreadable is not None:
-                    self._complain(event.unreadable)
+                    self._report_unreadable(event.unreadable)
                     continue
                 elif event.unreadable is None:
-                    event = WatchEvent(event.type, self._keep(event.object))
+                    event = WatchEvent(event.type, self._transform(event.object))
                 self._unreadable.pop(event.object.metadata.key, None)
                 await self._take(self.store.apply(event))
-        self._note_sign_of_life()
-        if self._heard - self._watched_since >= _LONGEST_PAUSE:
+        self._touch()
+        if self._last_sign - self._watched_since >= _LONGEST_PAUSE:
             # The server ended it when its time was over; that nothing happened is no failure.
             self._failures = 0
             self._note_recovery()
@@ -182,7 +199,7 @@ class Informer(Generic[T]):
         await self._replace((*listing.readable, *kept), listing.resource_version)
         self._unreadable = {key: item for key, item in self._unreadable.items() if key in found}
         for item in found.values():
-            self._complain(item)
+            self._report_unreadable(item)
 
     def _is_absent(self) -> bool:
         """Whether what is not served has no objects, as far as can be told by now."""
@@ -197,30 +214,32 @@ class Informer(Generic[T]):
         await asyncio.sleep(ABSENT_SECONDS)
 
     async def _replace(self, items: Iterable[T], version: str) -> None:
-        for change in self.store.replace(map(self._keep, items)):
+        for change in self.store.replace(map(self._transform, items)):
             await self._take(change)
         self._version = version
-        self._note_sign_of_life()
+        self._touch()
         self._synced.set()
 
-    def _note_sign_of_life(self) -> None:
-        self._heard = asyncio.get_running_loop().time()
+    def _touch(self) -> None:
+        self._last_sign = asyncio.get_running_loop().time()
 
     async def _take(self, change: Change[T] | None) -> None:
         if change is not None:
             for handler in self._handlers:
-                self._tell(handler, change)
+                self._deliver(handler, change)
         self._taken += 1
         if self._taken % _BATCH == 0:
             await asyncio.sleep(0)
 
-    def _tell(self, handler: Handler[T], change: Change[T]) -> None:
+    def _deliver(self, handler: Handler[T], change: Change[T]) -> None:
         try:
             handler(change.old, change.new)
+        except MemoryError:
+            raise
         except Exception:
             log.exception("handler failed", resource=self.resource.full_name)
 
-    def _complain(self, found: Unreadable) -> None:
+    def _report_unreadable(self, found: Unreadable) -> None:
         """What can't be read is left out, and told once for each state of it. A state that was read before stays."""
         before = self._unreadable.get(found.key)
         self._unreadable[found.key] = found
@@ -229,10 +248,10 @@ class Informer(Generic[T]):
         log.error(
             "object-unreadable", resource=self.resource.full_name, object=str(found.key), error=found.why
         )
-        for handler in self._complaints:
+        for handler in self._unreadable_handlers:
             handler(found)
 
-    def _note(self, error: KubeError) -> None:
+    def _log_error(self, error: KubeError) -> None:
         """Logs; a server that refuses the watch for any reason but overload is asked for a list again."""
         if isinstance(error, ApiError) and not isinstance(error, ServerError):
             self._version = ""
@@ -241,28 +260,50 @@ class Informer(Generic[T]):
             self._troubled_since, self._failures = math.inf, 0
         if error.reported:
             self._troubled_since = math.inf
-        elif self._is_news(error):
+        elif self._is_new_trouble(error):
             log.warning(
                 "can't follow the resource; retrying", resource=self.resource.full_name, error=str(error)
             )
             return
         log.debug("can't follow the resource", resource=self.resource.full_name, error=str(error))
 
-    def _is_news(self, error: KubeError) -> bool:
+    def _is_new_trouble(self, error: KubeError) -> bool:
         """Whether a trouble of this kind alone has lasted, and has not been told. A broken watch mends in a moment."""
         now = asyncio.get_running_loop().time()
         self._troubled_since = min(self._troubled_since, now)
         trouble = f"{error.code} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
-        if now - self._troubled_since < TROUBLE_SECONDS or trouble == self._told:
+        if now - self._troubled_since < TROUBLE_SECONDS or trouble == self._logged_trouble:
             return False
-        self._told = trouble
+        self._logged_trouble = trouble
         return True
 
     def _note_recovery(self) -> None:
         self._troubled_since = math.inf
-        if self._told:
+        if self._logged_trouble:
             log.info("following the resource again", resource=self.resource.full_name)
-            self._told = ""
+            self._logged_trouble = ""
+
+
+def changed(key: Callable[[T], object]) -> Predicate[T]:
+    """Whether an object came, went, or changed in what `key` returns of it."""
+
+    def predicate(old: T | None, new: T | None) -> bool:
+        return old is None or new is None or key(old) != key(new)
+
+    return predicate
+
+
+def present(old: T | None, new: T | None) -> tuple[T, ...]:
+    """The states of an object before and after a change, without those that there are not."""
+    return tuple(item for item in (old, new) if item is not None)
+
+
+def _filtered(handler: Handler[T], predicate: Predicate[T]) -> Handler[T]:
+    def filtered(old: T | None, new: T | None) -> None:
+        if predicate(old, new):
+            handler(old, new)
+
+    return filtered
 
 
 async def all_synced(informers: Iterable[Informer[Any]]) -> None:

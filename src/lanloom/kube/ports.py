@@ -1,7 +1,8 @@
 """What the kit and the features need of an API server, as a Protocol.
 
-`lanloom.kube.http.HttpClient` speaks it to a server over HTTP; `lanloom.apiserver.local.LocalClient` speaks it to an
-engine in the same process (tests and simulations). Nothing else may be assumed of a server.
+`lanloom.kube.http.HttpClient` speaks it to a server over HTTP; `lanloom_embedded.local.LocalClient` speaks it to an
+engine in the same process (tests and simulations). `lanloom.kube.blocking.BlockingReader` speaks the reading half of
+it. Nothing else may be assumed of a server.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -64,8 +65,8 @@ def unreadable_event(type: EventType, found: Unreadable) -> WatchEvent[Any]:
     return WatchEvent(type, Object(metadata=meta), found)
 
 
-class Client(Protocol):
-    """An API server. Every method raises errors of `lanloom.kube.errors`.
+class Reader(Protocol):
+    """An API server as far as its objects can be read. Every method raises errors of `lanloom.kube.errors`.
 
     `namespace` is empty for cluster-scoped resources and, on list and watch, for all namespaces. `labels` and `fields`
     are selectors in Kubernetes' own syntax.
@@ -80,6 +81,10 @@ class Client(Protocol):
     ) -> Listing[T]:
         """Every object, read in pages of one version. Raises Gone when a page's token expired."""
         ...
+
+
+class Client(Reader, Protocol):
+    """An API server whose objects can be watched and written as well."""
 
     def watch(
         self,

@@ -3,6 +3,8 @@
 A key that is added while a worker has it comes again after that worker is done, so that no change is missed. Each key
 has at most one timer, the earliest that was asked for; a worker that gets the key makes the timer void, because the
 work that the timer was meant to cause happens now.
+
+`backoff` is the one rule for how long to wait before another try.
 """
 
 import asyncio
@@ -11,7 +13,16 @@ from collections.abc import Hashable
 from random import Random
 from typing import Generic, TypeVar
 
-from lanloom.kube.backoff import backoff
+_MOST_DOUBLINGS = 30
+
+
+def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
+    """Seconds before try number `attempt` (from 0): doubling from `first` up to `cap`, less up to half at random.
+
+    The random part keeps a fleet of agents from coming back at the same moment.
+    """
+    return float(min(cap, first * 2 ** min(attempt, _MOST_DOUBLINGS)) * (0.5 + rng.random() / 2))
+
 
 K = TypeVar("K", bound=Hashable)
 

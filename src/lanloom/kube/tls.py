@@ -3,12 +3,11 @@
 import os
 import socket
 import ssl
-
-import aiohttp
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ConfigError
-from lanloom.kube.memory import memory_file
 
 
 def client_context(config: ClusterConfig) -> ssl.SSLContext:
@@ -36,13 +35,28 @@ def _load_client_certificate(context: ssl.SSLContext, config: ClusterConfig) -> 
         ) from None
 
 
-def reason(error: Exception) -> str:
-    """Why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
+def why_not_connected(error: OSError, place: str) -> str:
+    """Why there is no connection to `place` (host:port), for people; empty where the error does not tell."""
     match error:
-        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as why):
-            return f"the server's certificate is not trusted: {why.verify_message}"
-        case aiohttp.ClientConnectorError(os_error=socket.gaierror(strerror=str(why)), host=host, port=port):
-            return f"cannot connect to {host}:{port}: {why.lower()}"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number)), host=host, port=port):
-            return f"cannot connect to {host}:{port}: {os.strerror(number).lower()}"
-    return str(error)
+        case ssl.SSLCertVerificationError():
+            return f"the server's certificate is not trusted: {error.verify_message}"
+        case socket.gaierror(strerror=str(why)):
+            return f"cannot connect to {place}: {why.lower()}"
+        case OSError(errno=int(number)):
+            return f"cannot connect to {place}: {os.strerror(number).lower()}"
+    return ""
+
+
+@contextmanager
+def memory_file(content: bytes) -> Iterator[str]:
+    """A path under which this process can read `content` while the block lasts. Nothing reaches a disk.
+
+    For libraries that take secrets by path only (OpenSSL under Python's `ssl`).
+    """
+    descriptor = os.memfd_create("lanloom")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

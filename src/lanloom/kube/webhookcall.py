@@ -5,7 +5,7 @@ import ssl
 import aiohttp
 
 from lanloom.kube.errors import TransportError
-from lanloom.kube.tls import reason
+from lanloom.kube.http import reason
 
 
 class HttpsPoster:

@@ -1,24 +1,19 @@
 """The ports of a host: what features may ask of links, of profile files and of NetworkManager.
 
 `lanloom.node.netlink`, `lanloom.node.profiles` and `lanloom.node.networkmanager` are the adapters for a real host,
-`lanloom.node.fakes` has a host in memory. One suite of contract tests runs on both.
+`tests.fakes` has a host in memory. One suite of contract tests runs on both.
 """
 
+import errno
+import os
 from collections.abc import AsyncGenerator, Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from lanloom.node.isolated import is_unfinished_name, owner_of
-from lanloom.node.steps import LinkStep
+from lanloom.node.errors import KernelUnsupported, LinkError
+from lanloom.node.marks import MARK, is_unfinished_name, owner_of
 from lanloom.node.vlanids import VlanIds
-
-MARK = "lanloom"
-"""The ifalias of every link of VLAN networks that Lanloom made; isolated bridges have `node.isolated`'s.
-
-Nothing without a mark is ever deleted or renamed.
-"""
-
 
 LOCAL_TABLE, MAIN_TABLE = 255, 254
 """The routing tables that every kernel has: of the host's own addresses, and of where everything else goes."""
@@ -86,13 +81,13 @@ class Link(Struct, frozen=True, kw_only=True):
         return self.alias == MARK
 
     @property
-    def isolated_owner(self) -> str:
-        """The uid for which Lanloom made this bridge as an isolated one; empty if it did not."""
+    def owner_uid(self) -> str:
+        """The uid of the object that Lanloom made this bridge for; empty if there is none."""
         return owner_of(self.alias) if self.kind == "bridge" else ""
 
     @property
     def unfinished(self) -> bool:
-        """Whether this is an isolated bridge that was begun and has no mark yet; nobody can be using it."""
+        """Whether this is a bridge for an owner that was begun and has no mark yet; nobody can be using it."""
         made = self.kind == "bridge" and not (self.alias or self.master or self.up)
         return made and is_unfinished_name(self.name)
 
@@ -115,6 +110,44 @@ class LinkState(Struct, frozen=True):
     links: Mapping[str, Link]
     default_route_links: frozenset[str] = frozenset()
     rules: frozenset[Rule] = frozenset()
+
+
+class LinkStep(Struct, frozen=True, kw_only=True):
+    """A change of links. `unsupported` tells what a kernel lacks that has no such operation, with the way out."""
+
+    unsupported: ClassVar[str] = ""
+
+    @property
+    def title(self) -> str:
+        """What can't be done, as the beginning of an error's message."""
+        raise NotImplementedError
+
+    @property
+    def inspects(self) -> str:
+        """The bridge whose addresses the guard needs, if any."""
+        return ""
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Refuse what can't or must not be done to these links, before the kernel is asked.
+
+        Raises LinkMissing, LinkInUse, NotOurs or LinkError; the adapter and the fake refuse alike.
+        """
+        raise NotImplementedError
+
+    def remedy(self, code: int) -> str:
+        """The end of an error's message for a number of the kernel's; empty where the reason says it all."""
+        if code in (errno.EPERM, errno.EACCES):
+            return "; the agent needs the right NET_ADMIN"
+        if code == errno.EOPNOTSUPP and self.unsupported:
+            return f"; {self.unsupported}"
+        return ""
+
+    def refusal(self, error: OSError) -> LinkError:
+        """The error for this step that the kernel refused, in the kernel's own words where it gave any."""
+        code = error.errno or 0
+        message = f"{self.title}: {error.strerror or os.strerror(code)}{self.remedy(code)}"
+        unsupported = code == errno.EOPNOTSUPP and self.unsupported
+        return KernelUnsupported(message) if unsupported else LinkError(message)
 
 
 class Links(Protocol):
@@ -233,6 +266,13 @@ class NetworkManager(Protocol):
 
     async def activate(self, uuid: str) -> None:
         """Brings the profile up, again if it is up; returns when activation began, not when it ended."""
+        ...
+
+    async def deactivate(self, uuid: str) -> None:
+        """Takes the profile down with the device that NetworkManager made for it; it stays so until `activate`.
+
+        Returns when it began. A profile that is not active is no error.
+        """
         ...
 
     async def reapply(self, uuid: str) -> None:

@@ -2,19 +2,44 @@
 
 Each step is idempotent: applying it to a host that already has its effect changes nothing and is no error, because an
 agent may die after any step and plan again.
+
+A step type stands alone. It has its words (`title`, `remedy`) and its guard here; the kernel's adapter is registered
+with `lanloom.node.netlink.apply`, the one of the host in memory with `tests.fakes.apply`. A feature adds types of its
+own in its own folder.
+
+A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an MTU and
+be set up. A VLAN link on a link of ours may be set up and deleted, as both would happen to it with its parent. A bridge
+of others carries VLAN ids for Lanloom only if it is called as that of a cluster network, as `mgmt-br` of the installer
+is, and the step says that it is a guest there.
 """
 
-from msgspec import Struct
+import errno
+import re
+from collections.abc import Mapping
+from typing import ClassVar
 
-from lanloom.node.vlanids import VlanIds
+from lanloom.api.harvester import BOND_MODES
+from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX, MGMT_BRIDGE
+from lanloom.node.errors import LinkError, LinkMissing, NotOurs
+from lanloom.node.marks import describe_owner
+from lanloom.node.ports import Link, LinkStep
+from lanloom.node.vlanids import VlanIds, contains, render
+
+LONGEST_QUEUE = (1 << 31) - 1
+"""Packets of a transmit queue, at most: the kernel's number is signed in places."""
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
 
 
-class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
+class EnsureBond(LinkStep, frozen=True, kw_only=True):
     """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default.
 
     `tx_queue_length` in packets and `mac` are left as they are where they are None and empty. The NICs of a bond
     have its `mtu` and, in most modes, its `mac`; the kernel forgets the `mac` when the last NIC is released.
     """
+
+    unsupported: ClassVar[str] = "this kernel has no bonding: load it with `modprobe bonding`"
 
     name: str
     mode: str
@@ -23,15 +48,61 @@ class EnsureBond(Struct, frozen=True, kw_only=True, tag=True):
     tx_queue_length: int | None = None
     mac: str = ""
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't make the bond {self.name}"
 
-class EnsureBridge(Struct, frozen=True, kw_only=True, tag=True):
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Only a bond of Lanloom's is changed."""
+        check_name(self.title, self.name)
+        if self.mode not in BOND_MODES:
+            raise LinkError(
+                f"{self.title}: {self.mode!r} is not a mode of a bond; it is one of {', '.join(BOND_MODES)}"
+            )
+        if self.mac and not _is_unicast(self.mac):
+            raise LinkError(
+                f"{self.title}: {self.mac!r} is not the MAC address of a link, such as 02:00:00:00:00:01"
+            )
+        if self.tx_queue_length is not None and not 0 <= self.tx_queue_length <= LONGEST_QUEUE:
+            raise LinkError(
+                f"{self.title}: a transmit queue of {self.tx_queue_length} packets can't be; "
+                f"0 to {LONGEST_QUEUE} can"
+            )
+        _guard_existing(self.title, "bond", links.get(self.name))
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
+
+
+class EnsureBridge(LinkStep, frozen=True, kw_only=True):
     """A VLAN-filtering bridge with Lanloom's mark, up. Its `mtu` stays as it is set, whatever its ports have."""
+
+    unsupported: ClassVar[str] = (
+        "this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel that has "
+        "CONFIG_BRIDGE_VLAN_FILTERING"
+    )
 
     name: str
     mtu: int
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't make the bridge {self.name}"
 
-class SetMaster(Struct, frozen=True, kw_only=True, tag=True):
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Only a bridge of Lanloom's is changed."""
+        check_name(self.title, self.name)
+        _guard_existing(self.title, "bridge", links.get(self.name))
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
+
+
+class SetMaster(LinkStep, frozen=True, kw_only=True):
     """Puts `link` under `master` and up; an empty master releases it.
 
     A link that joins a bond is taken down first, because the kernel wants that.
@@ -40,15 +111,49 @@ class SetMaster(Struct, frozen=True, kw_only=True, tag=True):
     link: str
     master: str
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't put {self.link} under {self.master}" if self.master else f"can't release {self.link}"
 
-class SetMtu(Struct, frozen=True, kw_only=True, tag=True):
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """A NIC may join a link of Lanloom's, and leave nobody else's."""
+        link = _present(self.title, self.link, links)
+        if link.master and link.master != self.master and not _is_ours(link.master, links):
+            raise NotOurs(
+                f"{self.title}: it belongs to {link.master}, which Lanloom did not make; release it there first"
+            )
+        if link.kind == "bridge" and not link.ours:
+            raise NotOurs(f"{self.title}: Lanloom did not make this bridge")
+        if self.master:
+            _present(self.title, self.master, links)
+            if not _is_ours(self.master, links):
+                raise NotOurs(f"{self.title}: Lanloom did not make {self.master}")
+
+
+class SetMtu(LinkStep, frozen=True, kw_only=True):
     """The MTU of a link, in bytes."""
 
     link: str
     mtu: int
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the MTU of {self.link} to {self.mtu}"
 
-class SetUp(Struct, frozen=True, kw_only=True, tag=True):
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """A NIC, or a link with Lanloom's mark."""
+        link = _present(self.title, self.link, links)
+        if link.kind in _COMPOSED_KINDS and not link.ours:
+            raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
+
+
+class SetUp(LinkStep, frozen=True, kw_only=True):
     """Sets a link up: a NIC, a link with Lanloom's mark, or a VLAN link on one.
 
     A VLAN link can't be set up while its parent is down; setting the parent up sets it up too.
@@ -56,81 +161,152 @@ class SetUp(Struct, frozen=True, kw_only=True, tag=True):
 
     link: str
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set {self.link} up"
 
-class AddVlans(Struct, frozen=True, kw_only=True, tag=True):
-    """Tagged VLAN ids onto a bridge port, or with `self_` onto the bridge itself."""
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """As the class says."""
+        link = _present(self.title, self.link, links)
+        if link.kind in _COMPOSED_KINDS and not (link.ours or _is_above_ours(link, links)):
+            raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return "; set its parent up first" if code == errno.ENETDOWN else LinkStep.remedy(self, code)
+
+
+class _VlanStep(LinkStep, frozen=True, kw_only=True):
+    """Tagged VLAN ids of a bridge port, or with `self_` of the bridge itself.
+
+    As a `guest` also of a bridge that others made.
+    """
+
+    unsupported: ClassVar[str] = (
+        "this kernel has no bridge VLAN filtering: take one that has CONFIG_BRIDGE_VLAN_FILTERING"
+    )
 
     link: str
     ids: VlanIds
     self_: bool = False
+    guest: bool = False
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """A bridge of Lanloom's or a port of one, and for a guest also of others'."""
+        if contains(self.ids, 1) or any(not 1 <= first <= last <= 4094 for first, last in self.ids):
+            raise LinkError(f"{self.title}: ids are 2 to 4094; id 1 belongs to the bridge itself")
+        link = _present(self.title, self.link, links)
+        bridge = self.link if self.self_ else link.master
+        if self.self_ and link.kind != "bridge":
+            raise LinkError(f"{self.title}: it is not a bridge")
+        if bridge not in links or links[bridge].kind != "bridge":
+            raise LinkError(f"{self.title}: it is not a port of a bridge")
+        if not (links[bridge].ours or (self.guest and bridge.endswith(BRIDGE_SUFFIX))):
+            raise NotOurs(f"{self.title}: Lanloom did not make the bridge {bridge}")
 
 
-class RemoveVlans(Struct, frozen=True, kw_only=True, tag=True):
-    """VLAN ids off a bridge port, or with `self_` off the bridge itself."""
+class AddVlans(_VlanStep, frozen=True, kw_only=True):
+    """Tagged VLAN ids onto a bridge port, or with `self_` onto the bridge itself.
 
-    link: str
-    ids: VlanIds
-    self_: bool = False
+    As a `guest` also onto a bridge that others made.
+    """
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't add the VLAN ids {render(self.ids)} to {self.link}"
 
 
-class DeleteLink(Struct, frozen=True, kw_only=True, tag=True):
-    """Deletes a link with Lanloom's mark, a VLAN link on one, or a half-made isolated bridge; else raises NotOurs.
+class RemoveVlans(_VlanStep, frozen=True, kw_only=True):
+    """VLAN ids off a bridge port, or with `self_` off the bridge itself; `guest` as with AddVlans.
 
     A missing link is no error.
     """
 
-    name: str
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't remove the VLAN ids {render(self.ids)} from {self.link}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """As the base says."""
+        try:
+            _VlanStep.guard(self, links)
+        except LinkMissing:
+            return
 
 
-class Port(Struct, frozen=True):
-    """A link that is or was a port of a bridge; another link of the same name has another index."""
+class DeleteLink(LinkStep, frozen=True, kw_only=True):
+    """Deletes a link with Lanloom's mark, a VLAN link on one, or a half-made link with an owner; else raises NotOurs.
 
-    name: str
-    index: int
-
-
-class EnsureIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
-    """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
-
-    The host gets no IPv6 link-local address on it, and takes part in its IPv4 only with the bridge's own addresses;
-    with a `gateway` (a CIDR, which CNI's plugin gives the bridge) it passes packets on. It filters no VLANs: nothing
-    leaves it, whatever its tags, so there is nothing to keep apart; its guests may use VLANs of their own, and it
-    works on kernels that can't filter.
-    The MTU is left to the kernel, which takes the least of the ports'. What CNI's `bridge` plugin made under that name
-    (see `node.adoption`), perhaps with the address `gateway`, is marked and kept; so is the bridge with the index
-    `known`, which was the owner's before somebody changed its mark. Raises NotOurs where another link of that name is
-    there that is not that owner's.
-
-    A bridge that is made gets those of `ports` that are there and under nobody: it is in the place of one that somebody
-    deleted from under them.
+    As a `guest` also a VLAN link on a bridge that others made. A missing link is no error.
     """
 
     name: str
-    owner: str
-    gateway: str = ""
-    known: int = 0
-    ports: tuple[Port, ...] = ()
+    guest: bool = False
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't delete {self.name}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """As the class says."""
+        link = links.get(self.name)
+        if link is None or link.ours or link.unfinished or _is_above_ours(link, links):
+            return
+        if self.guest and link.kind == "vlan" and link.parent.endswith(BRIDGE_SUFFIX):
+            return
+        if link.owner_uid:
+            raise NotOurs(f"{self.title}: it belongs to {describe_owner(link.alias)}; delete that one")
+        raise NotOurs(f"{self.title}: Lanloom did not make it; delete it yourself if it is not needed")
 
 
-class RemoveIsolatedBridge(Struct, frozen=True, kw_only=True, tag=True):
-    """Deletes the isolated bridge of that name and `owner`. A missing one is no error.
+def check_name(title: str, name: str) -> None:
+    """Raise LinkError for a name that no link can have."""
+    if not 0 < len(name) <= LINK_NAME_MAX:
+        raise LinkError(f"{title}: a link's name has at most {LINK_NAME_MAX} characters")
 
-    Raises LinkInUse while anything is a port of it or stands on it, and NotOurs for a link that is not that owner's.
+
+def _guard_existing(title: str, kind: str, link: Link | None) -> None:
+    """A link that is made may be there already, if it is Lanloom's and of this kind."""
+    if link is None:
+        return
+    if link.owner_uid:
+        raise NotOurs(
+            f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or take another name"
+        )
+    if not link.ours:
+        raise NotOurs(f"{title}: Lanloom did not make the link of this name; rename or delete it")
+    if link.kind != kind:
+        raise LinkError(f"{title}: a {link.kind or 'NIC'} of this name is there; delete it")
+
+
+def _present(title: str, name: str, links: Mapping[str, Link]) -> Link:
+    link = links.get(name)
+    if link is None:
+        raise LinkMissing(f"{title}: there is no link {name} on this host; check the name")
+    return link
+
+
+def _is_ours(name: str, links: Mapping[str, Link]) -> bool:
+    return name in links and links[name].ours
+
+
+def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
+    """Whether it is a VLAN link of a link of ours, with which it would go anyway, or of the management bridge.
+
+    There the rules tell Lanloom's VLAN links from the installer's, as they do with the ids.
     """
+    if link.kind != "vlan" or link.parent not in links:
+        return False
+    return links[link.parent].ours or link.parent == MGMT_BRIDGE
 
-    name: str
-    owner: str
+
+def _is_unicast(mac: str) -> bool:
+    return _MAC.fullmatch(mac) is not None and mac != "00:00:00:00:00:00" and not int(mac[:2], 16) & 1
 
 
-LinkStep = (
-    EnsureBond
-    | EnsureBridge
-    | SetMaster
-    | SetMtu
-    | SetUp
-    | AddVlans
-    | RemoveVlans
-    | DeleteLink
-    | EnsureIsolatedBridge
-    | RemoveIsolatedBridge
-)
+def _mtu_remedy(code: int, mtu: int) -> str:
+    return f"; check that the link can have an MTU of {mtu}" if code == errno.EINVAL else ""

@@ -1,6 +1,6 @@
 """A host that systemd booted: the lab's private tree with its own PID 1, NetworkManager and network namespace.
 
-Only for use inside `tests.kernel`: whatever systemd does to mounts, links and control groups ends with the kernel.
+For use inside `tests.harness.kernel` only: mounts, links and control groups that systemd changes end with the kernel.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""A node with NetworkManager and no agent, for the host's reload unit: collected only inside `tests.kernel`."""
+"""A node with NetworkManager and no agent, for the host's reload unit: collected only inside `tests.harness.kernel`."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel import INSIDE
+from tests.harness.kernel import INSIDE
 from tests.node.contract.real import Machine
 
 collect_ignore_glob = [] if INSIDE in os.environ else ["test_*.py"]

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from lanloom.app import hostunit
+from lanloom import hostunit
 from tests.node.contract.profile import profile, static
 from tests.node.contract.real import Machine, batch
 
 SCRIPT = Path(hostunit.__file__).parent / "nm-reload"
-LANLOOM = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}", "python3", "-m", "lanloom.cli")
+LANLOOM = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}", "python3", "-m", "lanloom")
 PROFILES = "/etc/NetworkManager/system-connections"
 BRIDGE = "c-br"
 MANY = 200

@@ -4,7 +4,16 @@ import subprocess
 
 import pytest
 
-from tests.lab.hostunit.host import BRIDGE, LANLOOM, MANY, SCRIPT, HostNode, address, content, name
+from tests.lab.hostunit.host import (
+    BRIDGE,
+    LANLOOM,
+    MANY,
+    SCRIPT,
+    HostNode,
+    address,
+    content,
+    name,
+)
 from tests.node.contract.profile import profile, static
 from tests.node.contract.real import Machine
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.app.hostunit.files import host_files, host_links, unit_names
-from lanloom.app.hostunit.tree import Tree
+from lanloom.hostunit.files import Tree, host_files, host_links, unit_names
 from tests.lab.hostunit.booted import BootedHost
 from tests.lab.hostunit.host import address, content, name
 

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lanloom.lab.errors import Refused
-from lanloom.lab.workloads.hosts import Ran, Talk
+from lanloom_lab.errors import Refused
+from lanloom_lab.workloads.hosts import CompletedProcess, ExecSession
 
 Raw = dict[str, Any]
 
 REFUSAL = json.dumps({"code": 11, "msg": "no address is free", "details": "later perhaps"})
 
 
-class FakeTalk:
+class FakeExecSession:
     """A container's shim: `heard` is what its kubelet said; it is ready as long as `healthy`."""
 
     def __init__(self, command: tuple[str, ...], *, healthy: bool) -> None:
@@ -42,7 +42,7 @@ class FakeTalk:
         if line == "kill" or (line == "term" and self.obeys):
             self.end(0)
 
-    async def hear(self) -> AsyncIterator[str]:
+    async def receive(self) -> AsyncIterator[str]:
         """As the port says."""
         while (line := await self._lines.get()) is not None:
             yield line
@@ -58,20 +58,20 @@ class FakeHosts:
         self.namespaces: set[tuple[str, str]] = set()
         self.calls: list[tuple[str, str, str, str]] = []
         self.configs: list[Raw] = []
-        self.talks: dict[str, list[FakeTalk]] = {}
+        self.talks: dict[str, list[FakeExecSession]] = {}
         self.refusing: set[str] = set()
         self.off: set[str] = set()
         self.healthy = True
         self.removed: list[tuple[str, str]] = []
 
-    async def run(self, node: str, *command: str, given: str = "") -> Ran:
+    async def run(self, node: str, *command: str, given: str = "") -> CompletedProcess:
         """As the port says."""
         await asyncio.sleep(0.01)
         self._check(node)
         match command:
             case ("ip", "netns", "add", name):
                 if (node, name) in self.namespaces:
-                    return Ran(1, "", "it exists")
+                    return CompletedProcess(1, "", "it exists")
                 self.namespaces.add((node, name))
             case ("sh", "-c", _, "remove", name):
                 self.namespaces.discard((node, name))
@@ -81,14 +81,14 @@ class FakeHosts:
                 )
             case ("rm", "-rf", path):
                 self.removed.append((node, path))
-        return Ran(0, "", "")
+        return CompletedProcess(0, "", "")
 
-    def _plugin(self, node: str, kind: str, variables: dict[str, str], config: Raw) -> Ran:
+    def _plugin(self, node: str, kind: str, variables: dict[str, str], config: Raw) -> CompletedProcess:
         command, interface = variables["CNI_COMMAND"], variables["CNI_IFNAME"]
         self.calls.append((command, node, kind, interface))
         self.configs.append(config)
         if command == "ADD" and config["name"] in self.refusing:
-            return Ran(1, REFUSAL, "")
+            return CompletedProcess(1, REFUSAL, "")
         number = sum(call[0] == "ADD" for call in self.calls)
         result = {
             "interfaces": [
@@ -97,14 +97,14 @@ class FakeHosts:
             ],
             "ips": [{"address": f"10.0.0.{number}/24"}],
         }
-        return Ran(0, json.dumps(result) if command == "ADD" else "", "")
+        return CompletedProcess(0, json.dumps(result) if command == "ADD" else "", "")
 
     @asynccontextmanager
-    async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[Talk]:
+    async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
         """As the port says."""
         await asyncio.sleep(0.01)
         self._check(node)
-        talk = FakeTalk(command, healthy=self.healthy)
+        talk = FakeExecSession(command, healthy=self.healthy)
         self.talks.setdefault(node, []).append(talk)
         yield talk
 

@@ -10,16 +10,16 @@ from typing import Any
 from lanloom.api.core import CRDS, EVENTS
 from lanloom.api.crds import manifest
 from lanloom.api.multus import NADS
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
 from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import NotFound
-from lanloom.lab.workloads.kubelet import Kubelet
-from lanloom.lab.workloads.machines import Machines
-from lanloom.lab.workloads.pods import PODS, Pod
-from tests.lab.workloads.fakehosts import FakeHosts, FakeTalk
-from tests.virtual import run
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from lanloom_lab.workloads.hosts import Machines
+from lanloom_lab.workloads.kubelet import Kubelet
+from lanloom_lab.workloads.pods import PODS, Pod
+from tests.harness.virtual import run
+from tests.lab.workloads.fakehosts import FakeExecSession, FakeHosts
 
 Raw = dict[str, Any]
 
@@ -106,7 +106,7 @@ class Site:
         found = (await self.client.list(EVENTS)).items
         return [event.message for event in found if event.type == "Warning"]
 
-    def talk(self, node: str = "n1") -> FakeTalk:
+    def talk(self, node: str = "n1") -> FakeExecSession:
         """The newest container of a node."""
         return self.hosts.talks[node][-1]
 

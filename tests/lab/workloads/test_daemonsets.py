@@ -8,8 +8,8 @@ import pytest
 from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.kube.errors import NotFound
-from lanloom.lab.workloads.daemonrules import max_unavailable, selector
-from tests.dummy.cluster.kubelets import HELD
+from lanloom_lab.workloads.daemonsets import max_unavailable, selector
+from tests.features.dummy.cluster.kubelets import HELD
 from tests.lab.workloads.town import PLACE, Town, in_a_town
 
 

@@ -3,9 +3,26 @@
 import base64
 
 from lanloom.api.meta import ObjectMeta
-from lanloom.lab.workloads.containers import LONGEST_PAUSE, mounts, probe_line, shim_command
-from lanloom.lab.workloads.pods import Container, Mount, Pod, PodSpec, Variable, Volume
-from tests.lab.workloads.site import IMAGE, PLACE, Site, on_a_site
+from lanloom_lab.workloads.containers import (
+    LONGEST_PAUSE,
+    mounts,
+    probe_line,
+    shim_command,
+)
+from lanloom_lab.workloads.pods import (
+    Container,
+    Mount,
+    Pod,
+    PodSpec,
+    Variable,
+    Volume,
+)
+from tests.lab.workloads.site import (
+    IMAGE,
+    PLACE,
+    Site,
+    on_a_site,
+)
 
 
 @on_a_site
@@ -13,7 +30,7 @@ async def test_a_daemon_runs(site: Site) -> None:
     """A pod of Lanloom's image runs its arguments on the node, and has the node's address."""
     await site.add_daemon("d", probed=False)
     await site.rest()
-    assert site.talk().command[-5:] == ("python3", "-m", "lanloom.cli", "dummy", "bridge")
+    assert site.talk().command[-5:] == ("python3", "-m", "lanloom", "dummy", "bridge")
     assert await site.is_ready("d")
     (status,) = (await site.seen("d")).status.container_statuses
     assert (status.ready, status.image_id) == (True, IMAGE)

@@ -3,7 +3,7 @@
 import json
 
 from lanloom.api.multus import NETWORK_STATUS
-from lanloom.lab.workloads.pods import PODS
+from lanloom_lab.workloads.pods import PODS
 from tests.lab.workloads.site import PLACE, Site, on_a_site
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.apiserver.engine.engine import Engine
-from lanloom.apiserver.engine.memory import MemoryStorage
-from lanloom.apiserver.local import LocalClient
-from lanloom.lab.workloads.daemonsets import DaemonSets
-from lanloom.lab.workloads.scheduler import Scheduler
-from tests.dummy.cluster.kubelets import Kubelets
-from tests.virtual import run
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from lanloom_lab.workloads.daemonsets import DaemonSets
+from lanloom_lab.workloads.scheduler import Scheduler
+from tests.features.dummy.cluster.kubelets import Kubelets
+from tests.harness.virtual import run
 
 PLACE = "default"
 LABELS = {"app": "daemon"}

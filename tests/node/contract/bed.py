@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from lanloom.node.fakes import FakeHost, FakeSwitch
-from tests import virtual
+from tests.fakes import FakeHost, FakeSwitch
+from tests.harness import virtual
 from tests.node.contract.node import DHCP_VLAN, FakeNode, Node
 
 Scenario = Callable[[Node], Awaitable[None]]

@@ -1,11 +1,11 @@
-"""Where the contract is tested: in memory and virtual time, or inside `tests.kernel` on a real node."""
+"""Where the contract is tested: in memory and virtual time, or inside `tests.harness.kernel` on a real node."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel import INSIDE
+from tests.harness.kernel import INSIDE
 from tests.node.contract.bed import Bed, FakeBed
 from tests.node.contract.real import Machine, RealBed
 

@@ -4,10 +4,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from lanloom.node.fakes import FakeHost
-from lanloom.node.ports import Connection, Host, Link, Route
-from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, LinkStep, SetMaster
+from lanloom.node.ports import (
+    Connection,
+    Host,
+    Link,
+    LinkStep,
+    Route,
+)
+from lanloom.node.steps import (
+    AddVlans,
+    EnsureBond,
+    EnsureBridge,
+    SetMaster,
+)
 from lanloom.node.vlanids import vlan_ids
+from tests.fakes import FakeHost
 from tests.node.contract.profile import uuid
 
 DHCP_VLAN = 2012

@@ -1,6 +1,6 @@
 """A real node on the kernel that the tests run on: a network namespace with NetworkManager, on a switch with DHCP.
 
-Only for use inside `tests.kernel`, where root may do all this and everything goes away with the kernel's namespaces.
+For use inside `tests.harness.kernel` only, where root may do all this and everything ends with the namespaces.
 """
 
 import asyncio
@@ -10,13 +10,14 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from lanloom.features.dummy.agent import linkwriter  # noqa: F401 - its steps are a part of the contract
 from lanloom.node.errors import NetworkManagerMissing
-from lanloom.node.namespaces import Entering, namespace
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.networkmanager import DBusNetworkManager
 from lanloom.node.ports import LOCAL_TABLE, Host, Route
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
+from tests.harness.namespaces import Entering, namespace
 from tests.node.contract.bed import Scenario
 from tests.node.contract.node import PATIENCE
 

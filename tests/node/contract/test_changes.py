@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from lanloom.node.steps import AddVlans, LinkStep
+from lanloom.node.ports import LinkStep
+from lanloom.node.steps import AddVlans
 from tests.node.contract.bed import on_node
 from tests.node.contract.following import following
 from tests.node.contract.node import Node, uplink

@@ -6,16 +6,19 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
+from lanloom.features.dummy.rules.linksteps import (
+    EnsureIsolatedBridge,
+    Port,
+    RemoveIsolatedBridge,
+    alias_of,
+)
 from lanloom.node.errors import LinkError, LinkInUse, NotOurs
-from lanloom.node.isolated import alias_of, unfinished_name
+from lanloom.node.marks import unfinished_name
+from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBridge,
-    EnsureIsolatedBridge,
-    LinkStep,
-    Port,
-    RemoveIsolatedBridge,
     SetMaster,
     SetMtu,
     SetUp,
@@ -46,7 +49,7 @@ async def test_isolated_bridge(node: Node) -> None:
     await node.host.links.apply((ENSURE,))
     bridge = (await links(node))[BRIDGE]
     assert (bridge.kind, bridge.up, bridge.vlan_filtering, bridge.mtu) == ("bridge", True, False, 1500)
-    assert (bridge.isolated_owner, bridge.ours, bridge.alias) == (OWNER, False, alias_of(OWNER))
+    assert (bridge.owner_uid, bridge.ours, bridge.alias) == (OWNER, False, alias_of(OWNER))
 
 
 @pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
@@ -220,7 +223,7 @@ async def test_bridge_of_pods_that_came_first(node: Node) -> None:
     index = (await links(node))[BRIDGE].index
     await node.host.links.apply((ENSURE,))
     found = await links(node)
-    assert (found[BRIDGE].isolated_owner, found[BRIDGE].index) == (OWNER, index)
+    assert (found[BRIDGE].owner_uid, found[BRIDGE].index) == (OWNER, index)
     assert (found["pod1"].master, found[BRIDGE].up) == (BRIDGE, True)
     await refused(node, REMOVE, LinkInUse, "it has the ports pod1")
 
@@ -248,7 +251,7 @@ async def test_gateway_of_pods_that_came_first(node: Node) -> None:
     node.add_address(BRIDGE, "10.7.0.1/24")
     await node.host.links.apply((routed,))
     found = (await links(node))[BRIDGE]
-    assert (found.isolated_owner, found.addresses) == (OWNER, ("10.7.0.1/24",))
+    assert (found.owner_uid, found.addresses) == (OWNER, ("10.7.0.1/24",))
 
 
 def by_hand(node: Node) -> None:
@@ -317,7 +320,7 @@ async def test_not_the_plugins(node: Node, plant: Callable[[Node], None]) -> Non
     node.plant_pods_cable("pod1")
     node.set_master("pod1", BRIDGE)
     await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
-    assert not (await links(node))[BRIDGE].isolated_owner
+    assert not (await links(node))[BRIDGE].owner_uid
 
 
 @on_node
@@ -327,7 +330,7 @@ async def test_half_made(node: Node) -> None:
     assert (await links(node))[unfinished_name(OWNER)].unfinished
     await node.host.links.apply((ENSURE,))
     found = await links(node)
-    assert found[BRIDGE].isolated_owner == OWNER and found[BRIDGE].up
+    assert found[BRIDGE].owner_uid == OWNER and found[BRIDGE].up
     assert unfinished_name(OWNER) not in found
 
 
@@ -350,6 +353,6 @@ async def test_many_at_once(node: Node) -> None:
     steps = [EnsureIsolatedBridge(name=f"d{number}-br", owner=owner) for number, owner in enumerate(owners)]
     await asyncio.gather(*(node.host.links.apply((step,)) for step in steps * 4))
     found = await links(node)
-    assert [found[step.name].isolated_owner for step in steps] == owners
+    assert [found[step.name].owner_uid for step in steps] == owners
     assert all(found[step.name].up for step in steps)
     assert not [name for name in found if name.startswith("lanloom-")]

@@ -3,12 +3,12 @@
 import pytest
 
 from lanloom.node.errors import LinkError, LinkMissing, NotOurs
+from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
-    LinkStep,
     RemoveVlans,
     SetMaster,
     SetMtu,
@@ -128,10 +128,32 @@ async def test_management_bridge(node: Node) -> None:
     node.plant_bridge("mgmt-br")
     ids = ((2014, 2014),)
     await node.host.links.apply(
-        (AddVlans(link="mgmt-br", ids=ids, self_=True), AddVlans(link="eth2", ids=ids))
+        (
+            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
+            AddVlans(link="eth2", ids=ids, guest=True),
+        )
     )
     found = await links(node)
     assert (found["mgmt-br"].self_vlans, found["eth2"].vlans) == (((1, 1), *ids), ((1, 1), *ids))
+
+
+@on_node
+async def test_guests(node: Node) -> None:
+    """Only a step that is a guest's touches the bridge of another cluster network, and no other foreign bridge."""
+    node.plant_bare_bridge("virbr0")
+    node.plant_bridge("x-br")
+    ids = ((2014, 2014),)
+    await node.host.links.apply((AddVlans(link="x-br", ids=ids, self_=True, guest=True),))
+    assert (await links(node))["x-br"].self_vlans == ((1, 1), *ids)
+    for step in (
+        AddVlans(link="x-br", ids=ids, self_=True),
+        AddVlans(link="virbr0", ids=ids, self_=True, guest=True),
+        DeleteLink(name="x-br", guest=True),
+    ):
+        with pytest.raises(NotOurs, match="Lanloom did not make"):
+            await node.host.links.apply((step,))
+    await node.host.links.apply((RemoveVlans(link="x-br", ids=ids, self_=True, guest=True),))
+    assert (await links(node))["x-br"].self_vlans == ((1, 1),)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +231,7 @@ async def test_deletion(node: Node) -> None:
 
 @on_node
 async def test_deletion_of_sub_interfaces(node: Node) -> None:
-    """A VLAN link on a bridge of ours may be deleted although it has no mark, one on a foreign bridge may not."""
+    """A VLAN link without a mark may be deleted on a bridge of ours, and by a guest on a foreign one."""
     node.plant_bridge("x-br")
     await node.host.links.apply(uplink(2013))
     for bridge in ("c-br", "x-br"):
@@ -218,6 +240,8 @@ async def test_deletion_of_sub_interfaces(node: Node) -> None:
     with pytest.raises(NotOurs, match="Lanloom did not make"):
         await node.host.links.apply((DeleteLink(name="x-br.2013"),))
     assert {"c-br.2013", "x-br.2013"} & set(await links(node)) == {"x-br.2013"}
+    await node.host.links.apply((DeleteLink(name="x-br.2013", guest=True),))
+    assert "x-br.2013" not in await links(node)
 
 
 @on_node

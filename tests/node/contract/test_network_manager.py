@@ -7,7 +7,15 @@ import pytest
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.steps import AddVlans, DeleteLink, EnsureBridge
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import PATIENCE, Node, connection, stays, until, until_phase, uplink
+from tests.node.contract.node import (
+    PATIENCE,
+    Node,
+    connection,
+    stays,
+    until,
+    until_phase,
+    uplink,
+)
 from tests.node.contract.profile import profile, static, uuid
 
 FILE = "test-1.nmconnection"
@@ -112,6 +120,38 @@ async def test_static(node: Node) -> None:
     await start_static(node)
     found = await connection(node)
     assert (found.addresses, found.method, found.lease) == ((ADDRESS,), "manual", None)
+
+
+@on_node
+async def test_deactivated_profile(node: Node) -> None:
+    """A profile that was taken down loses its device, and stays down when its file is loaded and its port flaps."""
+    await start_static(node)
+    await node.host.network_manager.deactivate(uuid(1))
+
+    async def down() -> bool:
+        return await is_phase(node, "inactive") and "c-br.2013" not in await link_names(node)
+
+    await until(down)
+    await node.host.network_manager.load((FILE,))
+    await stays(down)
+    node.set_up("eth1", False)
+    node.set_up("eth1", True)
+    node.set_up("c-br", False)
+    node.set_up("c-br", True)
+    await stays(down)
+    await node.host.network_manager.deactivate(uuid(1))
+    await node.host.network_manager.activate(uuid(1))
+    await until_phase(node, "active")
+
+
+@on_node
+async def test_edited_while_deactivated(node: Node) -> None:
+    """A profile that was taken down stays so although its file was edited and loaded."""
+    await start_static(node)
+    await node.host.network_manager.deactivate(uuid(1))
+    await until_phase(node, "inactive")
+    await load(node, profile(vid=2013, ipv4=static("192.168.13.8/24")))
+    await stays(lambda: is_phase(node, "inactive"))
 
 
 @on_node

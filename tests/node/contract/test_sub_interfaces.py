@@ -7,10 +7,23 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Link, Route, Rule
+from lanloom.node.ports import (
+    LOCAL_TABLE,
+    MAIN_TABLE,
+    Link,
+    Route,
+    Rule,
+)
 from lanloom.node.steps import EnsureBond, EnsureBridge, SetUp
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import Node, connection, stays, until, until_phase, uplink
+from tests.node.contract.node import (
+    Node,
+    connection,
+    stays,
+    until,
+    until_phase,
+    uplink,
+)
 from tests.node.contract.profile import profile, static, uuid
 
 FILE = "test-1.nmconnection"

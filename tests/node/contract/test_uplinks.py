@@ -4,14 +4,14 @@ from itertools import pairwise
 
 import pytest
 
-from lanloom.api.uplinks import BOND_MODES
+from lanloom.api.harvester import BOND_MODES
 from lanloom.node.errors import LinkError, NotOurs
+from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
-    LinkStep,
     RemoveVlans,
     SetMaster,
     SetMtu,
@@ -254,10 +254,10 @@ async def test_management_bridge_is_left_alone(node: Node) -> None:
     ids = ((2014, 2015),)
     await node.host.links.apply(
         (
-            AddVlans(link="mgmt-br", ids=ids, self_=True),
-            AddVlans(link="eth2", ids=ids),
-            RemoveVlans(link="mgmt-br", ids=((2015, 2015),), self_=True),
-            RemoveVlans(link="eth2", ids=((2015, 2015),)),
+            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
+            AddVlans(link="eth2", ids=ids, guest=True),
+            RemoveVlans(link="mgmt-br", ids=((2015, 2015),), self_=True, guest=True),
+            RemoveVlans(link="eth2", ids=((2015, 2015),), guest=True),
         )
     )
     before = await links(node)

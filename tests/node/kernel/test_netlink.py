@@ -8,23 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge
 from lanloom.node.errors import LinkError
-from lanloom.node.namespaces import Entering, call, namespace
 from lanloom.node.netlink import NetlinkLinks
-from lanloom.node.netlink.dump import IFLA_IFNAME
-from lanloom.node.netlink.isolated import RTM_NEWLINK
-from lanloom.node.netlink.messages import attribute, dump_socket, request
+from lanloom.node.netlink.messages import (
+    IFLA_IFNAME,
+    RTM_NEWLINK,
+    attribute,
+    dump_socket,
+    request,
+)
+from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
-    EnsureIsolatedBridge,
-    LinkStep,
     RemoveVlans,
     SetMaster,
     SetMtu,
 )
+from tests.harness.namespaces import Entering, call, namespace
 from tests.node.contract.node import PATIENCE, until, uplink
 from tests.node.contract.real import batch, ip
 
@@ -84,7 +88,7 @@ async def test_isolated_only(links: NetlinkLinks) -> None:
     few = NetlinkLinks(Entering(Path("/run/netns/bare")), bridge="f-br")
     shown, every = (await few.dump()).links, (await links.dump()).links
     assert set(shown) == {"c-br", "d-br", "e-br", "f-br", "eth2", "cable2"}
-    assert (shown["eth2"].master, shown["d-br"].isolated_owner) == ("d-br", "u")
+    assert (shown["eth2"].master, shown["d-br"].owner_uid) == ("d-br", "u")
     assert (shown["cable2"].master, shown["f-br"].addresses) == ("f-br", ("10.0.0.1/24",))
     assert {"eth1", "cable1", "c-bo"} <= set(every)
 

@@ -1,43 +1,119 @@
-"""The kernel's links, VLAN ids, addresses and default routes, decoded from its dumps into `LinkState`.
-
-The numbers are those of linux/if_link.h, if_bridge.h, if_addr.h and rtnetlink.h.
-"""
+"""The kernel's links, VLAN ids, addresses and default routes, decoded from its dumps into `LinkState`."""
 
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Interface
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.uplinks import BOND_MODES
-from lanloom.node.netlink.addresses import ipv4_addresses, ipv6_addresses
-from lanloom.node.netlink.messages import attribute, attributes, dump, nested, number, text, walk
-from lanloom.node.ports import Link, LinkState, Route, Rule
+from lanloom.api.harvester import BOND_MODES
+from lanloom.node.netlink.messages import (
+    AF_BRIDGE,
+    DEVCONF_ACCEPT_RA,
+    DEVCONF_ARP_IGNORE,
+    DEVCONF_FORWARDING,
+    DEVCONF_RP_FILTER,
+    FRA_PRIORITY,
+    FRA_SRC,
+    FRA_TABLE,
+    IFA_ADDRESS,
+    IFA_LOCAL,
+    IFF_UP,
+    IFLA_ADDRESS,
+    IFLA_AF_SPEC,
+    IFLA_BOND_MIIMON,
+    IFLA_BOND_MODE,
+    IFLA_BR_STP_STATE,
+    IFLA_BR_VLAN_FILTERING,
+    IFLA_BRIDGE_VLAN_INFO,
+    IFLA_EXT_MASK,
+    IFLA_IFALIAS,
+    IFLA_IFNAME,
+    IFLA_INET6_CONF,
+    IFLA_INET_CONF,
+    IFLA_INFO_DATA,
+    IFLA_INFO_KIND,
+    IFLA_LINK,
+    IFLA_LINK_NETNSID,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
+    IFLA_MTU,
+    IFLA_OPERSTATE,
+    IFLA_TXQLEN,
+    IFLA_VLAN_ID,
+    RANGE_BEGIN,
+    RANGE_END,
+    RTA_DST,
+    RTA_GATEWAY,
+    RTA_MULTIPATH,
+    RTA_OIF,
+    RTA_TABLE,
+    RTM_DELADDR,
+    RTM_GETADDR,
+    RTM_GETLINK,
+    RTM_GETROUTE,
+    RTM_GETRULE,
+    RTN_LOCAL,
+    RTN_UNICAST,
+    SKIP_STATISTICS,
+    VLANS_AS_RANGES,
+    Attributes,
+    attribute,
+    attributes,
+    dump,
+    nested,
+    number,
+    request,
+    text,
+    walk,
+    word,
+)
+from lanloom.node.ports import (
+    Link,
+    LinkState,
+    Route,
+    Rule,
+)
 from lanloom.node.vlanids import Range, VlanIds, merge
 
-RTM_GETLINK, RTM_GETROUTE, RTM_GETRULE = 18, 26, 34
-AF_BRIDGE = 7
+_ADDRESS = struct.Struct("=BBBBI")
 
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
-IFLA_TXQLEN, IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_AF_SPEC = 13, 16, 18, 20, 26
-IFLA_EXT_MASK, IFLA_LINK_NETNSID = 29, 37
-IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
-IFLA_VLAN_ID, IFLA_BOND_MODE, IFLA_BOND_MIIMON = 1, 1, 3
-IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
-IFLA_INET_CONF, DEVCONF_FORWARDING, DEVCONF_RP_FILTER, DEVCONF_ARP_IGNORE = 1, 1, 8, 19
-IFLA_INET6_CONF, DEVCONF_ACCEPT_RA = 2, 3
-IFLA_BRIDGE_VLAN_INFO = 2
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_TABLE = 1, 4, 5, 9, 15
-RTN_UNICAST, RTN_LOCAL = 1, 2
-FRA_SRC, FRA_PRIORITY, FRA_TABLE = 2, 6, 15
 
-SKIP_STATISTICS = 1 << 3
-VLANS_AS_RANGES = 1 << 2
-RANGE_BEGIN = 1 << 3
-RANGE_END = 1 << 4
-IFF_UP = 1
+def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
+    """The IPv4 addresses of every link as CIDRs, ordered, by the link's index."""
+    found: dict[int, list[tuple[IPv4Address, int]]] = {}
+    for index, length, values in _dumped(sock, socket.AF_INET):
+        address = IPv4Address(values.get(IFA_LOCAL) or values[IFA_ADDRESS])
+        found.setdefault(index, []).append((address, length))
+    return {
+        index: [f"{address}/{length}" for address, length in sorted(each)] for index, each in found.items()
+    }
+
+
+def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
+    """The IPv6 addresses of one link."""
+    return [
+        IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
+        for each, length, values in _dumped(sock, socket.AF_INET6)
+        if each == index
+    ]
+
+
+def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
+    """Takes an address from a link. Raises OSError."""
+    head = _ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
+    request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
+
+
+def _dumped(sock: socket.socket, wanted: int) -> Iterator[tuple[int, int, Attributes]]:
+    """Index, prefix length and attributes; a kernel without a family answers with the addresses of the others."""
+    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(wanted, 0, 0, 0, 0)):
+        family, length, _, _, index = _ADDRESS.unpack_from(body)
+        if family == wanted:
+            yield index, length, attributes(body, _ADDRESS.size)
+
 
 MAIN_TABLES = (253, 254)
 """RT_TABLE_DEFAULT and RT_TABLE_MAIN. A default route of another table is for what a rule sends there."""
@@ -49,7 +125,6 @@ _ROUTE = struct.Struct("=8BI")
 """The heads of routes and of rules are alike: family, lengths of destination and source, tos, table, … flags."""
 _NEXT_HOP = struct.Struct("=HBBi")
 _VLAN = struct.Struct("=HH")
-_WORD = struct.Struct("=I")
 
 
 class _Raw(Struct, frozen=True):
@@ -91,19 +166,19 @@ def read_links(sock: socket.socket) -> dict[str, Link]:
 
 def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
     """The bridges by name, and the ports of those that are isolated ones and of `bridge`, without VLAN ids; addresses
-    as `look_closely` says.
+    as `inspect_bridge` says.
 
     The kernel picks them out of all links, of which a node may have thousands; one that can't shows more, which does no
     harm.
     """
     kind = nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"bridge"))
     raw = _raw_links(sock, kind)
-    for link in [item.link for item in raw if item.link.isolated_owner or item.link.name == bridge]:
-        raw += _raw_links(sock, attribute(IFLA_MASTER, _WORD.pack(link.index)))
-    return look_closely(sock, _by_name(raw), bridge)
+    for link in [item.link for item in raw if item.link.owner_uid or item.link.name == bridge]:
+        raw += _raw_links(sock, word(IFLA_MASTER, link.index))
+    return inspect_bridge(sock, _by_name(raw), bridge)
 
 
-def look_closely(sock: socket.socket, links: dict[str, Link], name: str) -> dict[str, Link]:
+def inspect_bridge(sock: socket.socket, links: dict[str, Link], name: str) -> dict[str, Link]:
     """The links, the one of this name with its addresses if it is a bridge without any mark."""
     link = links.get(name)
     if link is None or link.kind != "bridge" or link.alias:
@@ -124,7 +199,7 @@ def _by_name(raw: list[_Raw]) -> dict[str, Link]:
 
 
 def _link_request(family: int, mask: int) -> bytes:
-    return _LINK.pack(family, 0, 0, 0, 0) + attribute(IFLA_EXT_MASK, _WORD.pack(mask))
+    return _LINK.pack(family, 0, 0, 0, 0) + word(IFLA_EXT_MASK, mask)
 
 
 def _raw_link(body: bytes) -> _Raw:

@@ -1,21 +1,73 @@
-"""The port itself: every call has a thread and sockets of its own."""
+"""The port itself: every call has a thread and sockets of its own.
+
+Changes come from a socket that receives the kernel's notifications; a burst of them is one event.
+"""
 
 import asyncio
+import errno
+import os
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack
 from functools import partial
-from socket import socket
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from lanloom.node.netlink.changes import Changes
+from lanloom.node.errors import LinkError
 from lanloom.node.netlink.dump import read_isolated, read_state
 from lanloom.node.netlink.messages import dump_socket
-from lanloom.node.netlink.monitor import GROUPS, LINK_GROUP, monitor_socket, next_change
-from lanloom.node.ports import LinkState
-from lanloom.node.steps import LinkStep
+from lanloom.node.netlink.writer import LinkWriter
+from lanloom.node.ports import BURST, LinkState, LinkStep
 
-if TYPE_CHECKING:
-    from lanloom.node.netlink.route import Route
+LINK_GROUP = 1 << 0
+GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7
+"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, as a mask of their bits."""
+
+_SIZE = 1 << 16
+
+
+def monitor_socket(groups: int = GROUPS) -> socket.socket:
+    """A socket that receives changes of the network namespace that it is made in. Raises LinkError."""
+    try:
+        opened = socket.socket(
+            socket.AF_NETLINK,
+            socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK,
+            socket.NETLINK_ROUTE,
+        )
+    except OSError as error:
+        raise LinkError(f"can't watch the kernel's links: {error.strerror}") from error
+    try:
+        opened.bind((0, groups))
+    except OSError as error:
+        opened.close()
+        raise LinkError(f"can't watch the kernel's links: {error.strerror}") from error
+    return opened
+
+
+async def next_change(opened: socket.socket) -> None:
+    """Returns when something was announced, and takes what else comes within BURST. Raises LinkError."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.sock_recv(opened, _SIZE)
+    except OSError as error:
+        _tolerate_overrun(error)
+    await asyncio.sleep(BURST)
+    _drain(opened)
+
+
+def _drain(opened: socket.socket) -> None:
+    while True:
+        try:
+            opened.recv(_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            _tolerate_overrun(error)
+
+
+def _tolerate_overrun(error: OSError) -> None:
+    """A buffer that ran over is a change that nobody can name; anything else is an error."""
+    if error.errno != errno.ENOBUFS:
+        raise LinkError(f"can't watch the kernel's links: {os.strerror(error.errno or 0)}") from error
+
 
 T = TypeVar("T")
 
@@ -57,7 +109,7 @@ class NetlinkLinks:
                 await next_change(opened)
                 yield
 
-    async def _monitor(self) -> socket:
+    async def _monitor(self) -> socket.socket:
         opening = asyncio.ensure_future(self._in_thread(lambda: monitor_socket(self._groups)))
         try:
             return await asyncio.shield(opening)
@@ -67,7 +119,7 @@ class NetlinkLinks:
             raise
 
 
-def _close(opening: asyncio.Future[socket]) -> None:
+def _close(opening: asyncio.Future[socket.socket]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 
@@ -83,13 +135,7 @@ def _dump_isolated(bridge: str) -> LinkState:
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:
-    with dump_socket() as dumps, ExitStack() as stack:
-        changes = Changes(lambda: stack.enter_context(_route_socket()), dumps)
+    with dump_socket() as sock:
+        writer = LinkWriter(sock)
         for step in steps:
-            changes.apply(step)
-
-
-def _route_socket() -> "Route":
-    from lanloom.node.netlink.route import Route
-
-    return Route()
+            writer.write(step)

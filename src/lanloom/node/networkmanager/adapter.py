@@ -7,9 +7,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.networkmanager.bus import DBUS, NM, OBJECTS, ROOT, SETTINGS, Bus, open_bus
-from lanloom.node.networkmanager.memory import Failures
-from lanloom.node.networkmanager.objects import Objects, Profile, connection
+from lanloom.node.networkmanager.bus import (
+    DBUS,
+    NM,
+    OBJECTS,
+    ROOT,
+    SETTINGS,
+    Bus,
+    open_bus,
+)
+from lanloom.node.networkmanager.objects import Failures, Objects, Profile, connection
 from lanloom.node.ports import Connection
 
 SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
@@ -84,6 +91,13 @@ class DBusNetworkManager:
         if path is None:
             raise NetworkManagerError(UNKNOWN_PROFILE.format(uuid))
         await bus.call(ROOT, NM, "ActivateConnection", "ooo", path, "/", "/")
+
+    async def deactivate(self, uuid: str) -> None:
+        """As the port says: what a user took down is not activated by itself."""
+        bus = await self._connected()
+        active = (await _objects(bus)).active_path(uuid)
+        if active:
+            await _if_there(bus.call(ROOT, NM, "DeactivateConnection", "o", active))
 
     async def reapply(self, uuid: str) -> None:
         """As the port says."""

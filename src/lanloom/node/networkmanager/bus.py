@@ -26,7 +26,7 @@ FIXED_OBJECTS = frozenset({ROOT, SETTINGS, OBJECTS})
 PATIENCE = 25.0
 """Seconds until an unanswered call is an error; the default of other D-Bus clients."""
 
-Heard = Callable[[str, str, list[Any]], None]
+SignalHandler = Callable[[str, str, list[Any]], None]
 """Gets path, member and body of a signal."""
 
 _GONE = frozenset({f"{DBUS}.Error.ServiceUnknown", f"{DBUS}.Error.NameHasNoOwner", f"{DBUS}.Error.NoReply"})
@@ -40,9 +40,9 @@ _MATCHES = (
 class Bus:
     """An open connection; `open_bus` makes one. `lost` is called when it is no longer open, for whatever reason."""
 
-    def __init__(self, bus: MessageBus, heard: Heard, lost: Callable[[], None]) -> None:
+    def __init__(self, bus: MessageBus, on_signal: SignalHandler, lost: Callable[[], None]) -> None:
         self._bus = bus
-        self._heard = heard
+        self._on_signal = on_signal
         self._closed = asyncio.ensure_future(self._watch(lost))
         bus.add_message_handler(self._handle)
 
@@ -96,7 +96,7 @@ class Bus:
 
     def _handle(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL:
-            self._heard(message.path or "", message.member or "", unpack_variants(message.body))
+            self._on_signal(message.path or "", message.member or "", unpack_variants(message.body))
 
 
 def _value(reply: Message | None, path: str, member: str) -> Any:
@@ -121,10 +121,10 @@ async def _connect(address: str) -> MessageBus:
         raise
 
 
-async def open_bus(address: str, heard: Heard, lost: Callable[[], None]) -> Bus:
+async def open_bus(address: str, on_signal: SignalHandler, lost: Callable[[], None]) -> Bus:
     """Connects to the bus at `address`, or the system bus for an empty one, and subscribes."""
     try:
-        opened = Bus(await _connect(address), heard, lost)
+        opened = Bus(await _connect(address), on_signal, lost)
     except (OSError, EOFError, DBusFastError) as error:
         where = address or "the system bus"
         raise NetworkManagerMissing(

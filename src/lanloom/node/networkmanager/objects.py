@@ -1,6 +1,8 @@
-"""NetworkManager's objects, as its ObjectManager gives them, and what the port wants to know of them.
+"""NetworkManager's objects, as its ObjectManager gives them, in the port's terms; `Any` is an unpacked D-Bus value.
 
-`Any` is an unpacked D-Bus value.
+The numbers are NMDeviceState, NMDeviceStateReason and NMActiveConnectionState. A device is in the state `failed` for
+milliseconds only, then NetworkManager tries again or gives up and removes it, and forgets why. So the reason is kept
+here from the signal until the device gets active or its profile goes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +13,79 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.node.networkmanager.bus import NM
-from lanloom.node.networkmanager.words import DEACTIVATING_CONNECTION, phase
-from lanloom.node.ports import MAIN_TABLE, Connection, Lease
+from lanloom.node.ports import MAIN_TABLE, Connection, ConnectionPhase, Lease
+
+ACTIVATED = 100
+FAILED = 120
+DEACTIVATING_CONNECTION = 3
+"""The first NMActiveConnectionState of a connection that is on its way out."""
+
+_REASONS = {
+    3: "now-unmanaged",
+    4: "config-failed",
+    5: "ip-config-unavailable",
+    6: "ip-config-expired",
+    15: "dhcp-start-failed",
+    16: "dhcp-error",
+    17: "dhcp-failed",
+    36: "removed",
+    38: "connection-removed",
+    39: "user-requested",
+    40: "carrier",
+    50: "dependency-failed",
+    60: "new-activation",
+    61: "parent-changed",
+    62: "parent-managed-changed",
+}
+
+
+def phase(device_state: int) -> ConnectionPhase:
+    """The phase of a connection whose device is in this state."""
+    if device_state == FAILED:
+        return "failed"
+    if device_state == ACTIVATED:
+        return "active"
+    return "activating" if 40 <= device_state < ACTIVATED else "inactive"
+
+
+def reason(number: int) -> str:
+    """NetworkManager's own word for a reason; `reason-N` for one that a VLAN device doesn't meet."""
+    return _REASONS.get(number, f"reason-{number}")
+
+
+class Failures:
+    """The last reason of each device whose profile has not been active since. Devices are known by D-Bus path
+    first."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._profiles: dict[str, str] = {}
+
+    def note_state(self, device_path: str, state: int, number: int) -> None:
+        """A device changed its state."""
+        if state == FAILED:
+            self._reasons[device_path] = reason(number)
+        elif state == ACTIVATED:
+            self._reasons.pop(device_path, None)
+
+    def note_names(self, devices: Mapping[str, str], profiles: Mapping[str, str]) -> None:
+        """Interface names of devices and of profiles, each by D-Bus path."""
+        self._names = dict(devices)
+        self._profiles.update(profiles)
+        self._reasons = {path: word for path, word in self._reasons.items() if path in devices}
+
+    def note_removed(self, profile_path: str) -> None:
+        """A profile was removed."""
+        name = self._profiles.pop(profile_path, "")
+        for path in [path for path in self._reasons if self._names.get(path) == name]:
+            del self._reasons[path]
+
+    def reason(self, interface: str) -> str:
+        """Why the device of this name failed last; empty if it did not."""
+        paths = (path for path in self._reasons if self._names.get(path) == interface)
+        return self._reasons[path] if (path := next(paths, "")) else ""
+
 
 Settings = Mapping[str, Mapping[str, Any]]
 """Section → key → value, as GetSettings gives a profile."""
@@ -65,10 +138,12 @@ class Objects:
     def __init__(self, managed: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
         self._managed = managed
         self._active: dict[str, Mapping[str, Any]] = {}
-        for interfaces in managed.values():
+        self._active_paths: dict[str, str] = {}
+        for path, interfaces in managed.items():
             active = interfaces.get(f"{NM}.Connection.Active")
             if active is not None and active["State"] < DEACTIVATING_CONNECTION:
                 self._active[active["Uuid"]] = active
+                self._active_paths[active["Uuid"]] = path
 
     def properties(self, path: str, interface: str) -> Mapping[str, Any]:
         """The properties of one interface of an object; empty if it has none."""
@@ -82,6 +157,10 @@ class Objects:
     def is_active(self, uuid: str) -> bool:
         """Whether the profile is active or on its way to it."""
         return uuid in self._active
+
+    def active_path(self, uuid: str) -> str:
+        """The path of the profile's activation; empty if it is not active."""
+        return self._active_paths.get(uuid, "")
 
     def device_of(self, uuid: str) -> str:
         """The path of the device on which the profile is active; empty if there is none."""

@@ -1,0 +1,69 @@
+"""The entry point `lanloom`: knows the commands by name and imports only the one that runs."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterable
+
+import click
+
+from lanloom import __version__
+from lanloom.cli.root import LazyGroup, replace_unencodable
+from lanloom.features import FEATURES
+from lanloom.runtime.feature import Feature, commands
+
+_PROCESSES = {
+    "agent": ("lanloom.processes.cli.agent", "Configure this node's networks as the cluster specifies."),
+    "backup": ("lanloom_embedded.backupcommand", "Back up all data of a running `lanloom serve` to a file."),
+    "completion": ("lanloom.cli.root:completion", "Print the shell completion script."),
+    "crds": ("lanloom.processes.cli.crds", "Install missing CustomResourceDefinitions."),
+    "doctor": ("lanloom.processes.cli.doctor", "Check whether an agent can run on this machine."),
+    "host": ("lanloom.processes.cli.host", "Manage the unit that reloads NetworkManager profiles."),
+    "lab": ("lanloom_lab.cli", "Run a test cluster on this machine."),
+    "manager": ("lanloom.processes.cli.manager", "Run the controllers and the admission webhooks."),
+    "serve": ("lanloom_embedded.command", "Run an embedded API server together with the manager."),
+    "why-not-deleted": (
+        "lanloom.processes.cli.whynotdeleted",
+        "Show what blocks the deletion of an object.",
+    ),
+}
+"""Name → module with an object `command`, and the line in the help: the processes, and what runs whole clusters."""
+
+
+def command_line(features: Iterable[Feature] = FEATURES) -> click.Group:
+    """The command `lanloom` with the commands of these features."""
+
+    @click.group(
+        cls=LazyGroup,
+        lazy={**_PROCESSES, **commands(features)},
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Start with `lanloom lab up`, which creates a cluster on this machine, or with `lanloom status`.",
+    )
+    @click.version_option(__version__, prog_name="lanloom")
+    def lanloom() -> None:
+        """Real networks for the virtual machines of a Kubernetes cluster."""
+
+    return lanloom
+
+
+COMMANDS = {**_PROCESSES, **commands(FEATURES)}
+cli = command_line()
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage."""
+    replace_unencodable()
+    try:
+        cli(prog_name="lanloom", args=sys.argv[1:])
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # What standard output still holds would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        place = f": {error.filename}" if error.filename else ""
+        click.echo(f"Error: {error.strerror}{place}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

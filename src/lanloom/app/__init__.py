@@ -1,1 +1,0 @@
-"""Composition roots: the only place where adapters meet features."""

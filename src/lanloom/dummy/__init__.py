@@ -1,1 +1,0 @@
-"""DummyClusterNetworks: isolated networks, made at start and never deleted under a user."""

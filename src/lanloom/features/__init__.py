@@ -1,0 +1,12 @@
+"""The features. A new one is a folder beside these, and an entry here.
+
+The order is that of manifests and registrations. Webhooks are asked in the reverse order: a feature builds on those
+before it and has narrower rules. VLAN networks are asked last, because what they allow counts for the next request.
+"""
+
+from lanloom.features.dummy import FEATURE as DUMMY
+from lanloom.features.ipam import FEATURE as IPAM
+from lanloom.features.vlan import FEATURE as VLAN
+from lanloom.runtime.feature import Feature
+
+FEATURES: tuple[Feature, ...] = (VLAN, IPAM, DUMMY)

@@ -1,0 +1,15 @@
+"""Isolated networks: bridges without an uplink, one on each node."""
+
+from lanloom.runtime.feature import Feature
+
+FEATURE = Feature(
+    name="dummy",
+    rights="lanloom.features.dummy.rights:RIGHTS",
+    webhooks="lanloom.features.dummy.admission:WEBHOOKS",
+    manager="lanloom.features.dummy.parts.parts:build",
+    manager_options="lanloom.features.dummy.cli.options:MANAGER_OPTIONS",
+    metrics="lanloom.features.dummy.metrics:DummyMetrics",
+    agent="lanloom.features.dummy.agent.parts:build",
+    agent_metrics="lanloom.features.dummy.agent.parts:DummyAgentMetrics",
+    commands={"dummy": ("lanloom.features.dummy.cli", "Show isolated networks and their users.")},
+)

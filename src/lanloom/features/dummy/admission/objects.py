@@ -1,0 +1,168 @@
+"""Validates DummyClusterNetworks and their NADs as users write them, and VlanConfigs that would take their bridges.
+
+Networks are made and changed seldom. So what is little is read live at once. What are many objects (VlanConfigs,
+nodes, NADs of others) is checked against the stores, and read live before a refusal.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from lanloom.api.core import NAMESPACES
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.dummy.admission.reader import StoreReader
+from lanloom.features.dummy.manager.reader import read_ranges
+from lanloom.features.dummy.rules.admit import (
+    NODE_GATEWAY,
+    check_claims,
+    check_config,
+    check_foreign_nad,
+    check_nad,
+    check_nad_deletion,
+    check_place,
+    check_subnet,
+    check_unused,
+    check_uplinks,
+    concerns,
+)
+from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
+from lanloom.features.dummy.rules.model import Isolated, owner_of
+from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
+from lanloom.features.dummy.users import shared_live_users
+from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Malformed
+from lanloom.text import listed
+
+Networks = Iterable[DummyClusterNetwork]
+
+
+class ObjectValidator:
+    """Validates what users write. `now` is in seconds since the epoch."""
+
+    def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._reader = reader
+        self._now = now
+        self._users = shared_live_users(client)
+
+    async def network(
+        self, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
+    ) -> tuple[str, ...]:
+        """The warnings about a DummyClusterNetwork. Raises Refusal, KubeError."""
+        if new is None:
+            return tuple(_deletion_warnings(self._reader, old)) if old is not None else ()
+        if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+            return ()
+        if old is not None:
+            changes(old, new)
+        net = parse(new)
+        present = await self._list_networks()
+        if old is None and any(item.metadata.name == net.name for item in present):
+            return ()  # the API server answers AlreadyExists, which many expect
+        if old is None or _places(old) != _places(new):
+            await self._check_places(net, present)
+        if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
+            changes_while_used(old, new, (await self._users.get()).users_of(net.nad))
+        if net.subnet is not None:
+            known = await read_ranges(self._client, self._reader.nodes(), self._reader.settings)
+            check_subnet(net, known, _readable(present))
+        return tuple([text async for text in self._warnings(net)])
+
+    async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
+        """A VlanConfig must not give an isolated bridge an uplink. Raises Refusal, KubeError."""
+        if new is not None and not new.metadata.is_deleting:
+            await self._recheck(partial(check_config, new, old))
+
+    async def nad(
+        self,
+        new: NetworkAttachmentDefinition | None,
+        old: NetworkAttachmentDefinition | None,
+        *,
+        by_manager: bool,
+    ) -> None:
+        """A NAD, of an isolated network or not. Raises Refusal, KubeError."""
+        if new is not None and new.metadata.is_deleting:
+            return
+        if not concerns(new, old):
+            if new is not None and old is None:
+                await self._recheck(partial(check_foreign_nad, new))
+            return
+        await self._check_owned(new, old, by_manager=by_manager)
+        if new is None and old is not None and not by_manager:
+            await self._check_unused(old)
+
+    async def _check_owned(
+        self,
+        new: NetworkAttachmentDefinition | None,
+        old: NetworkAttachmentDefinition | None,
+        *,
+        by_manager: bool,
+    ) -> None:
+        """A NAD is no orphan only because the store does not have its network."""
+
+        def check(networks: Networks) -> None:
+            if new is not None:
+                check_nad(new, old, networks, by_manager=by_manager)
+            elif old is not None:
+                check_nad_deletion(old, networks, by_manager=by_manager)
+
+        owners = {uid for nad in (new, old) if nad is not None and (uid := owner_of(nad))}
+        if owners <= {item.metadata.uid for item in self._reader.networks()}:
+            await self._recheck(check)
+        else:
+            check(await self._list_networks())
+
+    async def _check_unused(self, nad: NetworkAttachmentDefinition) -> None:
+        """A manager has checked that itself before it deletes one."""
+        users, pending = await self._users.get(), tuple[Reservation, ...]()
+        with suppress(ValueError):  # only managers write there; an unreadable note is nobody's
+            pending = unsettled(reservations_of(nad), users.seen, self._now())
+        check_unused(nad, users.users_of(nad.metadata.key), pending)
+
+    async def _check_places(self, net: Isolated, present: Networks) -> None:
+        """Whether bridge and NAD are free."""
+        check_claims(net, present)
+        check_place(net, await get_or_none(self._client, NADS, net.nad))
+        views = cached_then_live(self._reader.configs(), self._list_configs)
+        await recheck(partial(check_uplinks, net), views)
+
+    async def _recheck(self, check: Callable[[Networks], None]) -> None:
+        await recheck(check, cached_then_live(self._reader.networks(), self._list_networks))
+
+    async def _list_networks(self) -> tuple[DummyClusterNetwork, ...]:
+        return (await self._client.list(DUMMY_CLUSTER_NETWORKS)).items
+
+    async def _list_configs(self) -> tuple[VlanConfig, ...]:
+        return (await self._client.list(VLAN_CONFIGS)).items
+
+    async def _warnings(self, net: Isolated) -> AsyncIterator[str]:
+        """What may surprise later. A namespace may be created together with the network, so it need not exist."""
+        if await get_or_none(self._client, NAMESPACES, Key("", net.nad.namespace)) is None:
+            yield (
+                f"spec.nadNamespace: there is no namespace {net.nad.namespace} yet; "
+                "the network is ready when there is"
+            )
+        if net.gateway == "node":
+            yield NODE_GATEWAY
+
+
+def _places(item: DummyClusterNetwork) -> tuple[str, Key]:
+    return item.spec.bridge_name, item.spec.nad
+
+
+def _readable(networks: Networks) -> Iterator[Isolated]:
+    for item in networks:
+        with suppress(Malformed):
+            yield parse(item)
+
+
+def _deletion_warnings(reader: StoreReader, old: DummyClusterNetwork) -> Iterator[str]:
+    if users := reader.users.users_of(old.spec.nad):
+        yield (
+            f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
+            "it any more, and nobody new may use it"
+        )

@@ -1,0 +1,150 @@
+"""Keeps one isolated bridge of a host, or keeps it away, and reports whether it is as it should be.
+
+The state is in the kernel alone: a process may die after any line, several may run at once, and the next one goes on.
+One that ends leaves the bridge as it is: pods and machines are on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import structlog
+
+from lanloom.features.dummy.rules.hostbridge import (
+    PORTS_SECONDS,
+    Assignment,
+    Verdict,
+    evaluate,
+    remembering,
+)
+from lanloom.node.errors import LinkError, LinkInUse
+from lanloom.node.ports import Links
+
+PAUSE_SECONDS = 1.0
+"""How long after a watch broke the next one begins."""
+
+
+async def follow(links: Links, wake: Callable[[], None]) -> None:
+    """Calls `wake` after every change until cancelled; also when the watch broke, because something may be missed.
+
+    A watch that breaks again and again is logged once.
+    """
+    complained = False
+    while True:
+        try:
+            async with aclosing(links.changes()) as stream:
+                async for _ in stream:
+                    complained = False
+                    wake()
+        except (LinkError, OSError) as error:
+            if not complained:
+                log.warning("watch-failed", watch="links", error=str(error))
+            complained = True
+        wake()
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+log = structlog.get_logger(__name__)
+
+SPACING_SECONDS = 0.2
+"""How far apart looks at the host are, at the least: on a node where pods come and go links change all the time."""
+
+ANXIOUS_SECONDS = 1.0
+"""How soon the host is looked at again without a change, where not all is well or has only just become so."""
+
+CALM_SECONDS = 30.0
+"""The same where all was well twice in a row: for a change that the kernel could not tell of."""
+
+
+class Obstructed(Exception):
+    """What stood in the way did not go in time; the message says what it is and what to do."""
+
+
+class BridgeReconciler:
+    """Does what `task` says on the host with these `links`; `show` is told whether all is well, again and again."""
+
+    def __init__(self, links: Links, task: Assignment, show: Callable[[bool], None]) -> None:
+        self._links = links
+        self._task = task
+        self._show = show
+        self._changed = asyncio.Event()
+        self._obstacle = ""
+        self._obstructed_since: float | None = None
+
+    async def run(self) -> None:
+        """Runs until cancelled. Raises Obstructed, in an exception group, and what `show` raises."""
+        self._show(False)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(follow(self._links, self._changed.set))
+                group.create_task(self._keep())
+        finally:
+            self._show(False)
+
+    async def _keep(self) -> None:
+        calm = False
+        while True:
+            self._changed.clear()
+            verdict = await self._reconcile()
+            self._show(verdict.ready)
+            self._limit_patience(verdict)
+            pause = CALM_SECONDS if calm and verdict.ready else ANXIOUS_SECONDS
+            calm = verdict.ready
+            await asyncio.sleep(SPACING_SECONDS)
+            await self._change_within(pause)
+
+    async def _change_within(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _reconcile(self) -> Verdict:
+        """One look, and what it takes; then how it is."""
+        try:
+            verdict = await self._evaluate()
+            if verdict.steps:
+                self._show(False)
+                log.info("bridge-change", steps=[repr(step) for step in verdict.steps])
+                await self._links.apply(verdict.steps)
+                verdict = await self._evaluate()
+        except LinkInUse as error:  # a port came between the look and the step
+            return Verdict(obstacle=str(error), patience=PORTS_SECONDS)
+        except LinkError as error:
+            return Verdict(obstacle=str(error))
+        return verdict
+
+    async def _evaluate(self) -> Verdict:
+        links = (await self._links.dump()).links
+        verdict = evaluate(self._task, links)
+        self._task = remembering(self._task, links)
+        return verdict
+
+    def _limit_patience(self, verdict: Verdict) -> None:
+        """Raises Obstructed where patience is at its end."""
+        if verdict.obstacle and verdict.obstacle != self._obstacle:
+            log.warning("bridge-obstructed", reason=verdict.obstacle)
+        self._obstacle = verdict.obstacle
+        if not verdict.obstacle:
+            self._obstructed_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        self._obstructed_since = now if self._obstructed_since is None else self._obstructed_since
+        if now - self._obstructed_since >= verdict.patience:
+            raise Obstructed(verdict.obstacle)
+
+
+class ReadyFile:
+    """The file at `path`. It is empty, so it is never seen half-written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def show(self, ready: bool) -> None:
+        """Makes the file be there, or not. Raises OSError."""
+        if ready:
+            self._path.touch(mode=0o644)
+        else:
+            self._path.unlink(missing_ok=True)

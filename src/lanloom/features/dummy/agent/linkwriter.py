@@ -1,0 +1,124 @@
+"""The kernel's adapter of the steps of isolated bridges.
+
+Several processes may apply them at once: each goes on where any of them has come to.
+"""
+
+import errno
+import socket
+
+from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.node.errors import LinkError
+from lanloom.node.marks import unfinished_name
+from lanloom.node.netlink.dump import ipv6_addresses, remove_ipv6_address
+from lanloom.node.netlink.messages import (
+    DEVCONF_ARP_IGNORE,
+    DEVCONF_FORWARDING,
+    DEVCONF_RP_FILTER,
+    IFLA_AF_SPEC,
+    IFLA_BR_STP_STATE,
+    IFLA_INET_CONF,
+    nested,
+    tolerating,
+    word,
+)
+from lanloom.node.netlink.writer import (
+    NO_LINK_LOCAL,
+    LinkWriter,
+    address,
+    alias,
+    apply,
+    hardware_address,
+    master,
+    name,
+)
+from lanloom.node.ports import Link
+
+LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)
+"""The answers to one who finishes a bridge that another one has finished, or taken away, a moment before."""
+
+
+@apply.register
+def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
+    """Make, mark or take over the bridge, keep the host out of it, set it up, and give it its lost ports."""
+    missing = step.name not in writer.links
+    if missing:
+        _make(step, writer)
+    elif writer.links[step.name].owner_uid != step.owner:
+        _take_over(step, writer.links[step.name], writer)
+    if step.name not in writer.links:
+        raise LinkError(f"{step.title}: it was taken away while it was made")
+    bridge = writer.links[step.name]
+    if not (bridge.secluded and bridge.forwarding == bool(step.gateway)):
+        seclude(writer, bridge.index, forwarding=bool(step.gateway))
+    if not bridge.up:
+        writer.set_up(bridge.index)
+    for port in step.lost_ports(writer.links) if missing else ():
+        with tolerating(errno.ENODEV):
+            writer.change(port.index, master(bridge.index))
+    writer.refresh()
+
+
+@apply.register
+def remove(step: RemoveIsolatedBridge, writer: LinkWriter) -> None:
+    """Delete the bridge, unless something joined it since the dump that the step is from."""
+    writer.refresh()
+    step.guard(writer.links)
+    writer.delete(step.name)
+
+
+def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
+    """A bridge with a hardware address of its own.
+
+    Otherwise it takes the least of its ports', and none when the last has gone, which breaks a gateway; CNI's plugin
+    fails at a bridge without one.
+    """
+    half = unfinished_name(step.owner)
+    with tolerating(errno.EEXIST):
+        writer.add(half, "bridge", word(IFLA_BR_STP_STATE, 0), address(hardware_address(half)))
+    _reread(step, writer)
+    if half in writer.links:
+        index = writer.links[half].index
+        with tolerating(*LOST_RACE):
+            _take_no_address(writer, index)
+            writer.change(index, name(step.name) + alias(alias_of(step.owner)))
+    _reread(step, writer)
+
+
+def _take_over(step: EnsureIsolatedBridge, link: Link, writer: LinkWriter) -> None:
+    """Mark a bridge that is known, or that CNI's plugin made; that one loses its link-local addresses.
+
+    The plugin fixes the hardware address of a gateway, which pods know by then; any other bridge gets one as if it were
+    made here. The mark comes last: whoever comes after a process that died begins anew.
+    """
+    if link.index != step.known:
+        _take_no_address(writer, link.index)
+        for found in ipv6_addresses(writer.sock, link.index):
+            if found.is_link_local:
+                with tolerating(errno.EADDRNOTAVAIL):  # another process was quicker
+                    remove_ipv6_address(writer.sock, link.index, found)
+        if not link.addresses:
+            writer.change(link.index, address(hardware_address(unfinished_name(step.owner))))
+    writer.change(link.index, alias(alias_of(step.owner)))
+    _reread(step, writer)
+
+
+def _reread(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
+    writer.refresh()
+    step.guard(writer.links)
+
+
+def seclude(writer: LinkWriter, index: int, *, forwarding: bool) -> None:
+    """Keep the host out of a bridge's IPv4 but for that bridge's own addresses. Raises OSError.
+
+    The kernel answers requests for every address of the host on every link, and takes and passes on packets that come
+    in by one without an address: whoever is on an isolated network would reach the node, and through it the outside,
+    and could not use an address that the node has. With `forwarding` the bridge is a gateway.
+    """
+    settings = {DEVCONF_RP_FILTER: 1, DEVCONF_ARP_IGNORE: 1, DEVCONF_FORWARDING: int(forwarding)}
+    wanted = b"".join(word(kind, value) for kind, value in settings.items())
+    writer.change(index, nested(IFLA_AF_SPEC, nested(socket.AF_INET, nested(IFLA_INET_CONF, wanted))))
+
+
+def _take_no_address(writer: LinkWriter, index: int) -> None:
+    with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
+        writer.change(index, NO_LINK_LOCAL)

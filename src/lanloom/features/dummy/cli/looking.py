@@ -1,0 +1,230 @@
+"""`lanloom dummy list` and `lanloom dummy show`: the isolated networks."""
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import completed, run
+from lanloom.cli.listing import (
+    Listing,
+    listing_options,
+    output_option,
+    print_data,
+    print_rows,
+)
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lanloom.cli.query import Query
+    from lanloom.features.dummy.views import DummyView
+    from lanloom.kube.ports import Client
+
+_LISTED = 30
+_EVENTS = 10
+_UNSEEN = "no manager has looked at it yet; is one running?"
+
+
+def _fields() -> "Query[DummyView]":
+    from lanloom.features.dummy.views import NETWORK_FIELDS
+
+    return NETWORK_FIELDS
+
+
+@click.command(name="list")
+@kubeconfig_option
+@listing_options(_fields)
+def list_networks(kubeconfig: str | None, listing: Listing) -> None:
+    """List the isolated networks with phase, nodes and users.
+
+    NODES shows how many of the awaited nodes have acknowledged the network. Users are read from the cluster now.
+
+    Exit code: 0 if every network is ready, 1 if not or if the cluster can't be reached, 2 for wrong usage.
+
+    \b
+    Examples:
+      lanloom dummy list
+      lanloom dummy list --output json | jq -r '.[] | .name + ": " + .message'
+    """
+
+    views = run(kubeconfig, _read_views, read=True)
+    if views or not listing.is_for_people:
+        listing.print(views, whole=views)
+    if listing.is_for_people:
+        _print_remarks(views)
+    sys.exit(0 if all(view.is_ready for view in views) else 1)
+
+
+def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of networks."""
+    from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+
+    async def names(client: "Client") -> list[str]:
+        return sorted(item.metadata.name for item in (await client.list(DUMMY_CLUSTER_NETWORKS)).items)
+
+    return completed(ctx, incomplete, names)
+
+
+@click.command(name="show")
+@click.argument("name", shell_complete=_complete)
+@kubeconfig_option
+@output_option
+def show(name: str, kubeconfig: str | None, output: str) -> None:
+    """Show one isolated network: nodes, users, and what to do.
+
+    Also shows the objects created for the network, and admitted requests that can still use it. For a node that has not
+    acknowledged the bridge, its pod reports the reason.
+
+    Exit code: 0 if the network is ready, 1 if it is not, does not exist, or the cluster can't be reached, 2 for wrong
+    usage.
+
+    \b
+    Examples:
+      lanloom dummy show br-dummy-cluster
+      lanloom dummy show br-dummy-cluster --output json | jq -r '.users[].name'
+    """
+
+    view = run(kubeconfig, lambda client: _read_view(client, name), read=True)
+    if output != "table":
+        print_data(view, output)
+    else:
+        _print_network(view)
+    sys.exit(0 if view.is_ready else 1)
+
+
+async def _read_views(client: "Client") -> "tuple[DummyView, ...]":
+    """Read every network. Raises KubeError."""
+    from lanloom.features.dummy.views import dummy_views, read_dummies
+
+    objects, users = await read_dummies(client)
+    return dummy_views(objects, users, time.time())
+
+
+async def _read_view(client: "Client", name: str) -> "DummyView":
+    """Read one network with its Events. Raises KubeError, and ClickException for an unknown name."""
+    from msgspec.structs import replace
+
+    from lanloom.features.dummy.views import read_events
+    from lanloom.text import quote
+
+    views = await _read_views(client)
+    for view in views:
+        if view.name == name:
+            return replace(view, events=await read_events(client, view.uid))
+    there = f"there are {', '.join(view.name for view in views)}" if views else "there is none"
+    raise click.ClickException(f"there is no DummyClusterNetwork {quote(name)}; {there}")
+
+
+def _print_remarks(views: "tuple[DummyView, ...]") -> None:
+    """Print what to do about the first network that is not ready."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+
+    console = make_console()
+    if not views:
+        console.print("There is no DummyClusterNetwork yet. Create one (see examples/dummy.yaml).")
+    bad = next((view for view in views if not view.is_ready), None)
+    if bad is not None:
+        console.print(paragraph(f"{bad.name}: {bad.shown_phase}: {bad.message or _UNSEEN}"))
+        console.print(paragraph(f"See `lanloom dummy show {bad.name}`."))
+
+
+def _print_network(view: "DummyView") -> None:
+    """Print everything about one network."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+
+    console = make_console()
+    console.print(
+        paragraph(
+            f"{view.name}: {view.shown_phase}", style="bold " + ("green" if view.is_ready else "yellow")
+        ),
+    )
+    console.print(paragraph(view.message or _UNSEEN, 2))
+    if view.deleting:
+        console.print(paragraph(f"Its deletion was asked for at {view.deleting}.", 2))
+    for line in _spec(view):
+        console.print(paragraph(line, 2))
+    _print_section(console, "Conditions", _conditions(view))
+    _print_section(console, "Made for it", _resources(view))
+    _print_nodes(console, view)
+    _print_section(console, "Used by", map(str, view.users))
+    _print_section(console, "Requests that may still be stored", _requests(view))
+    _print_section(console, "Events", _events(view))
+    _print_next(console, view)
+
+
+def _spec(view: "DummyView") -> Iterable[str]:
+    yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
+    gateway = ", and each node is a gateway to what it reaches itself" if view.gateway == "node" else ""
+    yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses of Lanloom's"
+
+
+def _conditions(view: "DummyView") -> Iterable[str]:
+    """Each with its message, unless that is the network's own, which is at the top."""
+    for item in view.conditions:
+        message = f": {item.message}" if item.message not in ("", view.message) else ""
+        yield f"{item.type}: {item.status} {item.reason}".rstrip() + message
+
+
+def _resources(view: "DummyView") -> Iterable[str]:
+    for item in view.resources:
+        yield f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}"
+
+
+def _requests(view: "DummyView") -> Iterable[str]:
+    if view.unreadable:
+        yield f"The NAD does not tell: {view.unreadable}"
+    for item in view.awaited:
+        yield f"{item.title}, at the latest at {item.until}"
+
+
+def _events(view: "DummyView") -> Iterable[str]:
+    for item in view.events[-_EVENTS:]:
+        times = f" (x{item.count})" if item.count > 1 else ""
+        yield f"{item.last} {item.type} {item.reason}{times}: {item.message}"
+
+
+def _print_nodes(console: "Console", view: "DummyView") -> None:
+    from lanloom.features.dummy.views import NODE_FIELDS
+
+    if view.nodes:
+        console.print()
+        print_rows(console, NODE_FIELDS, view.nodes, edge=False)
+
+
+def _print_section(console: "Console", title: str, lines: Iterable[str]) -> None:
+    """Print a titled section; nothing if it is empty."""
+    from lanloom.cli.console import paragraph
+
+    every = list(lines)
+    if not every:
+        return
+    console.print()
+    console.print(paragraph(f"{title}:", style="bold"))
+    for line in every[:_LISTED]:
+        console.print(paragraph(line, 2))
+    if len(every) > _LISTED:
+        console.print(paragraph(f"and {len(every) - _LISTED} more: see --output json", 2))
+
+
+def _print_next(console: "Console", view: "DummyView") -> None:
+    """Print the next step."""
+    from lanloom.cli.console import paragraph
+    from lanloom.features.dummy.blockers import podless_advice
+
+    if view.deleting:
+        text = f"What it waits for, and what to do: `lanloom why-not-deleted dcn/{view.name}`."
+    elif view.is_ready:
+        text = f"Machines and pods use it by the name {view.nad}."
+    else:
+        text = podless_advice(view)
+    if not text:
+        return
+    console.print()
+    console.print(paragraph(text))

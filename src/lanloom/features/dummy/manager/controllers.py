@@ -1,0 +1,269 @@
+"""The controllers of DummyClusterNetworks, and what wakes them.
+
+One reconciles the networks, the other what is left of networks that are gone (see `networks`). Nothing is polled: a
+change wakes the networks that it concerns, and where only time can change something the moment is known. Changes of
+virtual machines and pods are the most by far; they wake only networks that wait for users to go.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.dummy import ADMITTED, DRIFTED, DummyClusterNetwork
+from lanloom.api.harvester import ClusterNetwork, VlanConfig
+from lanloom.api.ipam import Network
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.names import bridge_name
+from lanloom.api.workloads import DaemonSet
+from lanloom.features.dummy.manager.executor import ActionExecutor
+from lanloom.features.dummy.manager.informers import (
+    BY_BRIDGE,
+    BY_NAD,
+    BY_NETWORK,
+    BY_UID,
+    DummyInformers,
+    nads_of,
+)
+from lanloom.features.dummy.manager.networks import Networks, Orphans
+from lanloom.features.dummy.manager.reader import ClusterReader
+from lanloom.features.dummy.rules.acknowledgements import READY
+from lanloom.features.dummy.rules.model import Settings, owner_of
+from lanloom.features.dummy.users import Users
+from lanloom.kube.conditions import find
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced, changed, present
+from lanloom.kube.ports import Client
+
+
+def waits_for_users(dcn: DummyClusterNetwork) -> bool:
+    """Whether the end of its users changes anything for a network."""
+    return dcn.metadata.is_deleting or find(dcn.status.conditions, DRIFTED) is not None
+
+
+def progress_key(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
+    """What of a network people say, and how far it is."""
+    meta, status = dcn.metadata, dcn.status
+    said = [(item.type, item.status, item.reason) for item in status.conditions]
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, dcn.spec, status.phase, said, status.resources
+
+
+def claim_key(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
+    """What of a network matters to others."""
+    return dcn.metadata.uid, dcn.spec, nads_of(dcn)
+
+
+def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
+    """What of a NAD matters besides the requests that were admitted."""
+    meta = nad.metadata
+    said = {key: value for key, value in meta.annotations.items() if key != ADMITTED}
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, said, nad.spec
+
+
+def spec_key(item: Network | ClusterNetwork) -> tuple[Any, ...]:
+    """What of an object is not its status."""
+    meta = item.metadata
+    spec = item.spec if isinstance(item, Network) else None
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, meta.annotations, spec
+
+
+def node_key(node: Node) -> tuple[Any, ...]:
+    """What of a node matters to isolated networks."""
+    ready = find(node.status.conditions, READY)
+    since = (ready.status, ready.last_transition_time) if ready is not None else None
+    return node.metadata.uid, node.metadata.deletion_timestamp, since, node.spec, node.status.addresses
+
+
+def cluster_network_key(config: VlanConfig) -> str:
+    """What of a VlanConfig matters to isolated networks: the bridge that it gives an uplink."""
+    return config.spec.cluster_network
+
+
+T = TypeVar("T", bound=Object)
+
+SPACING_SECONDS = 1.0
+"""How far apart looks at one network are that nodes cause, at the least: a roll-out to 500 nodes is 500 pods."""
+
+ORPHAN_SECONDS = 2.0
+"""How long after a change what has no network any more is looked at: one watch may only be ahead of another."""
+
+
+class DummyManager:
+    """The controllers. They run on the leader only; the informers run on every replica.
+
+    `users` must be whole before `run`. `observe` is told of each reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: DummyInformers,
+        users: Users,
+        recorder: Recorder,
+        settings: Callable[[], Settings],
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        self._informers = informers
+        self._users = users
+        reader = ClusterReader(client, informers, users, settings, now)
+        executor = ActionExecutor(client, recorder)
+        networks = Networks(client, informers, reader, executor, rng)
+        self._orphans = Orphans(informers, reader, executor, rng)
+        self._networks: Controller[str] = Controller(
+            "dummynetwork",
+            networks.reconcile,
+            rng=rng,
+            workers=4,
+            spacing=SPACING_SECONDS,
+            observe=observe,
+        )
+        self._left: Controller[str] = Controller(
+            "dummyorphan", self._orphans.reconcile, rng=rng, observe=observe
+        )
+        informers.dcns.on_change(self._dcn_changed)
+        informers.nads.on_change(self._nad_changed)
+        informers.daemon_sets.on_change(self._daemon_set_changed)
+        informers.pods.on_change(self._pod_changed)
+        informers.nodes.on_change(self._node_changed, changed(node_key))
+        informers.networks.on_change(self._network_changed)
+        informers.cluster_networks.on_change(self._cluster_network_changed, changed(spec_key))
+        informers.configs.on_change(self._config_changed, changed(cluster_network_key))
+        users.on_change(self._users_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._networks, self._left)
+
+    def enqueue_all(self) -> None:
+        """Wants every network looked at, and all that is left of others: at the beginning, or other settings."""
+        for dcn in self._informers.dcns.store.items():
+            self._networks.enqueue(dcn.metadata.name)
+        stores = self._informers
+        left: tuple[Iterable[Object], ...] = (
+            stores.nads.store.items(),
+            stores.daemon_sets.store.items(),
+            stores.networks.store.items(),
+            stores.cluster_networks.store.items(),
+        )
+        for uid in dict.fromkeys(owner_of(item) for items in left for item in items):
+            self._check_orphan(uid)
+
+    async def run(self) -> None:
+        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        await all_synced(self._informers.all())
+        self.enqueue_all()
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+
+    def _check_orphan(self, uid: str) -> None:
+        if self._orphans.is_orphaned(uid):
+            self._left.enqueue_after(uid, ORPHAN_SECONDS)
+
+    def _owners(self, *items: Object | None) -> list[DummyClusterNetwork]:
+        """The networks that objects were made for; what is left of others is looked at."""
+        found: list[DummyClusterNetwork] = []
+        for uid in dict.fromkeys(owner_of(item) for item in items if item is not None):
+            found += self._informers.dcns.store.by(BY_UID, uid)
+            self._check_orphan(uid)
+        return found
+
+    def _dcn_changed(self, old: DummyClusterNetwork | None, new: DummyClusterNetwork | None) -> None:
+        """Mostly the manager itself counts nodes in the status: looked at at once, each count would bring the next."""
+        wake = self._networks.enqueue if changed(progress_key)(old, new) else self._networks.enqueue_spaced
+        for item in present(old, new):
+            wake(item.metadata.name)
+        if not changed(claim_key)(old, new):
+            return
+        for item in present(old, new):
+            for other in self._conflicting(item):
+                self._networks.enqueue(other.metadata.name)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._check_orphan(old.metadata.uid)
+
+    def _conflicting(self, dcn: DummyClusterNetwork) -> list[DummyClusterNetwork]:
+        """The networks that may have to give way to one, or may go on once it is gone."""
+        store = self._informers.dcns.store
+        found = [*store.by(BY_BRIDGE, dcn.spec.bridge_name)]
+        for nad in nads_of(dcn):
+            found += store.by(BY_NAD, str(nad))
+        if dcn.spec.gateway != "none":
+            found += [item for item in store.items() if item.spec.gateway != "none"]
+        return found
+
+    def _nad_changed(
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+    ) -> None:
+        """A webhook notes each request that it admits on the NAD; only who waits for these is woken by that."""
+        more = changed(nad_key)(old, new)
+        for item in present(old, new):
+            claimed = self._informers.dcns.store.by(BY_NAD, str(item.metadata.key))
+            for dcn in (*self._owners(item), *claimed):
+                if more or dcn.metadata.is_deleting:
+                    self._networks.enqueue(dcn.metadata.name)
+
+    def _daemon_set_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        for dcn in self._owners(old, new):
+            self._networks.enqueue_spaced(dcn.metadata.name)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """Pods of others are many, and are asked for nothing but their label."""
+        for uid in {owner_of(item) for item in present(old, new)} - {""}:
+            for dcn in self._informers.dcns.store.by(BY_UID, uid):
+                self._networks.enqueue_spaced(dcn.metadata.name)
+            self._check_orphan(uid)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Heartbeats change nodes all the time; only readiness, addresses, life and death matter here."""
+        for dcn in self._informers.dcns.store.items():
+            self._networks.enqueue_spaced(dcn.metadata.name)
+        for item in self._informers.daemon_sets.store.items():
+            self._check_orphan(owner_of(item))
+
+    def _network_changed(self, old: Network | None, new: Network | None) -> None:
+        """Each address that is given changes a Network; only who waits for its end is woken by that."""
+        more = changed(spec_key)(old, new)
+        store = self._informers.dcns.store
+        placed = [dcn for item in present(old, new) for dcn in store.by(BY_NETWORK, item.metadata.name)]
+        for dcn in (*self._owners(old, new), *placed):
+            if more or dcn.metadata.is_deleting:
+                self._networks.enqueue_spaced(dcn.metadata.name)
+
+    def _cluster_network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
+        for item in present(old, new):
+            bridge = bridge_name(item.metadata.name)
+            for dcn in (*self._owners(item), *self._informers.dcns.store.by(BY_BRIDGE, bridge)):
+                self._networks.enqueue(dcn.metadata.name)
+
+    def _config_changed(self, old: VlanConfig | None, new: VlanConfig | None) -> None:
+        for item in present(old, new):
+            for dcn in self._informers.dcns.store.by(BY_BRIDGE, bridge_name(item.spec.cluster_network)):
+                self._networks.enqueue(dcn.metadata.name)
+
+    def _users_changed(self, nads: frozenset[Key] | None) -> None:
+        """Wakes who waits for users to go, at once; in a while if there are others left, of whom there may be many."""
+        store = self._informers.dcns.store
+        if nads is None:
+            concerned: Iterable[DummyClusterNetwork] = store.items()
+            titles: Iterable[Object] = self._informers.nads.store.items()
+        else:
+            concerned = [dcn for nad in nads for dcn in store.by(BY_NAD, str(nad))]
+            titles = [nad for key in nads if (nad := self._informers.nads.store.get(key)) is not None]
+        for dcn in (*concerned, *(dcn for nad in titles for dcn in self._owners(nad))):
+            if not waits_for_users(dcn):
+                continue
+            if self._is_used(dcn):
+                self._networks.enqueue_spaced(dcn.metadata.name)
+            else:
+                self._networks.enqueue(dcn.metadata.name)
+
+    def _is_used(self, dcn: DummyClusterNetwork) -> bool:
+        own = {item.metadata.key for item in self._informers.nads.store.by(BY_UID, dcn.metadata.uid)}
+        return any(self._users.is_used(nad) for nad in nads_of(dcn) | own)

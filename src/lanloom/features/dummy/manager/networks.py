@@ -1,0 +1,209 @@
+"""Reconciles one DummyClusterNetwork at a time: decide, write its status, record Events, act; in that order.
+
+The status comes first, so that nothing is taken away before it says so; it is written on the version that the decision
+rests on, so that a manager with an older view decides nothing.
+
+`Orphans` reconciles what was left by networks whose finalizer somebody removed by force. It is taken away with the same
+care. There is no status any more, so what blocks it is recorded as Events of the NADs.
+"""
+
+from random import Random
+
+import structlog
+from msgspec.structs import replace
+
+from lanloom.api.core import EventDraft
+from lanloom.api.dummy import (
+    DUMMY_CLUSTER_NETWORKS,
+    NAME_ANNOTATION,
+    DummyClusterNetwork,
+    DummyClusterNetworkStatus,
+)
+from lanloom.api.meta import Key, Object, ObjectMeta
+from lanloom.api.multus import NADS
+from lanloom.features.dummy.manager.executor import ActionDenied, ActionExecutor, Retries
+from lanloom.features.dummy.manager.informers import BY_UID, DummyInformers
+from lanloom.features.dummy.manager.reader import ClusterReader
+from lanloom.features.dummy.rules.lifecycle import decide, unread
+from lanloom.features.dummy.rules.observed import (
+    Decision,
+    Failure,
+    Made,
+    Observed,
+)
+from lanloom.features.dummy.rules.teardown import Teardown, teardown
+from lanloom.kube.errors import KubeError
+from lanloom.kube.events import reference
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.patches import StatusWriter, struct_diff
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+
+class Networks:
+    """The DummyClusterNetworks. What was refused is forgotten with the process: it is tried once more then."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: DummyInformers,
+        reader: ClusterReader,
+        executor: ActionExecutor,
+        rng: Random,
+    ) -> None:
+        self._statuses = StatusWriter(client)
+        self._informers = informers
+        self._reader = reader
+        self._executor = executor
+        self._written: dict[str, DummyClusterNetwork] = {}
+        self._failures: dict[str, Failure] = {}
+        self._retries = Retries(rng)
+
+    async def reconcile(self, name: str) -> float | None:
+        """Does what is to be done for a network; in how many seconds to look again, None for when something happens."""
+        dcn = self._present(name)
+        if dcn is None:
+            self._forget(name)
+            return None
+        seen = self._reader.of(dcn, self._failures.get(dcn.metadata.uid))
+        with ignore_not_found(name):
+            if _is_about_to_be_made(dcn, seen):
+                seen = replace(seen, ranges=await self._reader.ranges(seen))
+            return await self._look_after(seen)
+        return None
+
+    async def _look_after(self, seen: Observed) -> float | None:
+        uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name
+        decision = decide(seen)
+        while decision.live_read:
+            try:
+                live = await self._reader.live_read(seen.dcn, decision.live_read)
+            except KubeError as error:
+                log.warning("dummy-network-not-read", network=name, error=str(error))
+                await self._report(seen.dcn, unread(seen, str(error)))
+                return self._retries.next(uid)
+            seen = replace(seen, live=live)
+            decision = decide(seen)
+        dcn = await self._report(seen.dcn, decision)
+        try:
+            await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, dcn), uid, decision.actions)
+        except ActionDenied as refused:
+            log.warning("dummy-network-action-refused", network=name, error=str(refused))
+            self._failures[uid] = refused.failure
+            await self._report(dcn, decide(replace(seen, dcn=dcn, failure=refused.failure)))
+            return self._retries.next(uid)
+        self._failures.pop(uid, None)
+        self._retries.forget(uid)
+        return decision.wait
+
+    async def _report(self, dcn: DummyClusterNetwork, decision: Decision) -> DummyClusterNetwork:
+        """Writes the status if it differs, and tells of it; the network as it is then. Raises KubeError."""
+        if decision.status != dcn.status:
+            dcn = await self._write(dcn, decision.status)
+        await self._executor.recorder.record(reference(DUMMY_CLUSTER_NETWORKS, dcn), decision.news)
+        return dcn
+
+    async def _write(
+        self, dcn: DummyClusterNetwork, status: DummyClusterNetworkStatus
+    ) -> DummyClusterNetwork:
+        meta = dcn.metadata
+        patch = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": struct_diff(dcn.status, status),
+        }
+        written = await self._statuses.patch(DUMMY_CLUSTER_NETWORKS, meta.name, patch)
+        self._written[meta.name] = written
+        log.info("dummy-network", network=meta.name, phase=status.phase, message=status.message)
+        return written
+
+    def _present(self, name: str) -> DummyClusterNetwork | None:
+        """The network, in the form of our own last write where the watch has not brought that yet."""
+        stored = self._informers.dcns.store.get(Key("", name))
+        written = self._written.get(name)
+        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
+            return stored
+        return max(stored, written, key=lambda item: item.metadata.version)
+
+    def _forget(self, name: str) -> None:
+        written = self._written.pop(name, None)
+        if written is not None:
+            self._failures.pop(written.metadata.uid, None)
+            self._retries.forget(written.metadata.uid)
+
+
+def _is_about_to_be_made(dcn: DummyClusterNetwork, seen: Observed) -> bool:
+    """Whether it is to be decided if a subnet is free."""
+    return not dcn.metadata.is_deleting and bool(dcn.spec.subnet) and not seen.made.nads
+
+
+class Orphans:
+    """The uids of networks that are gone, of which something is left."""
+
+    def __init__(
+        self, informers: DummyInformers, reader: ClusterReader, executor: ActionExecutor, rng: Random
+    ) -> None:
+        self._informers = informers
+        self._reader = reader
+        self._executor = executor
+        self._said: dict[str, str] = {}
+        self._retries = Retries(rng)
+
+    def is_orphaned(self, uid: str) -> bool:
+        """Whether no network of that uid is known; one that the watch has not brought yet is none, too."""
+        return bool(uid) and not self._informers.dcns.store.by(BY_UID, uid)
+
+    async def reconcile(self, uid: str) -> float | None:
+        """Takes the next step; in how many seconds to look again, None for when something happens."""
+        made = self._reader.orphaned(uid)
+        if not self.is_orphaned(uid) or not _every(made):
+            self._forget(uid)
+            return None
+        try:
+            if await self._reader.exists(uid):
+                return None
+            seen = self._reader.of(_ghost(uid, made))
+            seen, step = await self._next(seen)
+            await self._record(seen, step)
+            await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, seen.dcn), uid, step.actions)
+        except (KubeError, ActionDenied) as error:
+            log.warning("dummy-orphan-kept", uid=uid, error=str(error))
+            return self._retries.next(uid)
+        self._retries.forget(uid)
+        return step.wait
+
+    async def _next(self, seen: Observed) -> tuple[Observed, Teardown]:
+        step = teardown(seen, committed=True, removed=False)
+        while step.live_read:
+            seen = replace(seen, live=await self._reader.live_read(seen.dcn, step.live_read))
+            step = teardown(seen, committed=True, removed=False)
+        return seen, step
+
+    async def _record(self, seen: Observed, step: Teardown) -> None:
+        """Says what is waited for, once; by Events where there is a NAD that keeps its users."""
+        uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name
+        if not step.message or self._said.get(uid) == step.message:
+            return
+        self._said[uid] = step.message
+        log.warning("dummy-orphan", uid=uid, network=name, stage=step.stage, message=step.message)
+        if step.stage not in ("users", "requests"):
+            return
+        text = f"DummyClusterNetwork {name}, which it belongs to, was removed by force; {step.message}"
+        for nad in seen.made.nads:
+            await self._executor.recorder.record(
+                reference(NADS, nad), (EventDraft("Warning", "Orphaned", text),)
+            )
+
+    def _forget(self, uid: str) -> None:
+        self._said.pop(uid, None)
+        self._retries.forget(uid)
+
+
+def _every(made: Made) -> tuple[Object, ...]:
+    return (*made.nads, *made.daemon_sets, *made.networks, *made.cluster_networks)
+
+
+def _ghost(uid: str, made: Made) -> DummyClusterNetwork:
+    """The network as far as it is still known: its name, and of its spec nothing."""
+    names = (item.metadata.annotations.get(NAME_ANNOTATION, "") for item in _every(made))
+    return DummyClusterNetwork(metadata=ObjectMeta(name=next(filter(None, names), uid), uid=uid))

@@ -1,0 +1,87 @@
+"""What a manager shows of isolated networks: how many are how far, on how many nodes, with how many users.
+
+All of it is read from the stores when somebody asks. Networks are an administrator's, and there are few; should there
+be very many, only so many have series of their own, and those that are counted by phase tell of the others.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from lanloom.api.dummy import DummyClusterNetwork
+from lanloom.api.times import parse_rfc3339
+from lanloom.features.dummy.manager.informers import nads_of
+from lanloom.features.dummy.rules.model import UserView
+from lanloom.kube.informer import Informer
+from lanloom.runtime.metrics.common import OnDemand, gauge
+
+NETWORKS_SHOWN = 500
+"""So many networks have series of their own, in the order of their names."""
+
+PHASES = (
+    "Ready",
+    "Pending",
+    "InvalidSpec",
+    "ErrorEnsuringNAD",
+    "ErrorEnsuringDaemonSet",
+    "DeletionBlocked",
+    "Terminating",
+)
+NEW = "New"
+"""The phase of a network that nobody has looked at yet."""
+
+
+class DummyMetrics:
+    """The metrics, in a registry that has others too."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def show(self, dcns: Informer[DummyClusterNetwork], users: UserView) -> None:
+        """Shows these from now on; called once."""
+        self._registry.register(OnDemand(lambda: _networks(dcns.store.items(), users)))
+
+
+def _networks(dcns: Iterable[DummyClusterNetwork], users: UserView) -> Iterator[Metric]:
+    ordered = sorted(dcns, key=lambda item: item.metadata.name)
+    phases = Tally(item.status.phase or NEW for item in ordered)
+    shown = ordered[:NETWORKS_SHOWN]
+    yield gauge(
+        "lanloom_dummy_networks",
+        "Isolated networks by phase; New is one that nobody has looked at yet.",
+        ("phase",),
+        [((phase,), phases[phase]) for phase in (*PHASES, NEW)],
+    )
+    yield gauge(
+        "lanloom_dummy_nodes",
+        "Nodes of an isolated network: the live ones, and those that have its bridge, or have removed it.",
+        ("network", "state"),
+        [
+            ((item.metadata.name, state), count)
+            for item in shown
+            if (nodes := item.status.nodes) is not None
+            for state, count in (("live", nodes.live), ("acknowledged", nodes.acknowledged))
+        ],
+    )
+    yield gauge(
+        "lanloom_dummy_users",
+        "Virtual machines, pods and what makes pods that use an isolated network.",
+        ("network",),
+        [((item.metadata.name,), len(_users(item, users))) for item in shown],
+    )
+    yield gauge(
+        "lanloom_dummy_deletion_timestamp_seconds",
+        "When the deletion of an isolated network that is not gone yet was asked for, in seconds since the epoch.",
+        ("network",),
+        [
+            ((item.metadata.name,), parse_rfc3339(item.metadata.deletion_timestamp))
+            for item in shown
+            if item.metadata.deletion_timestamp is not None
+        ],
+    )
+
+
+def _users(dcn: DummyClusterNetwork, users: UserView) -> set[object]:
+    return {user for nad in nads_of(dcn) for user in users.users_of(nad)}

@@ -1,0 +1,50 @@
+"""All of isolated networks that runs in a manager's process."""
+
+import asyncio
+
+from lanloom.features.dummy.admission import DummyAdmission, StoreReader
+from lanloom.features.dummy.manager import DummyManager, dummy_informers
+from lanloom.features.dummy.parts.default import DefaultNetwork
+from lanloom.features.dummy.parts.settings import DummySettings
+from lanloom.features.dummy.rules.flags import Flags
+from lanloom.features.dummy.users import Users, user_informers
+from lanloom.runtime.context import ManagerContext, ManagerPart
+from lanloom.runtime.identity import Managers
+
+
+def build(context: ManagerContext) -> ManagerPart:
+    """Settings, controllers, the network that is there by itself, and webhooks.
+
+    The setting is what flags and environment say.
+    """
+    client, rng, now, shared = context.client, context.rng, context.now, context.informers
+    given = context.setting("dummy", Flags())
+    settings = DummySettings(shared, identity=context.identity, given=given)
+    informers = dummy_informers(shared)
+    users = Users(user_informers(shared), now)
+    manager = DummyManager(
+        client,
+        informers,
+        users,
+        context.recorder,
+        settings.current,
+        now=now,
+        rng=rng,
+        observe=context.observe,
+    )
+    settings.on_change(manager.enqueue_all)
+    default = DefaultNetwork(client, settings, rng=rng)
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(manager.run())
+            group.create_task(default.run())
+            group.create_task(settings.run(context.recorder))
+
+    reader = StoreReader(informers, users, settings.current)
+    context.metrics["dummy"].show(informers.dcns, users)
+    return ManagerPart(
+        run=run,
+        controllers=manager.controllers,
+        admission=DummyAdmission(client, reader, Managers(client, context.user).include, now=now),
+    )

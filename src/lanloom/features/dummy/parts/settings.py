@@ -1,0 +1,95 @@
+"""The settings of isolated networks: what was given at start, then the ConfigMap `lanloom-dummy`, then defaults.
+
+The ConfigMap takes effect as it changes. An entry of it that can't be read leaves in force what it said before; it is
+logged, and told by an Event on the ConfigMap: nobody who mistypes a number stops a manager by that.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from msgspec.structs import asdict
+
+from lanloom.api.core import CONFIG_MAPS, PODS, ConfigMap, Pod
+from lanloom.api.leanpod import lean
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.features.dummy.parts.image import image_of
+from lanloom.features.dummy.rights import CONFIG_MAP
+from lanloom.features.dummy.rules.flags import Flags, read_entries, settings
+from lanloom.features.dummy.rules.model import Settings
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
+
+log = structlog.get_logger(__name__)
+
+
+class DummySettings:
+    """The settings that are in force. Keep the informers running; `run` is the leader's.
+
+    `given` is what flags and environment say, which nothing overrides. `identity` is the name of the manager's own pod,
+    which tells of its image; where there is no such pod, the image is unknown unless it is given.
+    """
+
+    def __init__(self, informers: Informers, *, identity: str, given: Flags) -> None:
+        self.informer: Informer[ConfigMap] = informers.get(
+            CONFIG_MAPS, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={CONFIG_MAP}"
+        )
+        self._identity = identity
+        self._given = given
+        self._map: ConfigMap | None = None
+        self._said = Flags()
+        self._image = ""
+        self._handlers: list[Callable[[], None]] = []
+        self._wrong = asyncio.Event()
+        self.faults: tuple[str, ...] = ()
+        self._settings = settings(given)
+        self.informer.on_change(lambda _old, new: self._read(new))
+        informers.get(PODS, transform=lean).on_change(self._look)
+
+    def current(self) -> Settings:
+        """The settings as of now."""
+        return self._settings
+
+    @property
+    def said(self) -> Flags:
+        """What somebody said, without defaults."""
+        return self._given.over(self._said)
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Adds a handler that is called after the settings have changed."""
+        self._handlers.append(handler)
+
+    async def run(self, recorder: Recorder) -> None:
+        """Tells by Events of what is wrong in the ConfigMap, until cancelled."""
+        while True:
+            await self._wrong.wait()
+            self._wrong.clear()
+            if self._map is not None:
+                about = reference(CONFIG_MAPS, self._map)
+                for fault in self.faults:
+                    await recorder.event(about, "Warning", "InvalidSetting", fault)
+
+    def _read(self, config_map: ConfigMap | None) -> None:
+        self._map = config_map
+        data = config_map.data if config_map is not None else {}
+        self._said, self.faults = read_entries(data, self._said)
+        if self.faults:
+            log.warning("dummy-settings-invalid", config_map=CONFIG_MAP, faults=self.faults)
+            self._wrong.set()
+        self._settle()
+
+    def _look(self, _old: Pod | None, new: Pod | None) -> None:
+        if new is None or (new.metadata.namespace, new.metadata.name) != (LANLOOM_NAMESPACE, self._identity):
+            return
+        if image := image_of(new):
+            self._image = image
+            self._settle()
+
+    def _settle(self) -> None:
+        found = settings(self.said, self._image)
+        if found != self._settings:
+            self._settings = found
+            log.info("dummy-settings", **asdict(found))
+            for handler in self._handlers:
+                handler()

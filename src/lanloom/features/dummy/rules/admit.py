@@ -1,0 +1,230 @@
+"""What admission refuses of DummyClusterNetworks, of VlanConfigs, and of the NADs of isolated networks.
+
+A network may take nothing that is another object's. Its NAD follows from the network, whoever writes it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from lanloom.api.dummy import (
+    ADMITTED,
+    DRAINING,
+    UID_LABEL,
+    DummyClusterNetwork,
+)
+from lanloom.api.harvester import VlanConfig
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.dummy.rules.admit_references import Reservation
+from lanloom.features.dummy.rules.model import (
+    Isolated,
+    User,
+    is_ours,
+    owner_of,
+)
+from lanloom.features.dummy.rules.objects import implied_cluster_network, is_as_wanted, uplink_fault
+from lanloom.features.dummy.rules.spec import parse
+from lanloom.features.dummy.rules.subnet import Ranges, overlaps
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import listed
+
+
+def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:
+    """Whether a request is about the NAD of an isolated network, or about one that is to become that."""
+    return any(item is not None and owner_of(item) for item in (new, old))
+
+
+def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
+    """A new NAD that is nobody's takes no place of an isolated network's. Raises Denied."""
+    for item in networks:
+        if item.spec.nad == new.metadata.key and not item.metadata.is_deleting:
+            raise Denied(
+                f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} makes a NAD of that name "
+                "here; choose another name, or delete the DummyClusterNetwork first"
+            )
+
+
+def check_nad(
+    new: NetworkAttachmentDefinition,
+    old: NetworkAttachmentDefinition | None,
+    networks: Iterable[DummyClusterNetwork],
+    *,
+    by_manager: bool,
+) -> None:
+    """Raises Denied. A NAD whose network is gone is anybody's to change."""
+    known = {item.metadata.uid: item for item in networks}
+    uid, was = owner_of(new), owner_of(old) if old is not None else ""
+    if was != uid and was in known:
+        raise Denied(
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] tells that it belongs to DummyClusterNetwork "
+            f"{known[was].metadata.name}; leave the label as it is"
+        )
+    owner = known.get(uid)
+    if owner is None:
+        if uid and uid != was:
+            raise Denied(
+                f'{_title(new)}: metadata.labels[{UID_LABEL}] is "{uid}", but no DummyClusterNetwork has that uid; '
+                "leave the label out"
+            )
+        return
+    if uid != was:
+        _check_adoption(new, owner)
+    elif old is not None and new.spec.config != old.spec.config and not _is_wanted(new, owner):
+        raise Denied(
+            f"{_title(new)}: spec.config follows from DummyClusterNetwork {owner.metadata.name}; "
+            "change that one's spec.subnet or spec.gateway instead, or create another one for another bridge"
+        )
+    _check_marks(new, old if uid == was else None, owner, by_manager=by_manager)
+
+
+def check_nad_deletion(
+    nad: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork], *, by_manager: bool
+) -> None:
+    """A NAD goes when its network does, and a manager may delete one that nobody new can refer to. Raises Denied."""
+    uid = owner_of(nad)
+    owner = next((item for item in networks if item.metadata.uid == uid), None)
+    if owner is None:
+        return
+    name = owner.metadata.name
+    if not owner.metadata.is_deleting:
+        raise Denied(
+            f"{_title(nad)}: it belongs to DummyClusterNetwork {name}; delete that one (kubectl delete dcn {name})"
+        )
+    if not (by_manager and DRAINING in nad.metadata.annotations):
+        raise Denied(
+            f"{_title(nad)}: it goes by itself with DummyClusterNetwork {name}, which is being deleted; "
+            f"kubectl get dcn {name} -o wide tells what it waits for"
+        )
+
+
+def check_unused(
+    nad: NetworkAttachmentDefinition, users: Sequence[User], requests: Sequence[Reservation]
+) -> None:
+    """Nobody uses the NAD, and nobody can come who was allowed to. Raises Denied."""
+    if users:
+        raise Denied(
+            f"{_title(nad)}: it is used by {listed(map(str, users))}; take them off the network, or delete them"
+        )
+    if requests:
+        titles = listed(item.title for item in requests)
+        raise Denied(
+            f"{_title(nad)}: {titles} may still come and use it; try again in a minute, or when it is known"
+        )
+
+
+def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:
+    if owner.metadata.is_deleting:
+        raise Denied(
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
+            "which is being deleted; wait until that one is gone"
+        )
+    if owner.spec.nad != new.metadata.key or not _is_wanted(new, owner):
+        raise Denied(
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
+            "which wants another NAD; leave the label out, Lanloom makes its NADs itself"
+        )
+
+
+def _check_marks(
+    new: NetworkAttachmentDefinition,
+    old: NetworkAttachmentDefinition | None,
+    owner: DummyClusterNetwork,
+    *,
+    by_manager: bool,
+) -> None:
+    before = old.metadata.annotations if old is not None else {}
+    after = new.metadata.annotations
+    name, leaves = owner.metadata.name, owner.metadata.is_deleting
+    if before.get(DRAINING) != after.get(DRAINING):
+        if DRAINING in after and not leaves:
+            raise Denied(
+                f"{_title(new)}: metadata.annotations[{DRAINING}] says that DummyClusterNetwork {name} is being "
+                "deleted, and it is not; leave the annotation out"
+            )
+        if DRAINING in before and leaves:
+            raise Denied(
+                f"{_title(new)}: metadata.annotations[{DRAINING}] stays until DummyClusterNetwork {name} is gone; "
+                "leave it as it is"
+            )
+    if before.get(ADMITTED) != after.get(ADMITTED) and not by_manager:
+        raise Denied(
+            f"{_title(new)}: metadata.annotations[{ADMITTED}] is written by Lanloom's manager only; "
+            "leave it as it is"
+        )
+
+
+def _is_wanted(nad: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> bool:
+    wanted = _wanted(owner)
+    return wanted is not None and is_as_wanted(nad, wanted)
+
+
+def _wanted(owner: DummyClusterNetwork) -> Isolated | None:
+    try:
+        return parse(owner)
+    except Malformed:
+        return None
+
+
+def _title(nad: NetworkAttachmentDefinition) -> str:
+    return f"NetworkAttachmentDefinition {nad.metadata.key}"
+
+
+NODE_GATEWAY = (
+    "spec.gateway is node: each node's bridge has the gateway's address and hides what goes out behind the node's own; "
+    "machines on different nodes don't reach each other by it"
+)
+
+
+def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None:
+    """No other network has the same NAD or the same bridge. Raises Denied."""
+    for item in networks:
+        if item.metadata.uid == net.uid or item.metadata.name == net.name:
+            continue
+        name, leaves = item.metadata.name, item.metadata.is_deleting
+        remedy = "wait until that one is gone" if leaves else "choose another name"
+        if item.spec.bridge_name == net.bridge:
+            raise Denied(
+                f"DummyClusterNetwork {net.name}: spec.bridgeName: {net.bridge} is the bridge of "
+                f"DummyClusterNetwork {name} already; {remedy}"
+            )
+        if item.spec.nad == net.nad:
+            raise Denied(
+                f"DummyClusterNetwork {net.name}: spec.nadName: {net.nad} is the NAD of DummyClusterNetwork {name} "
+                f"already; {remedy}"
+            )
+
+
+def check_place(net: Isolated, nad: NetworkAttachmentDefinition | None) -> None:
+    """In the NAD's place there is nothing of anybody else. Raises Denied."""
+    if nad is None or is_ours(nad.metadata, net.uid):
+        return
+    leftover = UID_LABEL in nad.metadata.labels
+    whose = "a DummyClusterNetwork that is gone has left it behind" if leftover else "it is somebody else's"
+    raise Denied(
+        f"DummyClusterNetwork {net.name}: spec.nadName: there is a NetworkAttachmentDefinition {net.nad} already, and "
+        f"{whose}; choose another name, or delete it when nobody uses it"
+    )
+
+
+def check_uplinks(net: Isolated, configs: Iterable[VlanConfig]) -> None:
+    """No VlanConfig gives the bridge an uplink. Raises Denied."""
+    if fault := uplink_fault(net.bridge, configs):
+        raise Denied(f"DummyClusterNetwork {net.name}: {fault}")
+
+
+def check_subnet(net: Isolated, ranges: Ranges, others: Iterable[Isolated]) -> None:
+    """Nothing in the cluster uses the subnet. Raises Denied."""
+    if fault := overlaps(net, ranges, others):
+        raise Denied(f"DummyClusterNetwork {net.name}: {fault}")
+
+
+def check_config(new: VlanConfig, old: VlanConfig | None, networks: Iterable[DummyClusterNetwork]) -> None:
+    """An isolated network gets no uplink. Raises Denied."""
+    cluster_network = new.spec.cluster_network
+    if not cluster_network or (old is not None and old.spec.cluster_network == cluster_network):
+        return
+    for item in networks:
+        if implied_cluster_network(item.spec.bridge_name) == cluster_network:
+            raise Denied(
+                f"VlanConfig {new.metadata.name}: spec.clusterNetwork: {item.spec.bridge_name} is the bridge of "
+                f"DummyClusterNetwork {item.metadata.name}, which is isolated and gets no uplink; name another "
+                "cluster network, or delete the DummyClusterNetwork first"
+            )

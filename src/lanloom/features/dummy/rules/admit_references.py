@@ -1,0 +1,205 @@
+"""References to the NADs of isolated networks: which are new with a request, and why one is refused.
+
+Between the moment at which a webhook allows an object and the moment at which the API server stores it, no list shows
+it. So the webhook writes a reservation with its uid onto the NAD before it allows it. That write is refused once the
+NAD is marked as draining: whoever marked it knows everything that can still come. A reservation is settled when its
+object was observed, newer than the request knew it, or when the API server must have given the request up.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.cni import MULTUS_NETWORKS
+from lanloom.api.core import Pod
+from lanloom.api.dummy import (
+    ADMITTED,
+    DRAINING,
+    NAME_ANNOTATION,
+    UID_LABEL,
+)
+from lanloom.api.kubevirt import (
+    VirtualMachine,
+    VirtualMachineInstance,
+    VirtualMachineInstanceSpec,
+    nad_of,
+)
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import DEFAULT_NETWORK, NetworkAttachmentDefinition
+from lanloom.api.references import (
+    ANY,
+    made_by,
+    marks_of,
+    references_of,
+)
+from lanloom.api.times import parse_rfc3339
+from lanloom.api.workloads import Maker
+
+Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
+"""Where an object names networks: the path before it, the annotations, the spec of a machine."""
+
+
+def new_references(new: Object, old: Object | None) -> tuple[Key, ...]:
+    """The NADs to which an object refers and did not before, ordered.
+
+    What can't be read is left out. Multus does not attach a pod whose networks it can't read, and whoever asks for the
+    users of a network counts such an object anyway; to refuse it would be to judge what is nobody's business here.
+    """
+    before = references_of(old).networks if old is not None else frozenset[Key]()
+    return tuple(sorted(references_of(new).networks - before))
+
+
+def meant(nad: Key, claimed: Iterable[Key]) -> tuple[Key, ...]:
+    """The NADs that a reference may mean: itself, or where it leaves the namespace open, those that somebody claims."""
+    if nad.namespace != ANY:
+        return (nad,)
+    return tuple(sorted({key for key in claimed if key.name == nad.name}))
+
+
+def is_isolated(nad: NetworkAttachmentDefinition) -> bool:
+    """Whether the NAD is that of an isolated network."""
+    return UID_LABEL in nad.metadata.labels
+
+
+def is_closed(nad: NetworkAttachmentDefinition, *, for_users: bool = False) -> bool:
+    """Whether nobody new may refer to it, because it is about to go; or not even who has used it before."""
+    return nad.metadata.is_deleting or (not for_users and DRAINING in nad.metadata.annotations)
+
+
+def closed_since(nad: NetworkAttachmentDefinition) -> float | None:
+    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read.
+
+    Nobody may use one either that somebody deleted, and that only a finalizer keeps.
+    """
+    text = nad.metadata.annotations.get(DRAINING) or nad.metadata.deletion_timestamp or ""
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:
+        return None
+
+
+def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bool:
+    """Whether an object is nobody new on a NAD that is closed: `owners`, who make it and one another, use it already.
+
+    Machines are reviewed, so one that refers to the NAD did so before. Workloads are not: the one that stands behind
+    the others must have been created in a second before the mark's. One that got the network by an edit since then
+    can't be told apart; it only keeps the network from going.
+    """
+    uses = {mark for item in owners for mark in made_by(item).networks}
+    if uses.isdisjoint(marks_of(nad.metadata.key)):
+        return False
+    created, since = owners[-1].metadata.creation_timestamp, closed_since(nad)
+    if not isinstance(owners[-1], Maker):
+        return True
+    return created is not None and since is not None and parse_rfc3339(created) < since
+
+
+def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
+    """Why an object may not refer to a NAD that is closed."""
+    name = nad.metadata.annotations.get(NAME_ANNOTATION, "")
+    network = f"its DummyClusterNetwork {name}" if name else "its DummyClusterNetwork"
+    return (
+        f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} can't be used "
+        f"by anybody new because {network} is being deleted; only machines and workloads that used it before may "
+        "start again; name another network, or leave it out"
+    )
+
+
+def title_of(item: Object) -> str:
+    """An object for a message. One whose name the API server is still to make is told by its beginning."""
+    name = item.metadata.name or f"{item.metadata.generate_name}…"
+    return f"{type(item).__name__} {Key(item.metadata.namespace, name)}"
+
+
+def _field(item: Object, nad: Key) -> str:
+    """Where an object names the NAD."""
+    prefix, annotations, spec = _place(item)
+    for index, network in enumerate(spec.networks):
+        if network.multus is None:
+            continue
+        found = nad_of(network.multus, item.metadata.namespace)
+        if found == nad or (nad.namespace == ANY and found.name == nad.name):
+            return f"{prefix}spec.networks[{index}].multus.networkName"
+    name = DEFAULT_NETWORK if nad.name in annotations.get(DEFAULT_NETWORK, "") else MULTUS_NETWORKS
+    return f"{prefix}metadata.annotations[{name}]"
+
+
+def _place(item: Object) -> Place:
+    match item:
+        case VirtualMachine():
+            template = item.spec.template
+            if template is not None:
+                return "spec.template.", template.metadata.annotations, template.spec
+        case VirtualMachineInstance():
+            return "", item.metadata.annotations, item.spec
+        case Pod():
+            return "", item.metadata.annotations, VirtualMachineInstanceSpec()
+    return "", {}, VirtualMachineInstanceSpec()
+
+
+REQUEST_SECONDS = 75.0
+"""An API server gives up a request after 60 seconds (`--request-timeout`); clocks may differ a little."""
+
+VersionOf = Callable[[str], int | None]
+"""The newest known resourceVersion of an object by its uid, see `UserView.seen`."""
+
+
+NAMESPACE_MAX = 200
+"""Requests of one namespace that may be open at once: others must not be kept out by somebody who asks without end."""
+
+
+class Reservation(Struct, frozen=True, order=True):
+    """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and until when.
+
+    `until` is in seconds since the epoch. `title` is for people: `VirtualMachine default/a`; `namespace` is its.
+    """
+
+    uid: str
+    version: int
+    until: float
+    title: str
+    namespace: str = ""
+
+
+_DECODER = msgspec.json.Decoder(tuple[Reservation, ...])
+
+
+def reservations_of(nad: NetworkAttachmentDefinition) -> tuple[Reservation, ...]:
+    """What the NAD says of requests. Raises ValueError where that can't be read: then anything may come."""
+    text = nad.metadata.annotations.get(ADMITTED, "")
+    return _DECODER.decode(text) if text else ()
+
+
+def with_reservations(
+    nad: NetworkAttachmentDefinition, more: Iterable[Reservation], seen: VersionOf, now: float
+) -> str:
+    """The annotation's new value: without what is settled, with what is new.
+
+    Of two requests about one object only the newer can be stored: the object has the version that it is based on, so
+    the other one's is gone. Instead of what can't be read there stands somebody who may come, as long as he may.
+    """
+    try:
+        known = reservations_of(nad)
+    except ValueError:
+        known = (Reservation("", 0, now + REQUEST_SECONDS, "somebody (what stood here could not be read)"),)
+    every: dict[str, Reservation] = {}
+    for item in (*unsettled(known, seen, now), *more):
+        every[item.uid] = max(item, every.get(item.uid, item))
+    return msgspec.json.encode(tuple(sorted(every.values()))).decode()
+
+
+def unsettled(requests: Iterable[Reservation], seen: VersionOf, now: float) -> tuple[Reservation, ...]:
+    """Those that may still be stored."""
+    return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
+
+
+def is_crowded(
+    nad: NetworkAttachmentDefinition, namespace: str, more: int, seen: VersionOf, now: float
+) -> bool:
+    """Whether so many requests of a namespace are open that it has to wait; `more` are about to be noted."""
+    try:
+        known = unsettled(reservations_of(nad), seen, now)
+    except ValueError:
+        known = ()
+    return more + sum(item.namespace == namespace for item in known) >= NAMESPACE_MAX

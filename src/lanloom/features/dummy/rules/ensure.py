@@ -1,0 +1,324 @@
+"""What a DummyClusterNetwork needs while it exists: its finalizer, what is made for it, and its bridges.
+
+Each part is checked by itself and says what is missing; the first part that is not well decides the phase. Nothing is
+made for an object that is wrong or has to give way, and nothing that was made for it is taken away.
+
+Conflicts are an older network with the same NAD or bridge, an uplink, or somebody's addresses. Admission refuses all of
+them; the checks here are for what came in while no webhook answered, and for what changed since.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.core import EventDraft
+from lanloom.api.dummy import (
+    BRIDGES_READY,
+    DRAINING,
+    DUMMY_CLUSTER_NETWORKS,
+    FINALIZER,
+    NAD_READY,
+    DummyClusterNetwork,
+    Phase,
+)
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.features.dummy.rules.bridges import Bridges, keeping
+from lanloom.features.dummy.rules.model import Isolated, is_ours
+from lanloom.features.dummy.rules.objects import (
+    cluster_network_body,
+    implied_cluster_network,
+    ipam_network_body,
+    ipam_network_patch,
+    is_as_wanted,
+    nad_body,
+    nad_patch,
+    uplink_fault,
+)
+from lanloom.features.dummy.rules.observed import (
+    REREAD_SECONDS,
+    Action,
+    Change,
+    Create,
+    Decision,
+    Observed,
+    deletion,
+    on_version,
+)
+from lanloom.features.dummy.rules.spec import parse
+from lanloom.features.dummy.rules.status import (
+    Finding,
+    Findings,
+    condition_or,
+    resources_of,
+    status_news,
+    status_of,
+)
+from lanloom.features.dummy.rules.subnet import overlaps
+from lanloom.refusals import Malformed
+from lanloom.text import listed
+
+
+def in_the_way(seen: Observed, net: Isolated) -> Finding | None:
+    """Why nothing can be made of the network, whatever it was before."""
+    for other in _elders(seen):
+        if shared := _shared(other, net):
+            return Finding(
+                "True",
+                "Taken",
+                f"DummyClusterNetwork {net.name}: {shared} is that of DummyClusterNetwork {other.metadata.name} "
+                "already, which is older; delete this one and create one with a NAD and a bridge of its own",
+            )
+    if fault := uplink_fault(net.bridge, seen.configs):
+        return Finding("True", "HasUplink", f"DummyClusterNetwork {net.name}: {fault}")
+    return None
+
+
+def taken_addresses(seen: Observed, net: Isolated) -> Finding | None:
+    """Whose addresses the subnet overlaps. A network that is there already goes on, and says so."""
+    if net.subnet is None:
+        return None
+    fault = overlaps(net, seen.ranges, _isolated(seen))
+    return Finding("True", "SubnetTaken", f"DummyClusterNetwork {net.name}: {fault}") if fault else None
+
+
+def _elders(seen: Observed) -> Iterator[DummyClusterNetwork]:
+    own = _age(seen.dcn)
+    return (other for other in sorted(seen.others, key=_age) if _age(other) < own)
+
+
+def _age(dcn: DummyClusterNetwork) -> tuple[str, str]:
+    """What orders networks by age: RFC 3339 in UTC sorts as text, and uids decide among those of one second."""
+    return dcn.metadata.creation_timestamp or "", dcn.metadata.uid
+
+
+def _shared(other: DummyClusterNetwork, net: Isolated) -> str:
+    if other.spec.nad == net.nad:
+        return f"the NAD {net.nad} (spec.nadNamespace, spec.nadName)"
+    return f"the bridge {net.bridge} (spec.bridgeName)" if other.spec.bridge_name == net.bridge else ""
+
+
+def _isolated(seen: Observed) -> Iterator[Isolated]:
+    for other in _elders(seen):
+        if other.spec.gateway == "none":
+            continue
+        try:
+            yield parse(other)
+        except Malformed:
+            continue
+
+
+_KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})
+_FINE = Finding("True", "AsWanted")
+_PENDING = "Pending"
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    """One part of a network: what is wrong with it, and what to do. With `stuck`, nothing may follow it.
+
+    It is `unsure` if who uses the network must be read anew first; `wait` are the seconds after which to look again.
+    """
+
+    finding: Finding = _FINE
+    actions: tuple[Action, ...] = ()
+    stuck: bool = False
+    unsure: bool = False
+    wait: float | None = None
+    drifted: Finding | None = None
+    conflict: Finding | None = None
+
+
+def ensure(seen: Observed) -> Decision:
+    """The decision for a network that nobody deletes."""
+    try:
+        net = parse(seen.dcn)
+    except Malformed as error:
+        return _refusal(seen, Finding("True", "InvalidSpec", str(error)), conflict=False)
+    overlap = taken_addresses(seen, net)
+    obstacle = in_the_way(seen, net) or (overlap if not seen.made.nads else None)
+    if obstacle is not None:
+        return _refusal(seen, obstacle, conflict=True)
+    if FINALIZER not in seen.dcn.metadata.finalizers:
+        patch = on_version(seen.dcn, finalizers=[*seen.dcn.metadata.finalizers, FINALIZER])
+        change = Change(DUMMY_CLUSTER_NETWORKS, seen.dcn.metadata.key, patch)
+        return Decision(status=seen.dcn.status, actions=(change,))
+    parts = (_cluster_network(seen, net), _network(seen, net), _nad(seen, net))
+    if any(part.unsure for part in parts):
+        return Decision(status=seen.dcn.status, live_read="users")
+    return _composed(seen, parts, net, overlap)
+
+
+def _refusal(seen: Observed, why: Finding, *, conflict: bool) -> Decision:
+    """Says why the object stays as it is. What was made for it before stays, too."""
+    unmade = Finding("False", why.reason, why.message)
+    found = Findings(
+        phase="InvalidSpec",
+        reason=why.reason,
+        message=why.message,
+        nad=condition_or(seen.dcn.status, NAD_READY, unmade),
+        bridges=condition_or(seen.dcn.status, BRIDGES_READY, unmade),
+        conflict=why if conflict else None,
+    )
+    return _decision(seen, found)
+
+
+def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: Finding | None) -> Decision:
+    bridges = keeping(seen, net)
+    actions: list[Action] = []
+    for part in parts:
+        actions += part.actions
+        if part.stuck:
+            break
+    else:
+        actions += [*bridges.actions, *_orphaned(seen, net)]
+    parts = tuple(_with_failure(seen, part) for part in parts)
+    unwell = [part.finding for part in parts if part.finding.status != "True"]
+    broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
+    acknowledged = bridges.acknowledgement
+    phase, reason, message = _phase(broken, bridges)
+    found = Findings(
+        phase=phase,
+        reason=reason,
+        message=message,
+        nad=broken or _FINE,
+        bridges=bridges.finding,
+        drifted=next((part.drifted for part in parts if part.drifted), None),
+        conflict=next(filter(None, (*(part.conflict for part in parts), bridges.conflict)), overlap),
+        nodes=acknowledged,
+    )
+    waits = [part.wait for part in parts if part.wait is not None]
+    if acknowledged.until is not None:
+        waits.append(max(0.0, acknowledged.until - seen.now))
+    return _decision(seen, found, tuple(actions), min(waits, default=None))
+
+
+def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
+    """Phase, and reason and message of the condition Ready."""
+    if broken is not None:
+        on_the_way = broken.reason == _PENDING
+        return "Pending" if on_the_way else "ErrorEnsuringNAD", broken.reason, broken.message
+    if bridges.failed:
+        return "ErrorEnsuringDaemonSet", bridges.finding.reason, bridges.finding.message
+    if bridges.finding.status != "True":
+        return "Pending", bridges.finding.reason, bridges.finding.message
+    return "Ready", "Ready", bridges.finding.message
+
+
+def _decision(
+    seen: Observed, found: Findings, actions: tuple[Action, ...] = (), wait: float | None = None
+) -> Decision:
+    status = status_of(seen, found, resources_of(seen, seen.made, keep=_KEPT))
+    return Decision(status=status, actions=actions, news=status_news(seen.dcn.status, status), wait=wait)
+
+
+def _with_failure(seen: Observed, part: _Part) -> _Part:
+    """The part, with why its action was refused if it was."""
+    failure = seen.failure
+    if failure is None or failure.plural not in {item.resource.plural for item in part.actions}:
+        return part
+    conflict = Finding("True", "NotOurs", failure.message) if failure.conflict else part.conflict
+    refused = Finding("False", "Refused", failure.message)
+    return replace(part, finding=refused, conflict=conflict)
+
+
+def _pending(what: str) -> Finding:
+    return Finding("False", _PENDING, what)
+
+
+def _cluster_network(seen: Observed, net: Isolated) -> _Part:
+    """Harvester takes no NAD of a bridge without its ClusterNetwork. One that is there is used, whoever made it."""
+    name = implied_cluster_network(net.bridge)
+    if not name:
+        return _Part()
+    if seen.cluster_network is None:
+        create = Create(CLUSTER_NETWORKS, cluster_network_body(net, name))
+        return _Part(finding=_pending(f"the ClusterNetwork {name} is being made"), actions=(create,))
+    return _Part()
+
+
+def _network(seen: Observed, net: Isolated) -> _Part:
+    if net.subnet is None:
+        return _Part()
+    if seen.network is None:
+        create = Create(NETWORKS, ipam_network_body(net))
+        return _Part(finding=_pending(f"the Network of {net.subnet} is being made"), actions=(create,))
+    if not is_ours(seen.network.metadata, net.uid):
+        return _foreign(NETWORKS, seen.network)
+    if seen.network.metadata.is_deleting:
+        return _leaving(NETWORKS, seen.network)
+    patch = ipam_network_patch(seen.network, net)
+    if not patch:
+        return _Part()
+    change = Change(NETWORKS, seen.network.metadata.key, patch)
+    return _Part(finding=_pending(f"the Network of {net.subnet} is being put right"), actions=(change,))
+
+
+def _nad(seen: Observed, net: Isolated) -> _Part:
+    nad = seen.nad
+    if nad is None:
+        news = EventDraft("Normal", "NADCreated", f"made the NAD {net.nad}")
+        create = Create(NADS, nad_body(net), news)
+        return _Part(finding=_pending(f"the NAD {net.nad} is being made"), actions=(create,))
+    if not is_ours(nad.metadata, net.uid):
+        return _foreign(NADS, nad)
+    if nad.metadata.is_deleting:
+        return _leaving(NADS, nad)
+    if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
+        change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
+        return _Part(finding=_pending(f"the NAD {net.nad} is being opened to users again"), actions=(change,))
+    return _Part() if is_as_wanted(nad, net) else _drift(seen, net, nad)
+
+
+def _drift(seen: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
+    """A NAD of ours that somebody changed is put right, but not under those who use it as it is.
+
+    Watches may be late, so the API server is asked before it is taken for unused.
+    """
+    users, wait = seen.users.users_of(net.nad), None
+    if not users:
+        if seen.live is None:
+            return _Part(unsure=True)
+        if seen.live.users is None:
+            return _drifted("it can't be seen whether anybody uses it; it is tried again", net)
+        users, wait = seen.live.users.users_of(net.nad), REREAD_SECONDS
+    if users:
+        kept = f"it is used by {listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
+        return _drifted(kept, net, wait)
+    news = EventDraft("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
+    change = Change(NADS, net.nad, nad_patch(nad, net), news)
+    return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
+
+
+def _drifted(kept: str, net: Isolated, wait: float | None = None) -> _Part:
+    message = f"the NAD {net.nad} was changed and is not what this network needs, but {kept}"
+    drifted = Finding("True", "Changed", message)
+    return _Part(finding=Finding("False", "Drifted", message), drifted=drifted, wait=wait)
+
+
+def _foreign(resource: Resource[Any], item: Object) -> _Part:
+    message = (
+        f"there is a {resource.kind} {item.metadata.key} that was not made for this network, and it is left alone; "
+        "delete it, or delete this network and make one with other names"
+    )
+    finding = Finding("False", "Conflict", message)
+    return _Part(finding=finding, stuck=True, conflict=Finding("True", "NotOurs", message))
+
+
+def _leaving(resource: Resource[Any], item: Object) -> _Part:
+    meta = item.metadata
+    why = f", which waits for its finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
+    message = f"somebody deletes the {resource.kind} {meta.key}{why}; it is made anew when it is gone"
+    return _Part(finding=Finding("False", "BeingDeleted", message), stuck=True)
+
+
+def _orphaned(seen: Observed, net: Isolated) -> list[Action]:
+    """A Network whose subnet was taken out of the spec, once the NAD knows it no more."""
+    if net.subnet is not None or seen.nad is None or not is_as_wanted(seen.nad, net):
+        return []
+    return [deletion(NETWORKS, item) for item in seen.made.networks if not item.metadata.is_deleting]

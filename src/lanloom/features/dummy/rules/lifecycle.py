@@ -1,0 +1,157 @@
+"""The life of a DummyClusterNetwork as a state machine: what is observed goes in, what to do and to say comes out.
+
+Whether somebody deletes it is asked before anything else, so that an object that is wrong can go like any other. There
+is no state but what the objects say, so any order of events and any number of deaths end alike.
+"""
+
+from msgspec.structs import replace
+
+from lanloom.api.core import EventDraft
+from lanloom.api.dummy import (
+    BRIDGES_READY,
+    DUMMY_CLUSTER_NETWORKS,
+    FINALIZER,
+    DummyClusterNetwork,
+    Phase,
+)
+from lanloom.api.multus import NADS
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.features.dummy.rules.bridges import Bridges, bridge_of, keeping
+from lanloom.features.dummy.rules.ensure import ensure
+from lanloom.features.dummy.rules.observed import (
+    Action,
+    Change,
+    Decision,
+    Live,
+    Observed,
+    on_version,
+)
+from lanloom.features.dummy.rules.spec import parse
+from lanloom.features.dummy.rules.status import (
+    REMOVED,
+    Finding,
+    Findings,
+    condition_or,
+    resources_of,
+    status_news,
+    status_of,
+)
+from lanloom.features.dummy.rules.teardown import Teardown, teardown
+from lanloom.kube.conditions import find
+from lanloom.refusals import Malformed
+from lanloom.text import listed
+
+_DELETING = "Deleting"
+_GOING = Finding("False", _DELETING, "the network is being deleted")
+_DRAINING = Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
+_REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "asking": "Unanswered"}
+"""Why a network does not go, as the reason of its conditions, by the step that is waited for."""
+
+
+def decide(seen: Observed) -> Decision:
+    """What to do for a DummyClusterNetwork, and what it is to say of itself."""
+    return _departure(seen) if seen.dcn.metadata.is_deleting else ensure(seen)
+
+
+def _departure(seen: Observed) -> Decision:
+    """The decision for a network that is being deleted. Without our finalizer it is not ours to look after."""
+    dcn = seen.dcn
+    if FINALIZER not in dcn.metadata.finalizers:
+        return Decision(status=dcn.status)
+    committed, removed = is_committed(dcn), are_removed(dcn)
+    step = teardown(seen, committed=committed, removed=removed, recorded=dcn.status.resources)
+    if step.live_read:
+        return Decision(status=dcn.status, live_read=step.live_read)
+    if step.stage == "done" and committed:
+        return Decision(status=dcn.status, actions=(_release(dcn),))
+    if step.stage == "closing" and seen.failure is None:
+        return Decision(status=dcn.status, actions=step.actions)  # nothing to say yet: it takes a moment
+    return _said(seen, step)
+
+
+def unread(seen: Observed, why: str) -> Decision:
+    """The decision where the API server did not say what was to be read anew: who can't be seen may be there."""
+    if not seen.dcn.metadata.is_deleting:
+        return ensure(replace(seen, live=Live(made=seen.made)))
+    if is_committed(seen.dcn):
+        return Decision(status=seen.dcn.status)
+    message = f"it can't be seen whether anybody uses the network: {why}; it is tried again"
+    return _said(seen, Teardown(stage="asking", message=message))
+
+
+def is_committed(dcn: DummyClusterNetwork) -> bool:
+    """Whether it was found, and written down, that nobody uses the network: then its NADs may be gone for that."""
+    return dcn.status.phase == "Terminating"
+
+
+def are_removed(dcn: DummyClusterNetwork) -> bool:
+    """Whether it was written down that all bridges are gone: then the DaemonSet may be gone for that."""
+    found = find(dcn.status.conditions, BRIDGES_READY)
+    return is_committed(dcn) and found is not None and found.reason == REMOVED
+
+
+def _release(dcn: DummyClusterNetwork) -> Action:
+    left = [item for item in dcn.metadata.finalizers if item != FINALIZER]
+    news = EventDraft("Normal", "Deleted", "everything that was made for the network is gone")
+    patch = on_version(dcn, finalizers=left)
+    return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, news)
+
+
+def _said(seen: Observed, step: Teardown) -> Decision:
+    """The step, with what the network says of it."""
+    terminating = step.stage in ("nads", "bridges", "others", "done")
+    phase: Phase = "Terminating" if terminating else "DeletionBlocked"
+    message = step.message
+    if seen.failure is not None and step.actions:
+        message = f"{seen.failure.message}; it is tried again"
+    kept = frozenset(([] if terminating else [NADS.kind]) + ([] if step.removed else [DAEMON_SETS.kind]))
+    bridges = _keeping(seen) if step.stage == "users" else None
+    found = Findings(
+        phase=phase,
+        reason=_DELETING if terminating else _REASONS[step.stage],
+        message=message,
+        nad=_GOING if terminating else _DRAINING,
+        bridges=bridges.finding if bridges is not None else _bridges(seen, step),
+        in_use=_in_use(step, message) if not terminating else None,
+        users=step.users,
+        nodes=bridges.acknowledgement if bridges is not None else step.nodes,
+    )
+    made = seen.live.made if seen.live is not None else seen.made
+    status = status_of(seen, found, resources_of(seen, made, keep=kept))
+    news = status_news(seen.dcn.status, status)
+    if step.removed and not are_removed(seen.dcn) and step.nodes is not None and step.nodes.away:
+        text = (
+            f"the deletion goes on without {listed(step.nodes.away)}, which can't be reached; "
+            "their agents remove the bridge when they are back"
+        )
+        news = (*news, EventDraft("Warning", "NodesSkipped", text))
+    actions = (*step.actions, *(bridges.actions if bridges is not None else ()))
+    return Decision(status=status, actions=actions, news=news, wait=step.wait)
+
+
+def _keeping(seen: Observed) -> Bridges | None:
+    """What users need as long as they are there: their bridges. None where none were made.
+
+    Nor where the spec names another bridge by now: while an object is deleted, webhooks let every change of it pass.
+    """
+    if not any(item.kind == DAEMON_SETS.kind for item in seen.dcn.status.resources):
+        return None
+    try:
+        net = parse(seen.dcn)
+    except Malformed:
+        return None
+    if seen.daemon_set is not None and bridge_of(seen.daemon_set) not in ("", net.bridge):
+        return None
+    return keeping(seen, net)
+
+
+def _bridges(seen: Observed, step: Teardown) -> Finding:
+    if step.removed:
+        return Finding("False", REMOVED, "the bridges are gone")
+    if step.stage == "bridges":
+        return Finding("False", "Removing", step.message)
+    return condition_or(seen.dcn.status, BRIDGES_READY, _GOING)
+
+
+def _in_use(step: Teardown, message: str) -> Finding:
+    return Finding("True" if step.stage == "users" else "Unknown", _REASONS[step.stage], message)

@@ -1,0 +1,190 @@
+"""What a DummyClusterNetwork asks for, read and judged by itself; and which of it may change later.
+
+The webhook and the controller ask the same questions: an object that came in while no webhook was there is told by its
+status what the webhook would have told its author.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from lanloom.api import names
+from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
+from lanloom.features.dummy.rules.model import Isolated, User
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import listed
+
+LARGEST, SMALLEST = 8, 30
+"""Prefix lengths of a subnet. A /30 has two addresses to give away, one where the other is the gateway."""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_BRIDGE = re.compile(rf"[a-zA-Z][-_a-zA-Z0-9]{{0,{names.LINK_NAME_MAX - 1}}}", re.ASCII)
+
+_TAKEN = frozenset(
+    {
+        "all",  # names of directories of net.ipv4.conf, which the kernel gives to no link
+        "default",
+        "bonding_masters",
+        "lo",
+        "br-ex",
+        "br-int",
+        "br-local",
+        "br-tun",
+        "kube-bridge",
+        names.MGMT_BRIDGE,
+        names.MGMT_BOND,
+    }
+)
+_TAKEN_FORM = re.compile(
+    r"(eth|ib|wlan|bond|team|dummy|docker|cni|cbr|virbr|vnet|tap|tun|tunl|wg|kube-ipvs|ovn)[0-9]+"
+    r"|(en|wl|ww)[opsxb][0-9a-fA-F].*"
+    r"|(veth|cali|lxc|cilium|flannel|nodelocaldns).*"
+    r"|lanloom-(new|[0-9a-f]{7})"
+)
+"""Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own, and Lanloom to what it
+has half made."""
+
+_UNUSABLE = tuple(
+    (IPv4Network(cidr), what)
+    for cidr, what in (
+        ("0.0.0.0/8", "this network"),
+        ("127.0.0.0/8", "loopback addresses"),
+        ("169.254.0.0/16", "link-local addresses"),
+        ("224.0.0.0/3", "multicast and reserved addresses"),
+    )
+)
+
+CLUSTER_SCOPE = (
+    'spec.scope is "cluster": a network over all nodes needs a virtual LAN under it, which is not part of this version '
+    "of Lanloom yet; use node, with which each node has a network of its own"
+)
+
+
+def parse(dcn: DummyClusterNetwork) -> Isolated:
+    """What the object asks for. Raises Malformed, which names every field that is wrong."""
+    if faults := tuple(_faults(dcn.spec)):
+        raise Malformed(f"DummyClusterNetwork {dcn.metadata.name}: {'. '.join(faults)}")
+    spec, metadata = dcn.spec, dcn.metadata
+    return Isolated(
+        name=metadata.name,
+        uid=metadata.uid,
+        created=metadata.creation_timestamp or "",
+        bridge=spec.bridge_name,
+        nad=spec.nad,
+        scope=spec.scope,
+        subnet=IPv4Network(spec.subnet) if spec.subnet else None,
+        gateway=spec.gateway,
+    )
+
+
+def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
+    """Raises Denied where a field changes that may not: everything but `subnet` and `gateway`.
+
+    An object that is invalid and for which nothing was made may change in every field: it is to be mended.
+    """
+    if not old.status.resources and any(_faults(old.spec)):
+        return
+    fields = (
+        ("bridgeName", old.spec.bridge_name, new.spec.bridge_name),
+        ("nadName", old.spec.nad_name, new.spec.nad_name),
+        ("nadNamespace", old.spec.nad_namespace, new.spec.nad_namespace),
+        ("scope", old.spec.scope, new.spec.scope),
+    )
+    if wrong := [f'spec.{name} is "{was}" and can\'t become "{to}"' for name, was, to in fields if was != to]:
+        raise Denied(
+            f"DummyClusterNetwork {new.metadata.name}: {', '.join(wrong)}; "
+            "delete the object and create another one, or create one of another name beside it"
+        )
+
+
+def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users: Iterable[User]) -> None:
+    """Raises Denied where addresses would change under somebody who has one of them."""
+    wrong = [
+        f'spec.{name} can\'t change from "{was}" to "{to}"'
+        for name, was, to in (
+            ("subnet", old.spec.subnet, new.spec.subnet),
+            ("gateway", old.spec.gateway, new.spec.gateway),
+        )
+        if was != to
+    ]
+    if wrong and (using := listed(map(str, users))):
+        raise Denied(
+            f"DummyClusterNetwork {new.metadata.name}: {' and '.join(wrong)} while the network is used by "
+            f"{using}; take them off the network first"
+        )
+
+
+def bridge_fault(name: str) -> str:
+    """What is wrong with the name of a bridge; empty if nothing is."""
+    if not name:
+        return f"is missing: name the bridge on the nodes, at most {names.LINK_NAME_MAX} characters, e.g. dummy-br"
+    if not _BRIDGE.fullmatch(name):
+        return (
+            f'is "{name}", which can\'t be the name of a bridge: use at most {names.LINK_NAME_MAX} letters, digits, '
+            "- and _, beginning with a letter"
+        )
+    if name in _TAKEN or _TAKEN_FORM.fullmatch(name):
+        return f'is "{name}", a name that belongs to other links of a node: choose another one, e.g. dummy-br'
+    if name.endswith(names.BOND_SUFFIX):
+        return f'is "{name}", but {names.BOND_SUFFIX} ends the names of bonds of uplinks: choose one like dummy-br'
+    prefix = name.removesuffix(names.BRIDGE_SUFFIX)
+    if prefix != name and not _LABEL.fullmatch(prefix):  # no NAD of such a bridge is ever let in
+        return (
+            f'is "{name}", the bridge of a ClusterNetwork "{prefix}", as which none can be called: before '
+            f"{names.BRIDGE_SUFFIX} use lower-case letters, digits and -, e.g. dummy-br"
+        )
+    return ""
+
+
+def label_fault(value: str, what: str, example: str) -> str:
+    """What is wrong with the name of a NAD or namespace; empty if nothing is.
+
+    Multus reads no dots in the names of NADs that annotations list, so that a label's form holds for both.
+    """
+    if not value:
+        return f"is missing: name {what}, e.g. {example}"
+    if not _LABEL.fullmatch(value):
+        return (
+            f'is "{value}", which can\'t be the name of {what}: use at most 63 lower-case letters, digits and -, '
+            f"beginning and ending with a letter or digit, e.g. {example}"
+        )
+    return ""
+
+
+def subnet_fault(text: str) -> str:
+    """What is wrong with a subnet; empty if nothing is. An empty one is none at all, and right."""
+    if not text:
+        return ""
+    try:
+        found = ip_network(text, strict=False)
+    except ValueError:
+        found = None
+    if found is None or "/" not in text or not text.rpartition("/")[2].isdecimal():
+        return f'is "{text}", which is no CIDR: write one such as 10.115.0.0/24, or leave it out'
+    if isinstance(found, IPv6Network):
+        return f'is "{text}": only IPv4 is served by this version; write a CIDR such as 10.115.0.0/24'
+    if str(found) != text:
+        return f'is "{text}", which is not the form of a subnet: did you mean {found}?'
+    if not LARGEST <= found.prefixlen <= SMALLEST:
+        return f'is "{text}": it must have a prefix length from /{LARGEST} to /{SMALLEST}, e.g. 10.115.0.0/24'
+    if what := next((what for range_, what in _UNUSABLE if range_.overlaps(found)), ""):
+        return f'is "{text}", but those are {what}: choose a private range, e.g. 10.115.0.0/24'
+    return ""
+
+
+def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
+    for field, fault in (
+        ("bridgeName", bridge_fault(spec.bridge_name)),
+        ("nadName", label_fault(spec.nad_name, "a NAD", "dummy-bridge-net")),
+        ("nadNamespace", label_fault(spec.nad_namespace, "a namespace", "harvester-system")),
+        ("subnet", subnet_fault(spec.subnet)),
+    ):
+        if fault:
+            yield f"spec.{field} {fault}"
+    if spec.gateway == "node" and not spec.subnet:
+        yield (
+            'spec.gateway is "node", but there is no spec.subnet of which the gateway could have an address: '
+            "set a subnet such as 10.115.0.0/24, or leave the gateway out"
+        )
+    if spec.scope == "cluster":
+        yield CLUSTER_SCOPE

@@ -1,0 +1,189 @@
+"""How a DummyClusterNetwork's status is put together, and what of its changes is told by Events."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.core import EventDraft
+from lanloom.api.dummy import (
+    BRIDGES_READY,
+    CONFLICT,
+    DRIFTED,
+    IN_USE,
+    NAD_READY,
+    READY,
+    DummyClusterNetworkStatus,
+    DummyResource,
+    NodeCounts,
+    Phase,
+)
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Condition, Key, Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
+from lanloom.features.dummy.rules.acknowledgements import Acknowledgement
+from lanloom.features.dummy.rules.model import User
+from lanloom.features.dummy.rules.observed import Made, Observed
+from lanloom.kube.conditions import ConditionStatus, find, set_condition
+from lanloom.text import LISTED
+
+USERS_MAX = 50
+"""Users that a status lists."""
+
+REMOVED = "Removed"
+"""The reason of BridgesReady once every bridge is gone: what makes them is not made again."""
+
+
+class Finding(Struct, frozen=True):
+    """What a condition says."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def condition_or(status: DummyClusterNetworkStatus, type: str, otherwise: Finding) -> Finding:
+    """What a status says by a condition that is True or False; `otherwise` where it says neither."""
+    known = find(status.conditions, type)
+    if known is None or known.status == "Unknown":
+        return otherwise
+    return Finding("True" if known.status == "True" else "False", known.reason, known.message)
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """What a status is made of. `drifted`, `conflict` and `in_use` are None where there is nothing to say."""
+
+    phase: Phase
+    reason: str
+    message: str
+    nad: Finding
+    bridges: Finding
+    drifted: Finding | None = None
+    conflict: Finding | None = None
+    in_use: Finding | None = None
+    users: tuple[User, ...] = ()
+    nodes: Acknowledgement | None = None
+
+
+def status_of(
+    seen: Observed, found: Findings, resources: tuple[DummyResource, ...]
+) -> DummyClusterNetworkStatus:
+    """The status that says so; equal to the present one where that says it already."""
+    conditions = seen.dcn.status.conditions
+    ready: ConditionStatus = "True" if found.phase == "Ready" else "False"
+    conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), seen.now)
+    conditions = _with(conditions, NAD_READY, found.nad, seen.now)
+    conditions = _with(conditions, BRIDGES_READY, found.bridges, seen.now)
+    for type, finding in ((DRIFTED, found.drifted), (CONFLICT, found.conflict), (IN_USE, found.in_use)):
+        conditions = _with(conditions, type, finding, seen.now)
+    nodes = found.nodes
+    return DummyClusterNetworkStatus(
+        phase=found.phase,
+        message=found.message,
+        observed_generation=seen.dcn.metadata.generation,
+        nodes=NodeCounts(live=len(nodes.live), acknowledged=len(nodes.acknowledged))
+        if nodes
+        else seen.dcn.status.nodes,
+        users=tuple(map(str, found.users[:USERS_MAX])),
+        resources=resources,
+        conditions=conditions,
+    )
+
+
+def _with(
+    conditions: tuple[Condition, ...], type: str, finding: Finding | None, now: float
+) -> tuple[Condition, ...]:
+    if finding is None:
+        return tuple(item for item in conditions if item.type != type)
+    return set_condition(
+        conditions, type=type, status=finding.status, reason=finding.reason, message=finding.message, now=now
+    )
+
+
+def resources_of(seen: Observed, made: Made, *, keep: frozenset[str]) -> tuple[DummyResource, ...]:
+    """What was made, in a fixed order; of the kinds in `keep` also what the status knows of and nobody replaced.
+
+    So it is remembered that there was a NAD whose users may still be there, and a DaemonSet whose bridges may.
+    """
+    found = [
+        *_entries(NADS, made.nads),
+        *_entries(DAEMON_SETS, made.daemon_sets),
+        *_entries(NETWORKS, made.networks),
+        *_entries(CLUSTER_NETWORKS, made.cluster_networks),
+    ]
+    places = {_place(item) for item in found}
+    found += [
+        item
+        for item in seen.dcn.status.resources
+        if item.kind in keep
+        and _place(item) not in places
+        and not (item.kind == NADS.kind and Key(item.namespace, item.name) in seen.foreign)
+    ]
+    return tuple(sorted(found, key=_place))
+
+
+def _entries(resource: Resource[Any], items: Iterable[Object]) -> list[DummyResource]:
+    return [
+        DummyResource(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            name=item.metadata.name,
+            namespace=item.metadata.namespace,
+            uid=item.metadata.uid,
+        )
+        for item in items
+    ]
+
+
+def _place(item: DummyResource) -> tuple[str, str, str]:
+    return item.kind, item.namespace, item.name
+
+
+_TOLD = {CONFLICT: "Conflict", DRIFTED: "Drifted"}
+_PROBLEMS = ("InvalidSpec", "ErrorEnsuringNAD", "ErrorEnsuringDaemonSet")
+
+
+def status_news(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> tuple[EventDraft, ...]:
+    """What of the difference operators should hear of: each thing when it begins, and again when it changes.
+
+    Of many users that go one after the other each would be a change: told are the last ones that a message names.
+    """
+    news = [
+        EventDraft("Warning", reason, condition.message)
+        for type, reason in _TOLD.items()
+        if (condition := _begun(old, new, type)) is not None
+        and not (type == DRIFTED and find(old.conditions, DRIFTED))  # only its users have changed
+    ]
+    is_another = (old.phase, old.message) != (new.phase, new.message) and new.message != _words(new, DRIFTED)
+    if not news and new.phase in _PROBLEMS and is_another:
+        news.append(EventDraft("Warning", new.phase, new.message))
+    if new.phase == "Ready" and old.phase != "Ready":
+        news.append(EventDraft("Normal", "Ready", new.message))
+    if _blocked_anew(old, new):
+        news.append(EventDraft("Warning", "DeletionBlocked", new.message))
+    if new.phase == "Terminating" and old.phase != "Terminating":
+        news.append(EventDraft("Normal", "Terminating", "nobody uses the network any more; it is taken away"))
+    return tuple(news)
+
+
+def _words(status: DummyClusterNetworkStatus, type: str) -> str:
+    found = find(status.conditions, type)
+    return found.message if found is not None else ""
+
+
+def _blocked_anew(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> bool:
+    if new.phase != "DeletionBlocked" or not (_begun(old, new, IN_USE) or old.users != new.users):
+        return False
+    known = find(old.conditions, IN_USE)
+    return known is None or known.status != "True" or len(new.users) <= LISTED
+
+
+def _begun(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus, type: str) -> Condition | None:
+    """A condition that was not there before, or said something else."""
+    before, after = find(old.conditions, type), find(new.conditions, type)
+    if after is None or after.status != "True" or (before is not None and before.message == after.message):
+        return None
+    return after

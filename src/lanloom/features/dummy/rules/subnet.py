@@ -1,0 +1,95 @@
+"""Whether a subnet is free: whoever is on the isolated network must still reach pods, services and nodes.
+
+A pod has its addresses of the cluster and of the isolated network at once. Where the two overlap, what it sends to the
+one goes out to the other.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from msgspec import Struct
+
+from lanloom.api.clusterranges import Taken, pod_ranges
+from lanloom.api.core import Node
+from lanloom.features.dummy.rules.model import Isolated
+from lanloom.text import listed
+
+_SHOWN = 5
+
+
+class Ranges(Struct, frozen=True, kw_only=True):
+    """What the cluster uses by itself. What can't be read as addresses of IPv4 is in nobody's way."""
+
+    pods: tuple[Taken, ...] = ()
+    services: tuple[Taken, ...] = ()
+    nodes: tuple[Taken, ...] = ()
+
+
+def ranges(
+    nodes: Iterable[Node],
+    *,
+    services: Iterable[Taken] = (),
+    pod_cidrs: Iterable[str] = (),
+    service_cidrs: Iterable[str] = (),
+) -> Ranges:
+    """What nodes tell of themselves, what was found out of services, and the ranges of the settings."""
+    known = sorted(nodes, key=lambda node: node.metadata.name)
+    return Ranges(
+        pods=(
+            *(Taken(cidr, "the pods (setting podCIDRs)") for cidr in pod_cidrs),
+            *(taken for node in known for taken in pod_ranges(node)),
+        ),
+        services=(
+            *(Taken(cidr, "the services (setting serviceCIDRs)") for cidr in service_cidrs),
+            *services,
+        ),
+        nodes=tuple(
+            Taken(item.address, f"node {node.metadata.name}")
+            for node in known
+            for item in node.status.addresses
+            if item.type != "Hostname"
+        ),
+    )
+
+
+def overlaps(net: Isolated, known: Ranges, others: Iterable[Isolated] = ()) -> str:
+    """Whose addresses the subnet contains, and what to do; empty if it is free.
+
+    Isolated networks may have the same subnet, because they never meet; unless both have a gateway on the nodes, which
+    would have two ways to the same addresses then.
+    """
+    if net.subnet is None:
+        return ""
+    found = [*_overlapping(net.subnet, known), *_gateways(net, others)]
+    if not found:
+        return ""
+    shown = listed((f"{item.cidr} of {item.owner}" for item in found), _SHOWN)
+    return (
+        f"spec.subnet {net.subnet} overlaps {shown}: "
+        "choose a range that nothing in the cluster uses, or leave the subnet out"
+    )
+
+
+def _overlapping(subnet: IPv4Network, known: Ranges) -> Iterator[Taken]:
+    for taken in (*known.pods, *known.services, *known.nodes):
+        found = _read(taken.cidr)
+        if isinstance(found, IPv4Network) and found.overlaps(subnet):
+            yield taken
+
+
+def _gateways(net: Isolated, others: Iterable[Isolated]) -> Iterator[Taken]:
+    if net.gateway != "node" or net.subnet is None:
+        return
+    for other in sorted(others, key=lambda item: (item.name, item.uid)):
+        routed = other.subnet if other.gateway == "node" and other.uid != net.uid else None
+        if routed is not None and routed.overlaps(net.subnet):
+            yield Taken(str(routed), f"DummyClusterNetwork {other.name}, which has a gateway too")
+
+
+@lru_cache(8192)
+def _read(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:  # not for us to judge what others report
+        return None

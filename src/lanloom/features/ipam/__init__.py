@@ -1,0 +1,28 @@
+"""Address management: networks with subnets and pools, and the addresses of NICs."""
+
+from lanloom.runtime.feature import Feature
+
+FEATURE = Feature(
+    name="ipam",
+    rights="lanloom.features.ipam.rights:RIGHTS",
+    webhooks="lanloom.features.ipam.admission:WEBHOOKS",
+    manager="lanloom.features.ipam.parts:build",
+    metrics="lanloom.features.ipam.metrics:IpamMetrics",
+    agent="lanloom.features.ipam.agent.cni:build",
+    agent_metrics="lanloom.features.ipam.agent.metrics:IpamAgentMetrics",
+    cni={"lanloom-ipam": "lanloom.features.ipam.agent.cni:program"},
+    commands={
+        "ganeti": (
+            "lanloom.features.ipam.cli.ganeti",
+            "Import, check and convert a Ganeti cluster's networks.",
+        ),
+        "instance": (
+            "lanloom.features.ipam.cli.instance",
+            "Manage instances with their NICs and addresses.",
+        ),
+        "network": (
+            "lanloom.features.ipam.cli.network",
+            "Manage networks with their subnets and address pools.",
+        ),
+    },
+)

@@ -1,0 +1,175 @@
+"""What may be done to networks, and what the mutating webhook fills in.
+
+A change that takes something away is checked against a list of NICs that is read after the request came, and against
+the grants of the object as it was. So it excludes the allocator: if that grants an address in between, the network's
+version is another one, and the API server asks again; if it did before, the address is in one of the two.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from lanloom.api.admission import Raw, Verdict
+from lanloom.api.ipam import (
+    NETWORKS,
+    NICS,
+    Network,
+    Nic,
+    SubnetSpec,
+)
+from lanloom.features.ipam.rules.addresses import Address
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import Network as NetworkModel
+from lanloom.features.ipam.rules.ranges import (
+    Cidr,
+    IPRange,
+    overlapping,
+    parse_cidr,
+    parse_range,
+    subtract,
+)
+from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
+from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
+from lanloom.features.ipam.state import ledger_of
+from lanloom.features.ipam.wire import network_of
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import listed
+
+_NAMED = 10
+
+
+async def check_network_change(client: Client, new: Network | None, old: Network | None) -> tuple[str, ...]:
+    """Warnings for who asked for the change. Raises Malformed, Denied, KubeError."""
+    if new is None:
+        if old is not None and not old.metadata.is_deleting:
+            await _check_deletion(client, old)
+        return ()
+    if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+        return ()
+    check_size(new)
+    model = network_of(new)
+    check_network(model)
+    if old is None or (old.spec.name, old.spec.uuid) != (new.spec.name, new.spec.uuid):
+        check_identity(new, (await client.list(NETWORKS)).items, is_new=old is None)
+    return await _check_transition(client, old, model) if old is not None else ()
+
+
+def check_size(network: Network) -> None:
+    """Raises Malformed for a network that can't be checked in time."""
+    count = len(network.spec.subnets)
+    if count > SUBNETS_MAX:
+        raise Malformed(
+            f"Network {network.metadata.name}: spec.subnets has {count} entries; at most {SUBNETS_MAX} are allowed"
+        )
+
+
+def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -> None:
+    """A name or UUID finds one network. Raises Denied.
+
+    A new object may not have the name of another network, because NADs go by names of objects first. The other way
+    round is allowed: a network may be called as the object of one that was renamed.
+    """
+    title, name = new.metadata.name, new.called
+    field = "spec.name" if new.spec.name else "metadata.name"
+    for other in networks:
+        theirs = other.metadata.name
+        if theirs == title:
+            continue
+        if name == other.called:
+            raise Denied(
+                f"Network {title}: {field}: {name} is the name of Network {theirs}; choose another one"
+            )
+        if is_new and title == other.spec.name:
+            raise Denied(
+                f"Network {title}: metadata.name: {title} is the name of Network {theirs}; choose another one"
+            )
+        if new.spec.uuid and new.spec.uuid.lower() in (other.spec.uuid.lower(), other.metadata.uid.lower()):
+            raise Denied(
+                f"Network {title}: spec.uuid: {new.spec.uuid} is that of Network {theirs}; "
+                "leave it out, and the object's own is used"
+            )
+
+
+async def _check_transition(client: Client, old: Network, new: NetworkModel) -> tuple[str, ...]:
+    try:
+        before = network_of(old)
+    except Malformed:
+        return ()  # written while no webhook answered; to mend it must be possible
+    if not _takes_away(before, new):
+        return check_transition(before, new, Ledger(NetworkModel(id=new.id, name=new.name)))
+    nics = await client.list(NICS)
+    return check_transition(before, new, ledger_of(old, nics.items))
+
+
+def _takes_away(old: NetworkModel, new: NetworkModel) -> bool:
+    """Whether users of addresses may have something against a change, or need to be told of it."""
+    ranges, pools = (subtract(_ranges(old, pooled), _ranges(new, pooled)) for pooled in (False, True))
+    return bool(ranges or pools or _gateways(new) - _gateways(old))
+
+
+def _ranges(network: NetworkModel, pooled: bool) -> Iterator[IPRange]:
+    if pooled:
+        return (pool.range for pool in network.pools())
+    return (subnet.cidr.range for subnet in network.subnets)
+
+
+def _gateways(network: NetworkModel) -> set[tuple[Cidr, Address]]:
+    return {(item.cidr, item.gateway) for item in network.subnets if item.gateway is not None}
+
+
+async def _check_deletion(client: Client, network: Network) -> None:
+    title = network.metadata.name
+    if groups := [one.group for one in network.spec.connections]:
+        raise Denied(
+            f"can't delete Network {title} because it is connected to the node groups {listed(groups, _NAMED)}; "
+            "disconnect it first"
+        )
+    # Grants are not checked: they are void for NICs that want another network, and the finalizer waits for the others.
+    nics = await client.list(NICS)
+    if users := [str(nic.metadata.key) for nic in nics.items if _uses(nic, title)]:
+        raise Denied(
+            f"can't delete Network {title} because the NICs {listed(sorted(users), _NAMED)} use it; "
+            "delete them, or give them another network first"
+        )
+
+
+def _uses(nic: Nic, network: str) -> bool:
+    return network in (nic.spec.network, nic.status.network)
+
+
+def network_defaults(new: Network, old: Network | None, new_uuid: Callable[[], str]) -> Verdict:
+    """The changes of a network's spec, with a warning where something meant another thing. Raises Malformed."""
+    check_size(new)
+    wanted = with_uuids(_model_of(old), network_of(new), new_uuid)
+    patch: list[Raw] = []
+    for index, (spec, subnet) in enumerate(zip(new.spec.subnets, wanted.subnets, strict=True)):
+        path = f"/spec/subnets/{index}"
+        if not spec.uuid:
+            patch.append({"op": "add", "path": f"{path}/uuid", "value": subnet.uuid})
+        if spec.cidr != str(subnet.cidr):
+            patch.append({"op": "replace", "path": f"{path}/cidr", "value": str(subnet.cidr)})
+        if _overlap(spec):
+            external = [str(item) for item in subnet.external]
+            patch.append({"op": "replace", "path": f"{path}/external", "value": external})
+    return Verdict(patch=tuple(patch), warnings=tuple(_warnings(new)))
+
+
+def _model_of(network: Network | None) -> NetworkModel | None:
+    if network is not None:
+        with suppress(Malformed):
+            return network_of(network)
+    return None
+
+
+def _warnings(network: Network) -> Iterator[str]:
+    for index, spec in enumerate(network.spec.subnets):
+        cidr, had_host_bits = parse_cidr(spec.cidr)
+        if had_host_bits:
+            yield f"spec.subnets[{index}].cidr: {spec.cidr} has host bits; it was taken as {cidr}"
+        if _overlap(spec):
+            yield f"spec.subnets[{index}].external: ranges overlap; each address was taken once"
+
+
+def _overlap(spec: SubnetSpec) -> bool:
+    """Whether the externally reserved ranges, which can be read, overlap."""
+    return any(overlapping(map(parse_range, spec.external)))

@@ -1,0 +1,253 @@
+"""What a NIC's spec may say: by itself, with what its network has, and with the owner that is there.
+
+A NIC whose owner is gone is cleared up. One that is made for a running machine with the uid of an earlier one would
+lose its addresses while they are used. An owner that is not there at all may come.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+
+from lanloom.api.admission import Verdict
+from lanloom.api.core import PODS
+from lanloom.api.ipam import (
+    FINALIZER,
+    INSTANCE,
+    NODE,
+    POD,
+    VIRTUAL_MACHINE,
+    Network,
+    Nic,
+)
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, machine_uid_of
+from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.addresses import CachedContext, NetworkContext, read_context
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    find_address,
+    format_address,
+    parse_address,
+)
+from lanloom.features.ipam.rules.errors import AddressInUse, AddressReserved, OutsideSubnets
+from lanloom.features.ipam.rules.general import check_mode, check_vlan
+from lanloom.features.ipam.rules.ledger import AUTOMATIC
+from lanloom.features.ipam.rules.macs import parse_mac
+from lanloom.features.ipam.rules.model import Network as NetworkModel
+from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
+from lanloom.features.ipam.rules.requests import MOST, parse_requests
+from lanloom.features.ipam.wire import network_of
+from lanloom.kube.lookup import get_or_none, recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import quote
+
+KINDS = (INSTANCE, VIRTUAL_MACHINE, POD, NODE)
+
+_OWNER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_NETWORK = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_WORD = re.compile(r"[!-~]{1,253}")
+
+
+async def check_nic_change(
+    client: Client, cached: CachedContext, new: Nic | None, old: Nic | None
+) -> tuple[str, ...]:
+    """Warnings for the user. Raises Malformed, Denied, KubeError. A deletion is never refused."""
+    if new is None:
+        return ()
+    if old is not None:
+        # Also while the NIC is being deleted: its address waits for just this owner's end.
+        check_owner_stays(new, old)
+    if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+        return ()
+    with _at(new):
+        check_nic(new)
+    if not new.spec.network:
+        return ()
+    requested = _requested(new, old)
+    views = _views(client, cached, new.spec.network, requested)
+    return await recheck(lambda context: _check_requested(new, requested, context), views)
+
+
+async def _views(
+    client: Client, cached: CachedContext, network: str, requested: dict[Address, int]
+) -> AsyncGenerator[NetworkContext, None]:
+    """The cached context, except of a network that the cache does not have, and then the live one."""
+    known = cached(network, requested)
+    if known.network is not None:
+        yield known
+    yield await read_context(client, network, known.holders)
+
+
+def nic_defaults(nic: Nic) -> Verdict:
+    """Add the finalizer: a new NIC is held from its very beginning."""
+    finalizers = nic.metadata.finalizers
+    if FINALIZER in finalizers:
+        return Verdict()
+    value = [*finalizers, FINALIZER]
+    return Verdict(patch=({"op": "add", "path": "/metadata/finalizers", "value": value},))
+
+
+def check_owner_stays(new: Nic, old: Nic) -> None:
+    """A NIC has one owner for life; only a uid that was not known yet may be filled in. Raises Denied."""
+    before, after = old.spec.owner, new.spec.owner
+    if (before.kind, before.name) != (after.kind, after.name) or before.uid not in ("", after.uid):
+        raise Denied(
+            f"Nic {new.metadata.key}: spec.owner can't change: the NIC is that of {before.kind} {before.name}; "
+            "delete it, and create one for the other owner"
+        )
+
+
+def check_nic(nic: Nic) -> None:
+    """What must hold of a NIC by itself. Raises Malformed, which begins with the field."""
+    spec = nic.spec
+    _check_owner(nic)
+    for name, text, check in (
+        ("mac", spec.mac, parse_mac),
+        ("mode", spec.mode, check_mode),
+        ("vlan", spec.vlan, check_vlan),
+    ):
+        with _field(name):
+            if text:
+                check(text)
+    if spec.uuid and not is_uuid(spec.uuid):
+        raise Malformed(
+            f"spec.uuid: {quote(spec.uuid)} is no UUID; leave it out, and the object's own is used"
+        )
+    for field, text in (("link", spec.link), ("interface", spec.interface), ("name", spec.name)):
+        if text and not _WORD.fullmatch(text):
+            raise Malformed(
+                f"spec.{field}: {quote(text)} is no name; use up to 253 characters without blanks"
+            )
+    _check_requests(nic)
+
+
+def _check_owner(nic: Nic) -> None:
+    owner = nic.spec.owner
+    if owner.kind not in KINDS:
+        raise Malformed(
+            f"spec.owner.kind: {quote(owner.kind)} is no kind of owner; choose one of {', '.join(KINDS)}"
+        )
+    if len(owner.name) > NAME_MAX or not _OWNER.fullmatch(owner.name):
+        raise Malformed(
+            f"spec.owner.name: {quote(owner.name)} is no name; use letters, digits, dots, dashes and underscores"
+        )
+    if owner.uid and not _WORD.fullmatch(owner.uid):
+        raise Malformed(f"spec.owner.uid: {quote(owner.uid)} is no uid; take that of the owner's object")
+
+
+def _check_requests(nic: Nic) -> None:
+    spec = nic.spec
+    if spec.network and (len(spec.network) > NAME_MAX or not _NETWORK.fullmatch(spec.network)):
+        raise Malformed(f"spec.network: {quote(spec.network)} is no name of a Network; name the object")
+    if spec.ips and not spec.network:
+        raise Malformed("spec.ips: addresses belong to a network; say which one in spec.network")
+    if len(spec.ips) > MOST:
+        raise Malformed(f"spec.ips has {len(spec.ips)} entries; a NIC has {MOST} addresses at most")
+    with _field("ips"):
+        parse_requests(spec.ips)
+    with _field("release"):
+        for text in spec.release:
+            parse_address(text)
+
+
+def _requested(new: Nic, old: Nic | None) -> dict[Address, int]:
+    """The addresses that a NIC asks for and has not been checked for yet, each with its place."""
+    same = old is not None and old.spec.network == new.spec.network and (new.spec.force or not old.spec.force)
+    before = set(old.spec.ips) if old is not None and same else set()
+    if new.status.network == new.spec.network:
+        before.update(new.status.ips)
+    known = {find_address(text) for text in before}
+    found = {find_address(text): index for index, text in enumerate(new.spec.ips)}
+    return {item: index for item, index in found.items() if item is not None and item not in known}
+
+
+def _check_requested(nic: Nic, requested: dict[Address, int], context: NetworkContext) -> tuple[str, ...]:
+    """Warnings. Raises Denied for an address that the NIC can't get."""
+    if context.network is None:
+        return (f"there is no Network {nic.spec.network} yet; the NIC gets addresses when there is",)
+    try:
+        network = network_of(context.network)
+    except Malformed:
+        return ()  # the allocator says what is wrong there
+    for address, index in requested.items():
+        with _at(nic), _field(f"ips[{index}]"):
+            _check_address(nic, address, network, context)
+    return tuple(_unknown_pools(nic, network, context.network))
+
+
+def _check_address(nic: Nic, address: Address, network: NetworkModel, context: NetworkContext) -> None:
+    text, subnet = format_address(address), network.subnet_of(address)
+    if subnet is None:
+        raise OutsideSubnets(
+            f"network {network.name} does not contain {text}; choose one of {_subnets(network)}"
+        )
+    holder = context.holders.get(address)
+    if holder is not None and holder != nic.metadata.key:
+        raise AddressInUse(f"IP {text} is already used by an instance (NIC {holder}); choose another one")
+    if not nic.spec.force and any(address in item for item in subnet.reserved):
+        raise AddressReserved(
+            f"IP {text} of network {network.name} is externally reserved; choose another one, or set spec.force"
+        )
+
+
+def _subnets(network: NetworkModel) -> str:
+    known = [str(subnet.cidr) for subnet in network.subnets[:5]]
+    return (
+        ", ".join(known) + (", …" if len(network.subnets) > 5 else "")
+        or "another network, as it has no subnet"
+    )
+
+
+def _unknown_pools(nic: Nic, network: NetworkModel, item: Network) -> Iterator[str]:
+    known = {pool.name for pool in network.pools()}
+    for text in dict.fromkeys(nic.spec.ips):
+        if text not in AUTOMATIC and text not in known and find_address(text) is None:
+            yield f"Network {item.metadata.name} has no pool {text} yet; the NIC gets addresses when it has"
+
+
+@contextmanager
+def _at(nic: Nic) -> Iterator[None]:
+    """Puts the object before the message."""
+    with _prefixed(f"Nic {nic.metadata.key}: "):
+        yield
+
+
+@contextmanager
+def _field(name: str) -> Iterator[None]:
+    with _prefixed(f"spec.{name}: "):
+        yield
+
+
+@contextmanager
+def _prefixed(prefix: str) -> Iterator[None]:
+    try:
+        yield
+    except (Malformed, Denied) as error:
+        raise type(error)(f"{prefix}{error}") from None
+
+
+async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> None:
+    """Raises Denied for the uid of another one, and KubeError if the owner can't be read."""
+    owner = new.spec.owner
+    if not owner.uid or (old is not None and old.spec.owner == owner):
+        return
+    found = [uid for uid in await _uids(client, new) if uid]
+    if found and owner.uid not in found:
+        raise Denied(
+            f"Nic {new.metadata.key}: spec.owner.uid: the {owner.kind} {owner.name} that is there has another uid; "
+            "take that one, or leave it out"
+        )
+
+
+async def _uids(client: Client, nic: Nic) -> list[str]:
+    """The uids by which the owner of that name is known; a machine is by its instance's too, which may be alone."""
+    key, kind = Key(nic.metadata.namespace, nic.spec.owner.name), nic.spec.owner.kind
+    found: list[str] = []
+    if kind == POD and (pod := await get_or_none(client, PODS, key)) is not None:
+        found.append(pod.metadata.uid)
+    if kind == VIRTUAL_MACHINE:
+        if (machine := await get_or_none(client, VIRTUAL_MACHINES, key)) is not None:
+            found.append(machine.metadata.uid)
+        if (instance := await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)) is not None:
+            found += [instance.metadata.uid, machine_uid_of(instance)]
+    return found

@@ -1,0 +1,126 @@
+"""Who may write what: statuses only managers, and NICs only the agent of the node that their pod or machine runs on.
+
+Statuses say which NIC owns which address, and the allocator goes by nothing else. An agent that somebody has taken over
+can neither take addresses from others nor give some away. Where a pod or a machine runs is read live each time: the
+object was made a moment ago.
+"""
+
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+
+from lanloom.api.admission import UserInfo
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import NETWORKS, Network, Nic
+from lanloom.api.kubevirt import (
+    LAUNCHER_LABELS,
+    VIRTUAL_MACHINE_INSTANCES,
+    instance_of,
+    machine_uid_of,
+)
+from lanloom.api.meta import Key
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied
+from lanloom.runtime.identity import Managers
+from lanloom.text import quote
+
+
+def check_network_status(new: Network, old: Network | None) -> None:
+    """A network's epoch never goes back. Raises Denied."""
+    before = old.status.allocator.epoch if old is not None else 0
+    if new.status.allocator.epoch < before:
+        raise Denied(
+            f"Network {new.metadata.name}: status.allocator.epoch is {before} already and never goes back; "
+            "read the object again"
+        )
+
+
+async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
+    """An allocator that was deposed writes no more addresses. Raises Denied, KubeError."""
+    name = new.status.network
+    if not name or (old is not None and old.status == new.status):
+        return
+    network = await get_or_none(client, NETWORKS, Key("", name))
+    if network is None:
+        return  # gone, and nobody gives addresses of it away
+    present = network.status.allocator
+    if new.status.epoch < present.epoch:
+        raise Denied(
+            f"Nic {new.metadata.key}: status.epoch is {new.status.epoch}, but {present.holder or 'another manager'} "
+            f"gives the addresses of Network {name} away by now, with epoch {present.epoch}"
+        )
+
+
+async def check_user(managers: Managers, user: UserInfo, title: str) -> None:
+    """Raises Denied for somebody who is no manager."""
+    if not await managers.include(user):
+        raise Denied(f"{title}: status is written by Lanloom's manager only; change the spec instead")
+
+
+async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | None) -> None:
+    """Raises Denied, and KubeError if the pods can't be read. `node` is the agent's own, empty for an unknown one."""
+    nic = new or old
+    if nic is None:
+        return
+    verb = "delete" if new is None else "create" if old is None else "update"
+    title = f"can't {verb} Nic {nic.metadata.key} because"
+    if old is None and not (nic.spec.owner.uid and _refers_to_owner(nic)):
+        raise Denied(
+            f"{title} an agent must name its owner with the uid, in spec.owner and as an owner reference"
+        )
+    if new is not None and new.spec.force:
+        raise Denied(f"{title} an agent may not insist on reserved addresses; leave spec.force out")
+    if new is not None and old is not None and _protected(new) != _protected(old):
+        raise Denied(f"{title} an agent may change only which network and addresses are asked for")
+    if new is None and await _has_left(client, nic):
+        return
+    if not node or not await _runs_on(client, nic, node):
+        raise Denied(
+            f'{title} {nic.spec.owner.kind} {quote(nic.spec.owner.name)} does not run on node "{node}", '
+            "whose agent may write the NICs of what runs there only"
+        )
+
+
+def _protected(nic: Nic) -> tuple[object, ...]:
+    """What of a NIC is not an agent's to change."""
+    meta = nic.metadata
+    return replace(nic.spec, network="", ips=(), release=()), meta.finalizers, meta.owner_references
+
+
+def _refers_to_owner(nic: Nic) -> bool:
+    return any(item.uid == nic.spec.owner.uid for item in nic.metadata.owner_references)
+
+
+async def _has_left(client: Client, nic: Nic) -> bool:
+    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it."""
+    if nic.spec.owner.kind != PODS.kind:
+        return False
+    pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+    return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.has_ended
+
+
+async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
+    pods = _machine_pods(client, nic) if nic.spec.owner.kind == "VirtualMachine" else _own_pod(client, nic)
+    async for pod in pods:
+        if pod.spec.node_name == node and not pod.has_ended:
+            return True
+    return False
+
+
+async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
+    if nic.spec.owner.kind == PODS.kind:
+        pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+        if pod is not None and pod.metadata.uid == nic.spec.owner.uid:
+            yield pod
+
+
+async def _machine_pods(client: Client, nic: Nic) -> AsyncIterator[Pod]:
+    """The pods in which the instance of that machine runs, or that instance if it has no machine."""
+    namespace, owner = nic.metadata.namespace, nic.spec.owner
+    instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, owner.name))
+    if instance is None or owner.uid not in (instance.metadata.uid, machine_uid_of(instance)):
+        return
+    for pod in (await client.list(PODS, namespace, labels=LAUNCHER_LABELS)).items:
+        if instance_of(pod) == (owner.name, instance.metadata.uid):
+            yield pod

@@ -1,0 +1,238 @@
+"""NICs as this node's agent wants, makes, waits for and deletes them.
+
+Two calls for one NIC at once end with the same one. The wait watches one object: a node depends on no other NIC.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from random import Random
+from typing import Any
+
+from msgspec import to_builtins
+
+from lanloom.api.cni import (
+    ADDRESSES,
+    CONTAINER,
+    LINK,
+    NAD,
+    NETWORK_NAME,
+    NODE_LABEL,
+    node_value,
+)
+from lanloom.api.ipam import (
+    FINALIZER,
+    NETWORKS,
+    NICS,
+    POD,
+    VIRTUAL_MACHINE,
+    Network,
+    Nic,
+    NicSpec,
+)
+from lanloom.api.meta import Key, ObjectMeta
+from lanloom.features.ipam.agent.config import MOST, IpamConfig, parse_wanted
+from lanloom.features.ipam.agent.pods import Holder
+from lanloom.features.ipam.agent.protocol import (
+    BAD_CONFIG,
+    REFUSED,
+    CniError,
+    Request,
+)
+from lanloom.features.ipam.rules.names import is_uuid, object_name
+from lanloom.features.ipam.state import State, answer
+from lanloom.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Gone,
+    NotFound,
+    ServerError,
+    TransportError,
+)
+from lanloom.kube.lookup import get_or_none, ignore_not_found
+from lanloom.kube.ports import Client
+from lanloom.kube.queue import backoff
+from lanloom.refusals import Denied
+
+_FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
+
+
+def asked_for(annotations: Mapping[str, str], holder: Holder, config: IpamConfig) -> tuple[str, ...]:
+    """What a NIC's `spec.ips` is to be: what the pod's annotation says, else the configuration. Raises CniError."""
+    text = annotations.get(ADDRESSES)
+    if text is None:
+        return config.wanted
+    requested = _parse(text)
+    for name in holder.known_as:
+        if name in requested:
+            return requested[name]
+    return config.wanted
+
+
+def unused(annotations: Mapping[str, str], names: frozenset[str]) -> tuple[str, ...]:
+    """The entries of the annotation that mean none of these interfaces and NADs. Raises CniError."""
+    return tuple(sorted(set(_parse(annotations.get(ADDRESSES, "{}"))) - names))
+
+
+def _parse(text: str) -> dict[str, tuple[str, ...]]:
+    try:
+        requested = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CniError(BAD_CONFIG, f"annotation {ADDRESSES} is not valid JSON; {_FORM}") from None
+    if not isinstance(requested, dict) or len(requested) > MOST:
+        raise CniError(BAD_CONFIG, f"annotation {ADDRESSES} can't be read; {_FORM}")
+    return {name: _list(name, value) for name, value in requested.items()}
+
+
+def _list(name: str, value: Any) -> tuple[str, ...]:
+    field = f"annotation {ADDRESSES}: {name[:60]!r}"
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise CniError(BAD_CONFIG, f"{field}: must be a list of addresses and names of pools; {_FORM}")
+    if not 0 < len(value) <= MOST:
+        raise CniError(BAD_CONFIG, f"{field}: must have 1 to {MOST} entries")
+    return parse_wanted(field, value)
+
+
+def nic_body(
+    holder: Holder, network: str, ips: tuple[str, ...], request: Request, node: str
+) -> dict[str, Any]:
+    """A new NIC, marked so that its use can be checked later; a machine's moves about."""
+    own = holder.owner.kind == POD
+    marks = {NETWORK_NAME: request.network_name, CONTAINER: request.container, LINK: request.interface}
+    if not own:
+        marks = {NAD: holder.nad} if holder.nad else {}
+    meta = ObjectMeta(
+        name=holder.nic,
+        namespace=holder.namespace,
+        labels={NODE_LABEL: node_value(node)} if own else {},
+        annotations=marks,
+        finalizers=(FINALIZER,),
+        owner_references=(holder.reference,),
+    )
+    spec = NicSpec(
+        owner=holder.owner, network=network, ips=ips, index=holder.index, interface=holder.interface
+    )
+    return {"metadata": to_builtins(meta), "spec": to_builtins(spec)}
+
+
+def change(nic: Nic, network: str, ips: tuple[str, ...]) -> dict[str, Any] | None:
+    """What must be patched so that a NIC that is there asks for this, None for nothing."""
+    if (nic.spec.network, nic.spec.ips) == (network, ips):
+        return None
+    spec = {"network": network, "ips": list(ips), "release": None}
+    return {"metadata": {"resourceVersion": nic.metadata.resource_version}, "spec": spec}
+
+
+TRIES = 5
+"""How often a NIC is read again that somebody changes at the same time."""
+
+
+async def find_network(client: Client, ident: str) -> Network:
+    """The network that a NAD names: by UUID, object name or name. Raises CniError, KubeError.
+
+    Usually the ident is the object's own name: one small request. Whoever writes a NAD chooses the ident: `../x` must
+    not become part of a path that the agent asks for.
+    """
+    if object_name(ident) == ident and not is_uuid(ident):
+        with suppress(NotFound, BadRequest):
+            return await client.get(NETWORKS, ident)
+    networks = await client.list(NETWORKS)
+    try:
+        return State(networks.items, ()).find_referred(ident)
+    except Denied as error:
+        raise CniError(REFUSED, str(error)) from None
+
+
+async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, may_change: bool) -> Nic:
+    """The NIC of that body: made, or found and, where it may change, brought to the same spec.
+
+    Raises CniError, KubeError.
+    """
+    name, wanted = body["metadata"]["name"], body["spec"]
+    for _ in range(TRIES):
+        nic = await get_or_none(client, NICS, Key(namespace, name))
+        if nic is None:
+            with suppress(AlreadyExists):
+                return await client.create(NICS, body, namespace)
+            continue
+        _check_owner(nic, wanted)
+        patch = change(nic, wanted["network"], tuple(wanted["ips"])) if may_change else None
+        if patch is None:
+            return nic
+        with suppress(Conflict, NotFound):
+            return await client.patch(NICS, name, patch, namespace)
+    raise CniError(
+        REFUSED, f"Nic {namespace}/{name} is changed by others all the time; see who else writes it"
+    )
+
+
+async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
+    """Writes down who uses a machine's NIC that is being deleted, before anybody does. Raises KubeError.
+
+    Whoever found before that nobody uses it can't let go of it any more, because it has another version; whoever looks
+    after that finds the pod.
+    """
+    meta = nic.metadata
+    if not meta.is_deleting or nic.spec.owner.kind != VIRTUAL_MACHINE:
+        return nic
+    marks = {"resourceVersion": meta.resource_version, "annotations": {CONTAINER: container}}
+    return await client.patch(NICS, meta.name, {"metadata": marks}, meta.namespace)
+
+
+def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
+    owner = nic.spec.owner
+    if (owner.kind, owner.name, owner.uid) != tuple(wanted["owner"][key] for key in ("kind", "name", "uid")):
+        raise CniError(
+            REFUSED,
+            f"Nic {nic.metadata.key} belongs to {owner.kind} {owner.name}; somebody made it by hand: delete it",
+        )
+
+
+async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
+    """Asks for a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
+    with suppress(Conflict), ignore_not_found(key.name):
+        await client.delete(NICS, key.name, key.namespace, uid=uid)
+
+
+async def until(client: Client, key: Key, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
+    """The first state of a NIC (None: there is none) that is good. A server that is away is asked again, for ever.
+
+    Raises other errors of the API; give it a time limit.
+    """
+    failures = 0
+    while True:
+        try:
+            async with aclosing(_states(client, key)) as states:
+                async for nic in states:
+                    failures = 0
+                    if good(nic):
+                        return nic
+        except Gone:
+            pass
+        except (TransportError, ServerError):
+            failures += 1
+            await asyncio.sleep(backoff(failures, rng, first=0.2, cap=5.0))
+
+
+async def _states(client: Client, key: Key) -> AsyncGenerator[Nic | None, None]:
+    """The NIC as it is now, then after each change, until the watch ends."""
+    fields = f"metadata.name={key.name}"
+    listing = await client.list(NICS, key.namespace, fields=fields)
+    yield listing.items[0] if listing.items else None
+    events = client.watch(NICS, key.namespace, resource_version=listing.resource_version, fields=fields)
+    async with aclosing(events) as stream:
+        async for event in stream:
+            if event.type != "BOOKMARK":
+                yield None if event.type == "DELETED" else event.object
+
+
+def answered(nic: Nic | None) -> bool:
+    """Whether the allocator has looked at what the NIC asks for now; also where the NIC is gone."""
+    return nic is None or answer(nic) != ""
+
+
+def allocated(nic: Nic) -> bool:
+    """Whether the NIC has what it asks for now."""
+    return answer(nic) == "True"

@@ -1,0 +1,278 @@
+"""What each CNI command does: reads the pod, makes or deletes its NIC, waits for the allocator, and returns the result.
+
+Nothing is kept here: the NIC's name follows from the pod or its machine, so a repeated call, a restarted agent and the
+node that a machine migrates to all find what is there. Addresses are given by the allocator alone. Events on the pod
+report what users should know.
+"""
+
+import asyncio
+from random import Random
+
+import structlog
+
+from lanloom.api.cni import (
+    ADDRESSES,
+    NETWORK_NAME,
+    NODE_LABEL,
+    node_value,
+)
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import (
+    ALLOCATED,
+    NETWORKS,
+    NICS,
+    POD,
+    Network,
+    Nic,
+)
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.meta import Key
+from lanloom.features.ipam.agent.config import (
+    IpamConfig,
+    parse_ipam,
+    stale_marks,
+    valid_attachments,
+)
+from lanloom.features.ipam.agent.nics import (
+    allocated,
+    answered,
+    asked_for,
+    delete_nic,
+    find_network,
+    hold_nic,
+    nic_body,
+    settle_nic,
+    until,
+    unused,
+)
+from lanloom.features.ipam.agent.pods import (
+    Holder,
+    PodRef,
+    attachments,
+    check_pod,
+    is_attached,
+    launcher_of,
+    machine_holder,
+    parse_args,
+    pod_holder,
+    pod_nic,
+)
+from lanloom.features.ipam.agent.protocol import (
+    DIFFERENT,
+    NOT_AVAILABLE,
+    REFUSED,
+    TRY_AGAIN,
+    UNKNOWN_CONTAINER,
+    CniError,
+    Raw,
+    Request,
+)
+from lanloom.features.ipam.agent.result import check_given, result_of
+from lanloom.features.ipam.wire import network_of
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import (
+    ApiError,
+    KubeError,
+    ServerError,
+    TransportError,
+)
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+from lanloom.refusals import Refusal
+
+
+class PodEvents:
+    """Writes Events; never fails a call."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def refused(self, pod: Pod, request: Request, error: CniError) -> None:
+        """A pod gets no addresses, and waiting alone won't help."""
+        if error.code != TRY_AGAIN:
+            message = f"No addresses for interface {request.interface}: {error.msg}"
+            await self._recorder.event(reference(PODS, pod), "Warning", "NoAddresses", message)
+
+    async def unused(self, pod: Pod, holder: Holder) -> None:
+        """The pod's annotation asks for addresses of an interface that it has not got: a slip of the pen, perhaps."""
+        attached = attachments(pod)
+        if not attached:
+            return  # what else it is attached to is not known
+        own = pod.metadata.namespace
+        nads = [item.nad for item in attached]
+        names = {*holder.known_as, "eth0", *(item.interface for item in attached), *map(str, nads)}
+        names.update(nad.name for nad in nads if nad.namespace == own)
+        names.update(holder.others)
+        if left := unused(pod.metadata.annotations, frozenset(names)):
+            message = (
+                f"Annotation {ADDRESSES}: {', '.join(left)} is no interface and no NAD of this pod; ignored"
+            )
+            await self._recorder.event(reference(PODS, pod), "Warning", "UnusedAddresses", message[:1000])
+
+
+ALLOCATION_SECONDS = 40.0
+"""How long an ADD waits for its addresses: less than the plugin waits for us, and a runtime for the plugin."""
+
+REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATUS": 5.0, "GC": 45.0}
+
+log = structlog.get_logger(__name__)
+
+
+class IpamService:
+    """Answers the calls of one node's plugin."""
+
+    def __init__(self, client: Client, node: str, recorder: Recorder, *, rng: Random) -> None:
+        self._client = client
+        self._node = node
+        self._events = PodEvents(recorder)
+        self._rng = rng
+        self._commands = {
+            "ADD": self._add,
+            "DEL": self._delete,
+            "CHECK": self._check,
+            "STATUS": self._status,
+            "GC": self._collect,
+        }
+
+    async def answer(self, request: Request) -> Raw:
+        """The result of a call. Raises CniError."""
+        seconds = REQUEST_SECONDS[request.command]
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._commands[request.command](request)
+        except TimeoutError:
+            raise CniError(
+                TRY_AGAIN, f"the API server didn't answer within {seconds:.0f} s; try again later"
+            ) from None
+        except (TransportError, ServerError) as error:
+            raise CniError(
+                TRY_AGAIN, "the API server can't be asked now; try again later", str(error)
+            ) from None
+        except (ApiError, Refusal) as error:
+            raise CniError(REFUSED, str(error)) from None
+
+    async def _add(self, request: Request) -> Raw:
+        pod = await self._pod(request)
+        try:
+            config = parse_ipam(request.config)
+            network = await find_network(self._client, config.network)
+            nic = await self._allocate(request, config, pod, network)
+            if nic.status.network != network.metadata.name:
+                # It runs, and keeps what it had before the NAD was changed.
+                network = await self._client.get(NETWORKS, nic.status.network)
+            return result_of(nic, network_of(network), config)
+        except CniError as error:
+            await self._events.refused(pod, request, error)
+            raise
+
+    async def _allocate(self, request: Request, config: IpamConfig, pod: Pod, network: Network) -> Nic:
+        holder = await self._holder(pod, request)
+        ips = asked_for(pod.metadata.annotations, holder, config)
+        await self._events.unused(pod, holder)
+        body = nic_body(holder, network.metadata.name, ips, request, self._node)
+        nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
+        nic = await hold_nic(self._client, nic, request.container)
+        return nic if allocated(nic) else await self._wait(nic)
+
+    async def _wait(self, nic: Nic) -> Nic:
+        key, network = nic.metadata.key, nic.spec.network
+        try:
+            async with asyncio.timeout(ALLOCATION_SECONDS - 5.0):
+                found = await until(self._client, key, answered, self._rng)
+        except TimeoutError:
+            raise CniError(
+                TRY_AGAIN,
+                f"Nic {key} has no addresses of network {network} yet; is the manager running? Try again later",
+            ) from None
+        if found is None:
+            raise CniError(TRY_AGAIN, f"Nic {key} was deleted while it was waited for; try again later")
+        if not allocated(found):
+            condition = find(found.status.conditions, ALLOCATED)
+            raise CniError(REFUSED, condition.message if condition else "", f"Nic {key}")
+        return found
+
+    async def _delete(self, request: Request) -> Raw:
+        """Never fails, as a pod could not end then: its NIC goes with it in any case, by the owner reference."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS["DEL"] - 1.0):
+                await self._release(parse_args(request.args), request)
+        except (KubeError, CniError, TimeoutError) as error:
+            log.warning("nic-not-deleted", args=request.args[:500], error=str(error) or "no answer in time")
+        return {}
+
+    async def _release(self, ref: PodRef, request: Request) -> None:
+        """Deletes a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
+        pod = await get_or_none(self._client, PODS, ref.key)
+        if pod is not None and ref.is_of(pod):
+            ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
+            leaves = pod.has_ended or pod.metadata.is_deleting
+            if not leaves and is_attached(pod, request):
+                return
+        if ref.uid:
+            await delete_nic(self._client, Key(ref.namespace, pod_nic(ref, request)))
+
+    async def _check(self, request: Request) -> Raw:
+        parse_ipam(request.config)
+        holder = await self._holder(await self._pod(request), request)
+        key = Key(holder.namespace, holder.nic)
+        nic = await get_or_none(self._client, NICS, key)
+        if nic is None or not nic.status.ips:
+            raise CniError(DIFFERENT, f"Nic {key} has no addresses any more; delete the pod")
+        check_given(nic, request.config.get("prevResult"))
+        return {}
+
+    async def _status(self, request: Request) -> Raw:
+        config = parse_ipam(request.config)
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS["STATUS"] - 1.0):
+                await find_network(self._client, config.network)
+        except (KubeError, TimeoutError) as error:
+            raise CniError(NOT_AVAILABLE, "the API server can't be asked for networks", str(error)) from None
+        except CniError as error:
+            raise CniError(NOT_AVAILABLE, error.msg) from None
+        return {}
+
+    async def _collect(self, request: Request) -> Raw:
+        """Deletes NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
+        name, valid = request.network_name, valid_attachments(request.config)
+        nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={node_value(self._node)}")
+        for nic in nics.items:
+            of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
+            if of_this and stale_marks(nic, valid) and not await self._lives(nic):
+                await self._drop(nic)
+        return {}
+
+    async def _drop(self, nic: Nic) -> None:
+        """Deletes a NIC of a pod that has ended; one that can't be deleted is no reason to leave the others."""
+        try:
+            await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
+        except ApiError as error:
+            log.warning("nic-not-deleted", nic=str(nic.metadata.key), error=str(error))
+        else:
+            log.info("nic-collected", nic=str(nic.metadata.key))
+
+    async def _lives(self, nic: Nic) -> bool:
+        pod = await get_or_none(self._client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+        return pod is not None and pod.metadata.uid == nic.spec.owner.uid and not pod.has_ended
+
+    async def _pod(self, request: Request) -> Pod:
+        ref = parse_args(request.args)
+        pod = await get_or_none(self._client, PODS, ref.key)
+        if pod is None:
+            raise CniError(UNKNOWN_CONTAINER, f"there is no pod {ref.key}")
+        check_pod(pod, ref, self._node)
+        return pod
+
+    async def _holder(self, pod: Pod, request: Request) -> Holder:
+        carried = launcher_of(pod)
+        if carried is None:
+            return pod_holder(pod, request)
+        title = f"VirtualMachineInstance {pod.metadata.namespace}/{carried.name}"
+        key = Key(pod.metadata.namespace, carried.name)
+        machine = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
+        if machine is None:
+            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} is not there")
+        if machine.metadata.uid != carried.uid:
+            raise CniError(UNKNOWN_CONTAINER, f"{title} is another one than that of pod {pod.metadata.name}")
+        return machine_holder(pod, machine, request)

@@ -1,0 +1,99 @@
+"""What keeps networks and NICs of address management: addresses that somebody has, and owners that have not ended."""
+
+from collections.abc import Iterable
+
+from lanloom.api.ipam import (
+    FINALIZER,
+    NODE,
+    POD,
+    VIRTUAL_MACHINE,
+    Network,
+    Nic,
+)
+from lanloom.features.ipam.owners.evidence import Evidence, is_unused, may_go
+from lanloom.features.ipam.state import is_open
+from lanloom.runtime.blockers.finalizers import MANAGER
+from lanloom.runtime.blockers.model import Obstacle
+
+_WHAT = f"finalizer {FINALIZER}"
+_REMEDIES = {
+    POD: "Delete the pod, or wait until it has ended.",
+    VIRTUAL_MACHINE: "Delete the VirtualMachine, or take the network out of it and stop it.",
+}
+_LET_GO = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
+
+
+def network_obstacle(network: Network, nics: Iterable[Nic]) -> Obstacle | None:
+    """What keeps a network whose deletion was asked for: addresses that are owned, and writes of such under way."""
+    if FINALIZER not in network.metadata.finalizers:
+        return None
+    name, every = network.metadata.name, {nic.metadata.uid: nic for nic in nics}
+    owners = [nic for nic in every.values() if nic.status.network == name and nic.status.ips]
+    owned = {nic.metadata.uid for nic in owners}
+    granted = [
+        grant
+        for grant in network.status.grants
+        if grant.uid not in owned and is_open(grant, every.get(grant.uid), name)
+    ]
+    if not owners and not granted:
+        why = "none of its addresses is owned any more, and the manager has not let go yet"
+        return Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO)
+    lines = [nic_line(nic) for nic in sorted(owners, key=lambda nic: nic.metadata.key)]
+    lines += [f"Nic {grant.nic}: is being given {', '.join(grant.ips)}" for grant in granted]
+    return Obstacle(
+        what=_WHAT,
+        whose=MANAGER,
+        why="NICs own addresses of it",
+        waits_for=tuple(lines),
+        remedy="Delete these NICs or what they belong to, or give them another network.",
+    )
+
+
+def nic_line(nic: Nic) -> str:
+    """A NIC with its owner and its addresses, in a line."""
+    owner = nic.spec.owner
+    addresses = ", ".join(nic.status.ips) or "no address"
+    return f"Nic {nic.metadata.key}: {addresses}, of {owner.kind} {owner.name}"
+
+
+def nic_obstacle(nic: Nic, seen: Evidence) -> Obstacle | None:
+    """What keeps a NIC, or would: an owner that has not ended. `seen` is what there is of the owner."""
+    leaving = nic.metadata.is_deleting
+    if FINALIZER not in nic.metadata.finalizers and leaving:
+        return None
+    owner = nic.spec.owner
+    if may_go(nic, seen):
+        why = f"{owner.kind} {owner.name} has ended, and the manager has not let go yet"
+        if is_unused(nic, seen):
+            why = (
+                f"{owner.kind} {owner.name} has no such network any more, and the manager has not let go yet"
+            )
+        return Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO) if leaving else None
+    given = f"the addresses {', '.join(nic.status.ips)} are in use" if nic.status.ips else "it is in use"
+    return Obstacle(
+        what=_WHAT,
+        whose=MANAGER,
+        why=f"{given} until {owner.kind} {owner.name} has ended",
+        waits_for=tuple(_owners(seen)),
+        remedy=_REMEDIES.get(owner.kind, ""),
+    )
+
+
+def nic_notes(nic: Nic) -> tuple[str, ...]:
+    """What else is to be known before a NIC is deleted."""
+    if nic.spec.owner.kind == NODE:
+        return ("The manager makes it anew as long as a NAD with mode pool gives the node an address.",)
+    return ()
+
+
+def _owners(seen: Evidence) -> Iterable[str]:
+    if seen.pod is not None:
+        yield f"Pod {seen.pod.metadata.key}: {seen.pod.status.phase or 'not seen by a node yet'}"
+    if seen.machine is not None:
+        yield f"VirtualMachine {seen.machine.metadata.key}"
+    if seen.instance is not None:
+        phase = seen.instance.status.phase or "not seen by KubeVirt yet"
+        yield f"VirtualMachineInstance {seen.instance.metadata.key}: {phase}"
+    for pod in seen.launchers:
+        if not pod.has_ended:
+            yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not seen by a node yet'}"

@@ -1,0 +1,145 @@
+"""Shared by the commands of address management: read the cluster, name its objects, report changes."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import completed, refusals
+
+if TYPE_CHECKING:
+    from lanloom.features.ipam.cli.grammar.difference import Difference
+    from lanloom.features.ipam.state import State
+    from lanloom.kube.ports import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def read_cluster(kubeconfig: str | None) -> "State":
+    """The cluster's networks and NICs. Ends the command where that fails.
+
+    People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
+    """
+    from lanloom.features.ipam.state import read_state
+    from lanloom.kube.blocking import BlockingReader, finished
+    from lanloom.kube.config import load
+
+    with refusals(), BlockingReader(load(kubeconfig)) as reader:
+        return finished(read_state(reader))
+
+
+def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:
+    """Complete names of the cluster's objects; none if it does not answer in time."""
+
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        async def read(client: "Client") -> "Iterable[str]":
+            from lanloom.features.ipam.state import read_state
+
+            return names(await read_state(client), ctx)
+
+        return completed(ctx, incomplete, read)
+
+    return complete
+
+
+def report_differences(found: "Iterable[Difference]", unchanged: str, *, dry_run: bool) -> None:
+    """Print differences in colours, or `unchanged` if there are none and it is not empty."""
+    from lanloom.cli.console import console as make_console
+
+    console, empty = make_console(), True
+    for item in found:
+        console.print(f"{item.sign} {item.text}", style=_COLOURS[item.sign], markup=False)
+        empty = False
+    if empty and unchanged:
+        console.print(unchanged, markup=False)
+    if dry_run:
+        console.print("This was a dry run: nothing was changed.")
+
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def _instance_names(state: "State", ctx: click.Context) -> list[str]:
+    from lanloom.features.ipam.commands.instances import instances
+
+    return [item.name for item in instances(state, ctx.params.get("namespace") or "default")]
+
+
+complete_instances = completion(_instance_names)
+"""Complete the names of a namespace's instances."""
+
+
+def namespace_option(function: F) -> F:
+    """`--namespace`: where instances are looked for."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="default",
+        show_default=True,
+        callback=_check_namespace,
+        help="Kubernetes namespace of the instances. (In Ganeti, -n is a node.)",
+    )(function)
+
+
+def instance_argument(function: F) -> F:
+    """INSTANCE: which one."""
+    return click.argument("instance", shell_complete=complete_instances)(function)
+
+
+def instances_argument(function: F) -> F:
+    """[INSTANCE]…: which ones, or all of the namespace."""
+    return click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=complete_instances)(
+        function
+    )
+
+
+def _check_namespace(ctx: click.Context, parameter: click.Parameter, given: str) -> str:
+    if len(given) > 63 or not _NAMESPACE.fullmatch(given):
+        raise click.BadParameter(
+            f"{given!r} can't be a namespace; use small letters, digits and dashes", ctx=ctx, param=parameter
+        )
+    return given
+
+
+def _network_names(state: "State", _ctx: click.Context) -> list[str]:
+    return sorted(item.called for item in state.networks)
+
+
+complete_networks = completion(_network_names)
+"""Completes the names of networks."""
+
+
+def network_argument(function: F) -> F:
+    """NETWORK: which one."""
+    return click.argument("network", shell_complete=complete_networks)(function)
+
+
+def networks_argument(function: F) -> F:
+    """[NETWORK]…: which ones, or all of them."""
+    return click.argument("networks", nargs=-1, metavar="[NETWORK]...", shell_complete=complete_networks)(
+        function
+    )
+
+
+def read_networks(kubeconfig: str | None, networks: Sequence[str] = ()) -> "State":
+    """The cluster's networks and NICs; `networks` are identifiers that must be well formed. Ends where that fails."""
+    with refusals():
+        check_idents(networks)
+    return read_cluster(kubeconfig)
+
+
+def check_idents(networks: Sequence[str]) -> None:
+    """Raises Malformed for what can be no network's name or UUID."""
+    from lanloom.features.ipam.rules.names import is_name, is_uuid
+    from lanloom.refusals import Malformed
+    from lanloom.text import quote
+
+    for ident in networks:
+        if not is_name(ident) and not is_uuid(ident):
+            raise Malformed(f"{quote(ident)} is no network; name one by its name or UUID")

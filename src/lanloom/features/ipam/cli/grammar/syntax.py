@@ -1,0 +1,255 @@
+"""The options of `network add` and `network modify` as the steps that they stand for.
+
+What is malformed here is so whatever the network looks like: the message quotes the option and says what to write. All
+else is judged by the steps themselves.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from lanloom.features.ipam.cli.grammar.options import Option, parse_option, parse_parameters
+from lanloom.features.ipam.rules.addresses import Address, parse_address
+from lanloom.features.ipam.rules.change import (
+    PoolStep,
+    ReservedStep,
+    Step,
+    SubnetStep,
+    in_order,
+)
+from lanloom.features.ipam.rules.invariants import gateway_faults
+from lanloom.features.ipam.rules.model import Subnet
+from lanloom.features.ipam.rules.names import (
+    check_name,
+    is_name,
+    is_range,
+    is_uuid,
+)
+from lanloom.features.ipam.rules.ranges import (
+    Cidr,
+    IPRange,
+    parse_cidr,
+    parse_range,
+)
+from lanloom.features.ipam.rules.subnets import (
+    AddPool,
+    AddReserved,
+    AddSubnet,
+    ModifyPool,
+    ModifySubnet,
+    RemovePool,
+    RemoveReserved,
+    RemoveSubnet,
+)
+from lanloom.refusals import Malformed
+from lanloom.text import quote
+
+SUBNET, POOL = "--subnet", "--pool"
+ADD_RESERVED, REMOVE_RESERVED = "--add-reserved-ips", "--remove-reserved-ips"
+
+
+def add_steps(
+    subnets: Sequence[str] = (),
+    pools: Sequence[str] = (),
+    reserved: str | None = None,
+    old: Sequence[AddSubnet] = (),
+) -> tuple[Step, ...]:
+    """What the options of `network add` come to, in the order in which they take effect. Raises Malformed.
+
+    `old` are the subnets of the deprecated options (`oldoptions`).
+    """
+    if old and subnets:
+        raise Malformed(
+            "--network and --network6 can't be used together with --subnet; write --subnet cidr=… for each subnet"
+        )
+    return in_order(
+        [*old, *map(new_subnet, subnets), *map(new_pool, pools), *_reserved(reserved, adding=True)]
+    )
+
+
+def modify_steps(
+    subnets: Sequence[str] = (),
+    pools: Sequence[str] = (),
+    add_reserved: str | None = None,
+    remove_reserved: str | None = None,
+) -> tuple[Step, ...]:
+    """What the options of `network modify` come to, in the order in which they take effect. Raises Malformed."""
+    return in_order(
+        [
+            *map(subnet_step, subnets),
+            *map(pool_step, pools),
+            *_reserved(add_reserved, adding=True),
+            *_reserved(remove_reserved, adding=False),
+        ]
+    )
+
+
+def new_subnet(text: str) -> AddSubnet:
+    """`cidr=…` with gateway, dhcp, name and pool: `--subnet` of `network add`. Raises Malformed."""
+    return _add_subnet(parse_parameters(text, SUBNET))
+
+
+def subnet_step(text: str) -> SubnetStep:
+    """`add:cidr=…`, `IDENT:modify,…`, `IDENT:remove` or `remove:IDENT`. Raises Malformed."""
+    option = parse_option(text, SUBNET)
+    if option.action == "add" and not option.ident:
+        return _add_subnet(option)
+    if option.action not in ("remove", "modify"):
+        raise option.malformed("write add:cidr=…, IDENT:modify,… or IDENT:remove")
+    _check_subnet_ident(option)
+    return RemoveSubnet(ident=option.ident) if option.action == "remove" else _modify_subnet(option)
+
+
+def new_pool(text: str) -> AddPool:
+    """`RANGE` or `subnet=…`, with name and disabled: `--pool` of `network add`. Raises Malformed."""
+    return _add_pool(parse_parameters(text, POOL))
+
+
+def pool_step(text: str) -> PoolStep:
+    """`add:RANGE`, `add:subnet=…`, `IDENT:modify,…`, `IDENT:remove` or `remove:IDENT`. Raises Malformed."""
+    option = parse_option(text, POOL)
+    if option.action == "add" and not option.ident:
+        return _add_pool(option)
+    if option.action not in ("remove", "modify"):
+        raise option.malformed("write add:RANGE, add:subnet=IDENT, IDENT:modify,… or IDENT:remove")
+    ident, notes = _pool_ident(option)
+    return RemovePool(ident=ident, notes=notes) if option.action == "remove" else _modify_pool(option, ident)
+
+
+def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
+    """Ranges with commas between them: `--add-reserved-ips`, or `--remove-reserved-ips`. Raises Malformed."""
+    option = Option(flag=ADD_RESERVED if adding else REMOVE_RESERVED, text=text)
+    kind: type[ReservedStep] = AddReserved if adding else RemoveReserved
+    if not text:
+        raise option.malformed("name at least one address or range")
+    ranges = [_range(option, element) for element in text.split(",")]
+    return tuple(kind(range=item, notes=notes) for item, notes in ranges)
+
+
+def _add_subnet(option: Option) -> AddSubnet:
+    _no_bare(option, "write cidr=… for the subnet's CIDR")
+    option.only(("cidr", "gateway", "dhcp", "name", "pool"))
+    text = option.string("cidr")
+    if text is None:
+        raise option.malformed("cidr is missing; write cidr=… with the subnet's CIDR")
+    cidr, notes = read_cidr(option, text)
+    gateway = _gateway(option)
+    check_gateway(option, cidr, gateway)
+    return AddSubnet(
+        cidr=cidr,
+        gateway=None if gateway is UNSET else gateway,
+        dhcp=option.boolean("dhcp") or False,
+        name=_name(option, "a subnet") or "",
+        pool=option.boolean("pool") or False,
+        notes=notes,
+    )
+
+
+def _modify_subnet(option: Option) -> ModifySubnet:
+    _no_bare(option, "write what is to change, such as cidr=…")
+    option.only(("cidr", "gateway", "dhcp", "name"))
+    if not option.params:
+        raise option.malformed("it changes nothing; give cidr=…, gateway=…, dhcp=… or name=…")
+    text = option.string("cidr")
+    cidr, notes = (None, ()) if text is None else read_cidr(option, text)
+    gateway = _gateway(option)
+    if cidr is not None:
+        check_gateway(option, cidr, gateway)
+    return ModifySubnet(
+        ident=option.ident,
+        cidr=cidr,
+        gateway=gateway,
+        dhcp=option.boolean("dhcp"),
+        name=_name(option, "a subnet"),
+        notes=notes,
+    )
+
+
+def _add_pool(option: Option) -> AddPool:
+    option.only(("subnet", "name", "disabled"))
+    subnet = option.string("subnet")
+    if bool(option.bare) == bool(subnet):
+        raise option.malformed("write either a range or subnet=…, and one of them")
+    if subnet:
+        _check_subnet_ident(option, subnet)
+    range_, notes = _range(option, option.bare) if option.bare else (None, ())
+    return AddPool(
+        range=range_,
+        subnet=subnet or "",
+        name=_name(option, "a pool") or "",
+        disabled=option.boolean("disabled") or False,
+        notes=notes,
+    )
+
+
+def _modify_pool(option: Option, ident: str | IPRange) -> ModifyPool:
+    _no_bare(option, "write what is to change, such as name=…")
+    option.only(("name", "disabled"))
+    if not option.params:
+        raise option.malformed("it changes nothing; give name=… or disabled=…")
+    return ModifyPool(ident=ident, name=_name(option, "a pool"), disabled=option.boolean("disabled"))
+
+
+def _reserved(text: str | None, *, adding: bool) -> tuple[ReservedStep, ...]:
+    return () if text is None else reserved_steps(text, adding)
+
+
+def _check_subnet_ident(option: Option, ident: str | None = None) -> None:
+    text = option.ident if ident is None else ident
+    if "/" in text:
+        option.read(parse_cidr, text)
+    elif not is_uuid(text) and not is_name(text):
+        raise option.malformed(f"{quote(text)} is no subnet; name one by its CIDR, name or UUID")
+
+
+def _pool_ident(option: Option) -> tuple[str | IPRange, tuple[str, ...]]:
+    if is_range(option.ident):
+        return _range(option, option.ident)
+    if not is_name(option.ident):
+        raise option.malformed(f"{quote(option.ident)} is no pool; name one by its name or its range")
+    return option.ident, ()
+
+
+def _no_bare(option: Option, remedy: str) -> None:
+    if option.bare:
+        raise option.malformed(f"{quote(option.bare)} is no parameter; {remedy}")
+
+
+def _gateway(option: Option) -> Address | UnsetType | None:
+    """`gateway=none` and `-gateway` take it away."""
+    if "gateway" not in option.params:
+        return UNSET
+    if option.params["gateway"] in (None, "none"):
+        return None
+    return option.read(parse_address, option.string("gateway") or "", "gateway")
+
+
+def check_gateway(option: Option, cidr: Cidr, gateway: Address | UnsetType | None) -> None:
+    """Where options give both, what can't be so is known before the network is. Raises Malformed."""
+    if gateway is UNSET:
+        return
+    for fault in gateway_faults(Subnet(uuid="", cidr=cidr, gateway=gateway)):
+        raise option.malformed(f"{fault.field}: {fault.why}")
+
+
+def _name(option: Option, what: str) -> str | None:
+    """`-name` takes it away, which is an empty one."""
+    if "name" in option.params and option.params["name"] is None:
+        return ""
+    text = option.string("name")
+    if text == "none":
+        raise option.malformed("to take the name away, write -name")
+    return None if text is None else option.read(lambda name: check_name(name, what), text, "name")
+
+
+def read_cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
+    """A CIDR of an option, and a note if host bits had to be cleared for it. Raises Malformed."""
+    cidr, normalised = option.read(parse_cidr, text)
+    return cidr, (f"{option.flag}: {text} has host bits; it means {cidr}",) if normalised else ()
+
+
+def _range(option: Option, text: str) -> tuple[IPRange, tuple[str, ...]]:
+    if "/" in text:
+        cidr, notes = read_cidr(option, text)
+        return cidr.range, notes
+    return option.read(parse_range, text), ()

@@ -1,0 +1,225 @@
+"""`lanloom network`: networks with their subnets and pools, as `gnt-network` has them."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.cluster import refusals
+from lanloom.cli.listing import (
+    Listing,
+    fields_arguments,
+    listing_options,
+    output_option,
+    print_data,
+    print_fields,
+)
+from lanloom.cli.options import kubeconfig_option
+from lanloom.features.ipam.cli.cluster import network_argument, networks_argument, read_networks
+from lanloom.features.ipam.cli.networkchanges import (
+    add,
+    modify,
+    remove,
+    rename,
+)
+from lanloom.features.ipam.cli.networkconnections import connect, disconnect
+from lanloom.features.ipam.cli.networkrunning import ChangeOptions, change_options
+
+if TYPE_CHECKING:
+    from lanloom.cli.query import Query
+    from lanloom.features.ipam.cli.grammar.described import Described
+
+SHORT = 3
+"""Exit code of `usage` where a pool is nearly full or full; 1 and 2 are those of every command."""
+
+
+def _fields() -> "Query[Described]":
+    from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
+
+    return NETWORK_FIELDS
+
+
+@click.group(name="network")
+def command() -> None:
+    """Manage networks: subnets, pools, reserved addresses, and connections of node groups.
+
+    Networks are API objects: `kubectl get ipnet` lists them, and `kubectl get ipnic` lists the NICs.
+
+    \b
+    Examples:
+      lanloom network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1,pool net1
+      lanloom network modify --pool remove:192.0.2.20-192.0.2.50 --dry-run net1
+      lanloom network list -o name,subnets,free_count
+      lanloom network usage
+    """
+
+
+@command.command(name="list")
+@networks_argument
+@listing_options(_fields)
+@kubeconfig_option
+def list_networks(networks: tuple[str, ...], listing: Listing, kubeconfig: str | None) -> None:
+    """List networks. `lanloom network list-fields` describes the fields.
+
+    Exit code: 0, or 1 if a network is not found, 2 for an unknown field.
+
+    \b
+    Examples:
+      lanloom network list
+      lanloom network list -o +uuid,serial_no
+      lanloom network list --no-headers --separator : -o name,free_count net1
+      lanloom network list -o name,pools --output json
+    """
+    listing.print(_described(kubeconfig, networks))
+
+
+@command.command(name="list-fields")
+@fields_arguments
+def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
+    """List the fields that `lanloom network list -o` can show.
+
+    \b
+    Examples:
+      lanloom network list-fields
+      lanloom network list-fields map pools
+    """
+    print_fields(_fields(), fields, listing)
+
+
+@command.command()
+@networks_argument
+@output_option
+@kubeconfig_option
+def info(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+    """Show the details of networks.
+
+    Shows subnets, pools with their maps, reservations, node groups, and the addresses of each NIC.
+
+    \b
+    Exit code: 0, or 1 if a network is not found.
+
+    \b
+    Examples:
+      lanloom network info net1
+      lanloom network info --output json | jq '.[].nics'
+    """
+    from lanloom.features.ipam.cli.networkinfo import print_network
+    from lanloom.features.ipam.commands.networkviews import information
+
+    found = _described(kubeconfig, networks)
+    with refusals(reading=True):
+        if output != "table":
+            print_data([information(item) for item in found], output)
+            return
+        for item in found:
+            print_network(item)
+
+
+@command.command()
+@networks_argument
+@output_option
+@kubeconfig_option
+def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+    """Show the usage of each pool.
+
+    A bar shows the addresses that NICs own, then the externally reserved ones. A small pool has a map too: X is an
+    address in use or reserved, a dot is a free address. A disabled pool is marked.
+
+    \b
+    Exit code: 0, or 3 if a pool is full to 80 % or more (and not disabled),
+               1 if a network is not found.
+
+    \b
+    Examples:
+      lanloom network usage
+      lanloom network usage net1
+      lanloom network usage --output json | jq '.[].pools[] | select(.percent >= 80)'
+    """
+    from lanloom.features.ipam.cli.networkinfo import print_usage
+    from lanloom.features.ipam.commands.networkviews import plain, pools_of
+
+    found = _described(kubeconfig, networks)
+    with refusals(reading=True):
+        usages = [pools_of(item) for item in found]
+    if output != "table":
+        print_data([plain(item) for item in usages], output)
+    else:
+        print_usage(usages)
+    sys.exit(SHORT if any(pool.warning for item in usages for pool in item.pools) else 0)
+
+
+def _described(kubeconfig: str | None, networks: tuple[str, ...]) -> "list[Described]":
+    from lanloom.features.ipam.commands.networkviews import described
+
+    state = read_networks(kubeconfig, networks)
+    with refusals(reading=True):
+        return described(state, networks)
+
+
+@command.group()
+def tag() -> None:
+    """Show, add and remove the tags of a network.
+
+    \b
+    Examples:
+      lanloom network tag add net1 blue test
+      lanloom network tag list net1
+      lanloom network tag remove net1 test
+    """
+
+
+@tag.command(name="list")
+@network_argument
+@kubeconfig_option
+def list_tags(network: str, kubeconfig: str | None) -> None:
+    """Print the tags of a network, one per line.
+
+    \b
+    Example:
+      lanloom network tag list net1
+    """
+    state = read_networks(kubeconfig, [network])
+    with refusals():
+        item = state.find(network)
+    for text in item.spec.tags:
+        click.echo(text)
+
+
+@tag.command(name="add")
+@network_argument
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@change_options
+def add_tags(network: str, tags: tuple[str, ...], change: ChangeOptions) -> None:
+    """Add tags to a network. Existing tags remain.
+
+    \b
+    Example:
+      lanloom network tag add net1 blue test
+    """
+    from lanloom.features.ipam.rules.general import AddTags, check_tag
+
+    with refusals():
+        steps = [AddTags(tags=tuple(map(check_tag, tags)))]
+    change.modify(network, lambda _: steps)
+
+
+@tag.command(name="remove")
+@network_argument
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@change_options
+def remove_tags(network: str, tags: tuple[str, ...], change: ChangeOptions) -> None:
+    """Remove tags from a network. If the network lacks one of them, none is removed.
+
+    \b
+    Example:
+      lanloom network tag remove net1 test
+    """
+    from lanloom.features.ipam.rules.general import RemoveTags, check_tag
+
+    with refusals():
+        steps = [RemoveTags(tags=tuple(map(check_tag, tags)))]
+    change.modify(network, lambda _: steps)
+
+
+for _command in (add, modify, rename, remove, connect, disconnect):
+    command.add_command(_command)

@@ -1,0 +1,211 @@
+"""`lanloom network add|modify|rename|remove`: changes of networks as such."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.cluster import refusals
+from lanloom.cli.options import once_option
+from lanloom.features.ipam.cli.cluster import check_idents, network_argument
+from lanloom.features.ipam.cli.networkrunning import ChangeOptions, change_options, new_uuid
+
+if TYPE_CHECKING:
+    from lanloom.features.ipam.rules.change import Step
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--subnet",
+    "subnets",
+    multiple=True,
+    metavar="cidr=CIDR[,gateway=IP][,dhcp=BOOL][,name=NAME][,pool]",
+    help="A subnet; `pool` adds a pool over all of it. Can be repeated.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="RANGE|subnet=SUBNET[,name=NAME][,disabled]",
+    help="A pool: FIRST-LAST, an address, a CIDR, or a whole subnet. Can be repeated.",
+)
+@once_option(
+    "--add-reserved-ips",
+    metavar="RANGE,...",
+    help="Externally reserved ranges: never allocated automatically.",
+)
+@once_option("--mac-prefix", metavar="XX:XX:XX", help="First three octets of the MAC addresses of new NICs.")
+@once_option("--tags", metavar="TAG,...", help="Tags.")
+@once_option("--network", metavar="CIDR", help="Deprecated: an IPv4 subnet with a pool over all of it.")
+@once_option("--gateway", metavar="IP", help="Deprecated: the gateway of --network.")
+@once_option("--network6", metavar="CIDR", help="Deprecated: an IPv6 subnet without a pool.")
+@once_option("--gateway6", metavar="IP", help="Deprecated: the gateway of --network6.")
+@click.option(
+    "--no-conflicts-check",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted for compatibility with Ganeti; no effect.",
+)
+@change_options
+def add(
+    name: str,
+    subnets: tuple[str, ...],
+    pools: tuple[str, ...],
+    add_reserved_ips: str | None,
+    mac_prefix: str | None,
+    tags: str | None,
+    network: str | None,
+    gateway: str | None,
+    network6: str | None,
+    gateway6: str | None,
+    change: ChangeOptions,
+) -> None:
+    """Add a network.
+
+    A network can have any number of subnets and pools; without a subnet, it is L2 only. Network and broadcast addresses
+    (or the subnet-router anycast address) and gateways are reserved automatically.
+
+    \b
+    Exit code: 0 on success, 1 if the change is refused, 2 for malformed input.
+
+    \b
+    Examples:
+      lanloom network add net-l2
+      lanloom network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 \\
+          --pool 192.0.2.10-192.0.2.100,name=pool1 net1
+      lanloom network add --subnet cidr=2001:db8::/64,pool --tags blue,test net6
+      lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
+    """
+    from lanloom.features.ipam.cli.grammar.oldoptions import old_subnets
+    from lanloom.features.ipam.cli.grammar.syntax import add_steps
+    from lanloom.features.ipam.commands.networks import add as add_network
+    from lanloom.features.ipam.rules.general import AddTags, check_tag, mac_prefix_step
+    from lanloom.features.ipam.rules.names import check_name
+
+    with refusals():
+        check_name(name, "a network")
+        old = old_subnets(network, gateway, network6, gateway6)
+        steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
+        steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
+        steps += add_steps(subnets, pools, add_reserved_ips, old)
+    change.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=change.dry_run))
+
+
+@click.command()
+@network_argument
+@click.option(
+    "--subnet",
+    "subnets",
+    multiple=True,
+    metavar="add:cidr=...|SUBNET:modify,...|SUBNET:remove",
+    help="Adds, changes (cidr, gateway, dhcp, name) or removes a subnet, named by CIDR, name or UUID. "
+    "Can be repeated.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="add:RANGE|POOL:modify,...|remove:RANGE",
+    help="Adds, changes (name, disabled) or removes a pool, named by name or range; removing a range splits pools. "
+    "Can be repeated.",
+)
+@once_option(
+    "--add-reserved-ips",
+    metavar="RANGE,...",
+    help="Ranges to reserve externally: never allocated automatically.",
+)
+@once_option("--remove-reserved-ips", metavar="RANGE,...", help="Ranges to release.")
+@once_option(
+    "--mac-prefix",
+    metavar="XX:XX:XX|none",
+    help="First three octets of the MAC addresses of new NICs; none for the default.",
+)
+@once_option("--gateway", metavar="IP|none", help="Deprecated: the gateway of the first IPv4 subnet.")
+@once_option("--network6", metavar="CIDR", help="Deprecated: the first IPv6 subnet; added if there is none.")
+@once_option("--gateway6", metavar="IP|none", help="Deprecated: the gateway of the first IPv6 subnet.")
+@change_options
+def modify(
+    network: str,
+    subnets: tuple[str, ...],
+    pools: tuple[str, ...],
+    add_reserved_ips: str | None,
+    remove_reserved_ips: str | None,
+    mac_prefix: str | None,
+    gateway: str | None,
+    network6: str | None,
+    gateway6: str | None,
+    change: ChangeOptions,
+) -> None:
+    """Change a network: all requested changes together, or none.
+
+    Changes subnets first, then pools, then reserved addresses.
+
+    \b
+    Exit code: 0 on success, 1 if the change is refused, 2 for malformed input.
+
+    \b
+    Examples:
+      lanloom network modify --subnet add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true net1
+      lanloom network modify --subnet 10.0.0.0/24:modify,dhcp=false,name=foo net1
+      lanloom network modify --subnet foo:remove net1
+      lanloom network modify --pool add:192.0.2.10-192.0.2.100,name=pool1 net1
+      lanloom network modify --pool remove:192.0.2.20-192.0.2.50 --dry-run net1
+      lanloom network modify --pool pool1:modify,disabled=true net1
+      lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
+      lanloom network modify --subnet foo:remove --dry-run --output json net1 | jq .changes
+    """
+    from lanloom.features.ipam.cli.grammar.oldoptions import old_options
+    from lanloom.features.ipam.cli.grammar.syntax import modify_steps
+    from lanloom.features.ipam.rules.general import mac_prefix_step
+
+    given = (add_reserved_ips, remove_reserved_ips, mac_prefix, gateway, network6, gateway6)
+    if not subnets and not pools and all(value is None for value in given):
+        raise click.UsageError("nothing to change; give at least one of the options")
+    with refusals():
+        fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
+        first: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
+        old = old_options(gateway, network6, gateway6)
+    change.modify(network, lambda now: (*first, *old.steps(now), *fixed))
+
+
+@click.command()
+@network_argument
+@click.argument("name")
+@change_options
+def rename(network: str, name: str, change: ChangeOptions) -> None:
+    """Rename a network. Its NICs remain, and its API object keeps its name.
+
+    Exit code: 0 on success, 1 if the change is refused, 2 for an invalid name.
+
+    \b
+    Example:
+      lanloom network rename net1 shop
+    """
+    from lanloom.features.ipam.commands.networks import name_is_free
+    from lanloom.features.ipam.rules.general import Rename
+    from lanloom.features.ipam.rules.names import check_name
+
+    with refusals():
+        check_name(name, "a network")
+    steps = [Rename(name=name)]
+    change.modify(network, lambda _: steps, judge=name_is_free)
+
+
+@click.command()
+@network_argument
+@change_options
+def remove(network: str, change: ChangeOptions) -> None:
+    """Remove a network. It must not be connected to a node group or have NICs.
+
+    \b
+    Exit code: 0 on success, 1 if the removal is refused.
+
+    \b
+    Example:
+      lanloom network remove net1
+    """
+    from lanloom.features.ipam.commands.networks import remove as remove_network
+
+    with refusals():
+        check_idents([network])
+    change.run(lambda client: remove_network(client, network, dry_run=change.dry_run))

@@ -1,0 +1,345 @@
+"""Add, change and remove instances: read, plan, write; and again after a concurrent write.
+
+A plan is written as a whole or not at all: what was written before a failure is undone.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from lanloom.api.ipam import (
+    INSTANCE,
+    NICS,
+    VIRTUAL_MACHINE,
+    Nic,
+    NicSpec,
+    OwnerSpec,
+)
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.meta import Key
+from lanloom.features.ipam.cli.grammar.net_option import NetStep
+from lanloom.features.ipam.commands.instanceplan import (
+    Change,
+    Plan,
+    PlanOptions,
+    plan_add,
+    plan_modify,
+    plan_remove,
+    refusal_now,
+    stages,
+)
+from lanloom.features.ipam.commands.instances import find_instance, refusal
+from lanloom.features.ipam.commands.instanceviews import NicView, foreseen, views
+from lanloom.features.ipam.state import (
+    State,
+    is_refused,
+    is_satisfied,
+    read_state,
+)
+from lanloom.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    NotFound,
+)
+from lanloom.kube.patches import struct_diff
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Refusal
+
+ATTEMPTS = 10
+"""How often an instance that others change at the same time is read and planned anew."""
+
+PAUSE_SECONDS = 0.05
+"""Between the first and the second attempt; longer each time."""
+
+Report = Callable[[str], None]
+
+Planner = Callable[[State], Plan]
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What was done to an instance, or would be: its NICs before and after, and what else is to be known of it."""
+
+    before: tuple[NicView, ...] = ()
+    after: tuple[NicView, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class ApplyOptions(Struct, frozen=True, kw_only=True):
+    """How a change is made: on a copy only, and whether to wait until addresses are given; `report` hears each step."""
+
+    dry_run: bool = False
+    wait: bool = True
+    report: Report = lambda _: None
+
+
+async def add(
+    client: Client, key: Key, steps: Sequence[NetStep], with_: PlanOptions, how: ApplyOptions
+) -> Result:
+    """A new instance with its addresses. Raises Malformed, Denied, KubeError."""
+    owner = await owner_of(client, key)
+    try:
+        return await _change(client, key, lambda state: plan_add(state, key, owner, steps, with_), how)
+    except NotFound as error:
+        if not error.is_of(key.namespace):
+            raise
+        raise Denied(
+            f"there is no namespace {key.namespace}; -n names a Kubernetes namespace, not a node: create it, or "
+            "leave -n out"
+        ) from None
+
+
+async def modify(
+    client: Client, key: Key, steps: Sequence[NetStep], with_: PlanOptions, how: ApplyOptions
+) -> Result:
+    """Changes an instance's NICs. Raises Malformed, Denied, KubeError."""
+    owner = await owner_of(client, key)
+    done = await _change(client, key, lambda state: plan_modify(state, key, owner, steps, with_), how)
+    if done.after:
+        return done
+    return replace(done, notes=(*done.notes, f"instance {key.name} has no NIC left, and so it is removed"))
+
+
+async def remove(client: Client, key: Key, how: ApplyOptions) -> Result:
+    """Removes an instance. Raises Denied, KubeError."""
+    return await _change(client, key, lambda state: plan_remove(state, key), how)
+
+
+async def owner_of(client: Client, key: Key) -> OwnerSpec:
+    """Whom NICs of an instance belong to: the virtual machine of that name, if there is one. Raises KubeError."""
+    try:
+        machine = await client.get(VIRTUAL_MACHINES, key.name, key.namespace)
+    except NotFound:  # also where there is no KubeVirt
+        return OwnerSpec(kind=INSTANCE, name=key.name)
+    return OwnerSpec(kind=VIRTUAL_MACHINE, name=key.name, uid=machine.metadata.uid)
+
+
+async def _change(client: Client, key: Key, planner: Planner, how: ApplyOptions) -> Result:
+    for attempt in range(ATTEMPTS):
+        await asyncio.sleep(attempt * PAUSE_SECONDS)
+        state = await read_state(client)
+        plan = planner(state)
+        if how.dry_run:
+            networks = state.by_id()
+            return Result(
+                before=_views(state, key), after=foreseen(plan.preview, networks), notes=_notes(plan)
+            )
+        with suppress(Conflict, AlreadyExists):
+            await carry_out(client, plan, wait=how.wait, report=how.report)
+            after = _views(await read_state(client), key)
+            return Result(before=_views(state, key), after=after, notes=_notes(plan))
+    raise Denied(f"others change instance {key.name} at the same time, and nothing was changed; try again")
+
+
+def _views(state: State, key: Key) -> tuple[NicView, ...]:
+    found = find_instance(state, key.namespace, key.name)
+    return views(found) if found is not None else ()
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    """What becomes of the addresses of a machine's NICs that are removed."""
+    gone = [change.before for change in plan.changes if change.after is None and change.before is not None]
+    return tuple(
+        f"NIC {nic.metadata.name} keeps its addresses until {VIRTUAL_MACHINE} {nic.spec.owner.name} has ended"
+        for nic in gone
+        if nic.spec.owner.kind == VIRTUAL_MACHINE and nic.status.ips
+    )
+
+
+WAIT_SECONDS = 30.0
+"""How long the manager may take to give addresses; it takes milliseconds if it is there."""
+
+_FIRST_LOOK, _LONGEST_PAUSE = 0.01, 0.5
+"""Seconds between two looks at a NIC; doubled each time."""
+
+Written = dict[Key, Nic]
+"""What was written of each NIC last."""
+
+
+async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -> None:
+    """Writes all that is planned, and waits until the NICs have their addresses; `report` gets each step's name.
+
+    Raises Denied with the reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a NIC
+    changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
+    undone.
+    """
+    written: Written = {}
+    deleted: list[str] = []
+    try:
+        await _write_all(client, plan, written, wait=wait, report=report)
+        for nic in plan.gone:
+            await _delete(client, nic)
+            deleted.append(f"NIC {nic.metadata.key} is deleted")
+    except BaseException as error:
+        left = deleted + await _undo(client, plan, written)
+        if left and isinstance(error, Refusal | KubeError):
+            others = isinstance(error, Conflict | AlreadyExists)
+            why = "somebody else changed the instance" if others else str(error)
+            raise Denied(f"{why}; this could not be undone: {'; '.join(left)}") from None
+        raise
+    awaited = [nic for nic in plan.gone if nic.spec.owner.kind == INSTANCE] if wait else []
+    if awaited:
+        report("waiting until addresses are given back")
+        await _ended(client, awaited)
+
+
+async def _write_all(client: Client, plan: Plan, written: Written, *, wait: bool, report: Report) -> None:
+    """Writes stage by stage, each when the one before it is settled."""
+    for stage in stages(plan, at_once=not wait):
+        for change, spec in stage:
+            written[change.key] = await _write(client, change, spec, written)
+        if wait:
+            report("waiting for addresses")
+            await _settled(client, [written[change.key] for change, _ in stage])
+
+
+async def _write(client: Client, change: Change, spec: NicSpec, written: Written) -> Nic:
+    """Creates the NIC, or changes it from what it was last."""
+    last = written.get(change.key, change.before)
+    if last is not None:
+        with _deleted_is_changed():
+            return await _patch(client, last, spec)
+    body = {"metadata": {"name": change.key.name}, "spec": to_builtins(spec)}
+    return await client.create(NICS, body, change.key.namespace)
+
+
+async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
+    """Raises Conflict if the NIC's spec is no longer that of `last`. Its status changes all the time, and may."""
+    place, now = last.metadata.key, last
+    while True:
+        try:
+            return await _patch_once(client, now, spec)
+        except Conflict:
+            now = await client.get(NICS, place.name, place.namespace)
+            if now.spec != last.spec or now.metadata.uid != last.metadata.uid:
+                raise
+
+
+async def _patch_once(client: Client, now: Nic, spec: NicSpec) -> Nic:
+    """Raises Conflict if anything of the NIC changed."""
+    version = {"resourceVersion": now.metadata.resource_version}
+    body = {"metadata": version, "spec": struct_diff(now.spec, spec)}
+    return await client.patch(NICS, now.metadata.name, body, now.metadata.namespace)
+
+
+async def _settled(client: Client, nics: list[Nic]) -> None:
+    """Waits until each NIC has what it asks for. Raises Denied if one does not get it, or nobody gives anything."""
+    waiting = [nic.metadata.key for nic in nics if nic.spec.ips or nic.status.ips]
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            for place in waiting:
+                with _deleted_is_changed():
+                    await _has_its_own(client, place)
+    except TimeoutError:
+        told = refusal(await client.get(NICS, place.name, place.namespace))
+        late = f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
+        raise Denied(
+            _refused(place, told) if told else late + "see whether `lanloom manager` runs, or use --no-wait"
+        ) from None
+
+
+def _refused(place: Key, why: str) -> str:
+    return f"NIC {place} was refused its addresses, so nothing was changed: {why}"
+
+
+async def _has_its_own(client: Client, place: Key) -> None:
+    """Waits while a NIC is not looked at yet, or was refused by a manager that did not know of the latest changes."""
+    pause = _FIRST_LOOK
+    while True:
+        nic = await client.get(NICS, place.name, place.namespace)
+        if is_satisfied(nic):
+            return
+        if is_refused(nic) and (why := refusal_now(await read_state(client), nic)):
+            raise Denied(_refused(place, why))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _undo(client: Client, plan: Plan, written: Written) -> list[str]:
+    """Takes back what was written; returns what could not be, in words."""
+    left = []
+    for change in reversed([change for change in plan.changes if change.key in written]):
+        nic = written[change.key]
+        try:
+            if change.before is None:
+                await _discard(client, nic)
+            else:
+                await _restore(client, nic, change.before)
+        except NotFound:
+            continue
+        except (KubeError, Denied) as error:
+            left.append(f"NIC {change.key} is changed ({error})")
+    return left
+
+
+async def _restore(client: Client, last: Nic, before: Nic) -> None:
+    """Makes a NIC ask for what it asked for before, when it has the addresses again that it had.
+
+    An automatic entry would keep what it got meanwhile; so the addresses themselves are asked for first. Raises
+    Denied if one of them is lost, KubeError.
+    """
+    place, pause = last.metadata.key, _FIRST_LOOK
+    exactly = replace(before.spec, ips=before.status.ips, release=(), force=True)
+    ends = asyncio.get_running_loop().time() + WAIT_SECONDS
+    while True:
+        now = await client.get(NICS, place.name, place.namespace)
+        if now.metadata.uid != last.metadata.uid or now.spec != last.spec:
+            raise Denied("somebody else changed it meanwhile")
+        same = (now.status.network, now.status.ips) == (before.status.network, before.status.ips)
+        late = (is_refused(now) and now.spec == exactly) or asyncio.get_running_loop().time() >= ends
+        wanted = before.spec if same or late else exactly
+        with suppress(Conflict):
+            if wanted != now.spec:
+                last = await _patch_once(client, now, wanted)
+            if wanted is before.spec:
+                break
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    if not same:
+        raise Denied(f"it had {', '.join(before.status.ips) or 'no address'}")
+
+
+async def _discard(client: Client, nic: Nic) -> None:
+    """Deletes a NIC that was just made. That of a machine would keep its addresses until the machine has ended."""
+    place = nic.metadata.key
+    if nic.spec.owner.kind != INSTANCE and nic.spec.ips:
+        await _patch(client, nic, replace(nic.spec, ips=()))
+    await client.delete(NICS, place.name, place.namespace, uid=nic.metadata.uid)
+
+
+async def _delete(client: Client, nic: Nic) -> None:
+    with suppress(NotFound):
+        await client.delete(NICS, nic.metadata.name, nic.metadata.namespace, uid=nic.metadata.uid)
+
+
+async def _ended(client: Client, nics: list[Nic]) -> None:
+    """Waits until deleted NICs are gone, and their addresses free."""
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            for nic in nics:
+                await _is_gone(client, nic)
+    except TimeoutError:
+        raise Denied(
+            f"NIC {nic.metadata.key} is deleted, but nobody gave its addresses back within {WAIT_SECONDS:.0f} s; "
+            "see whether `lanloom manager` runs"
+        ) from None
+
+
+async def _is_gone(client: Client, nic: Nic) -> None:
+    place, pause = nic.metadata.key, _FIRST_LOOK
+    with suppress(NotFound):
+        while (await client.get(NICS, place.name, place.namespace)).metadata.uid == nic.metadata.uid:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+@contextmanager
+def _deleted_is_changed() -> Iterator[None]:
+    """Raises Conflict for a NIC that somebody deleted: what is planned must be planned anew."""
+    try:
+        yield
+    except NotFound as error:
+        raise Conflict(error.code, error.reason, error.message) from None

@@ -1,0 +1,122 @@
+"""Networks as the commands show them: their fields, the NICs on them, and the usage of their pools."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from lanloom.api.ipam import Network as NetworkObject
+from lanloom.api.ipam import Nic as NicObject
+from lanloom.cli.query import Value
+from lanloom.features.ipam.cli.grammar.described import Described, pool_map, usage_of
+from lanloom.features.ipam.cli.grammar.drawing import warning
+from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
+from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
+from lanloom.features.ipam.state import State, ledger_of
+from lanloom.features.ipam.wire import network_of, nic_of
+
+
+def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
+    """The networks of those identifiers in their order; without any all networks by name. Raises Refused, Malformed."""
+    items = [state.find(ident) for ident in idents] or sorted(state.networks, key=lambda item: item.called)
+    on: dict[str, list[NicObject]] = {}  # once for all, because networks and NICs may be many
+    for nic in state.nics:
+        for name in {nic.spec.network, nic.status.network}:
+            on.setdefault(name, []).append(nic)
+    return [_describe(item, on.get(item.metadata.name, ())) for item in items]
+
+
+def _describe(item: NetworkObject, nics: Sequence[NicObject]) -> Described:
+    ctime = item.metadata.creation_timestamp
+    return Described(
+        network=network_of(item),
+        ledger=ledger_of(item, nics),
+        nics=tuple(sorted(map(nic_of, nics), key=lambda nic: (nic.owner, nic.index, nic.key))),
+        serial_no=item.metadata.generation,
+        ctime=ctime,
+        mtime=item.status.modified or ctime,
+    )
+
+
+def information(of: Described) -> dict[str, Value]:
+    """Everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
+    said: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
+    said["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
+    said["nics"] = [_nic(nic) for nic in of.nics]
+    return said
+
+
+def _nic(nic: Nic) -> dict[str, Value]:
+    return {
+        "nic": nic.key,
+        "owner_kind": nic.owner.kind,
+        "owner_namespace": nic.owner.namespace or None,
+        "owner": nic.owner.name,
+        "index": nic.index,
+        "ips": [format_address(address) for address in nic.ips],
+    }
+
+
+class PoolUsage(Struct, frozen=True, kw_only=True):
+    """A pool of a subnet, and how full it is.
+
+    `map` is None for a pool of more than 65,536 addresses. `warning` is `full`, `nearly full` (from 80 % on) or empty,
+    always so where the pool is disabled.
+    """
+
+    subnet: Subnet
+    pool: Pool
+    usage: Usage
+    map: str | None
+    warning: str
+
+
+class NetworkUsage(Struct, frozen=True, kw_only=True):
+    """The pools of a network, in the order in which they are tried, and all of them together."""
+
+    network: str
+    pools: tuple[PoolUsage, ...]
+    total: Usage
+
+
+def pools_of(of: Described) -> NetworkUsage:
+    """How full a network is."""
+    pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
+    return NetworkUsage(network=of.network.name, pools=pools, total=usage_of(of))
+
+
+def plain(found: NetworkUsage) -> dict[str, Value]:
+    """The same for programs. `percent` is the share that can't be given away any more, rounded down."""
+    return {
+        "network": found.network,
+        **_counts(found.total),
+        "pools": [
+            {
+                "subnet": str(item.subnet.cidr),
+                "start": format_address(item.pool.range.first),
+                "end": format_address(item.pool.range.last),
+                "name": item.pool.name or None,
+                "disabled": item.pool.disabled,
+                **_counts(item.usage),
+                "warning": item.warning or None,
+                "map": item.map,
+            }
+            for item in found.pools
+        ],
+    }
+
+
+def _pool(of: Described, subnet: Subnet, pool: Pool) -> PoolUsage:
+    usage = of.ledger.usage(pool)
+    return PoolUsage(
+        subnet=subnet,
+        pool=pool,
+        usage=usage,
+        map=pool_map(of.ledger, pool),
+        warning="" if pool.disabled else warning(usage),
+    )
+
+
+def _counts(usage: Usage) -> dict[str, Value]:
+    counts = {"size": usage.size, "used": usage.used, "reserved": usage.reserved, "free": usage.free}
+    return {**counts, "percent": usage.percent}

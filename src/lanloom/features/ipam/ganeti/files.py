@@ -1,0 +1,178 @@
+"""Files rewritten in place: whole before, whole after, whatever happens in between, and the old one kept beside.
+
+The new text is written to a file of its own in the same directory, synced, and renamed over the old one, which by then
+has a second name: the backup is the very file of before, never a copy that may have been cut short. A crash can leave
+such a second name, or a file of ours ending in `.new`, and nothing else.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import quote
+
+LARGEST = 1 << 30
+"""Bytes; a file that is larger is none of Ganeti's."""
+
+RUNTIME = ".runtime"
+"""The end of the names of KVM runtime files in a directory."""
+
+
+CONFIG = "config.data"
+"""What Ganeti calls its configuration."""
+
+
+class Source(Struct, frozen=True):
+    """A file as it was read."""
+
+    path: Path
+    text: str
+    info: os.stat_result
+
+    @property
+    def mark(self) -> tuple[int, ...]:
+        """What changes when somebody else writes the file."""
+        return _mark(self.info)
+
+
+def find_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The files that are meant: those that are named, and the runtime files of directories. Raises Malformed."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        try:
+            if path.is_dir():
+                found |= dict.fromkeys(_runtime_files(path))
+            else:
+                found[path] = None
+        except OSError as error:
+            raise Malformed(f"can't read {_named(path)}: {error.strerror}") from None
+    return tuple(found)
+
+
+def _runtime_files(directory: Path) -> list[Path]:
+    """The runtime files of a directory: none on a node where no machine runs. Raises OSError, Malformed."""
+    names = sorted(item for item in directory.iterdir() if item.name.endswith(RUNTIME))
+    if not names and (directory / CONFIG).exists():
+        raise Malformed(
+            f"{_named(directory)} has no files *{RUNTIME}; name {_named(directory / CONFIG)} itself"
+        )
+    return names
+
+
+def read_file(path: Path) -> Source:
+    """A regular file with text. Raises Malformed."""
+    try:
+        with _opened(path) as (descriptor, info):
+            if info.st_size > LARGEST:
+                raise Malformed(f"{_named(path)} is too large to be a file of Ganeti's")
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                content = file.read()
+        return Source(path, content.decode(), info)
+    except UnicodeDecodeError:
+        raise Malformed(f"{_named(path)} is no text in UTF-8") from None
+    except OSError as error:
+        raise Malformed(f"can't read {_named(path)}: {error.strerror}") from None
+
+
+def rewrite_file(source: Source, text: str, stamp: str) -> Path:
+    """Puts a new text into the place of the old one, and gives the path of the backup. Raises Denied.
+
+    `stamp` tells backups apart; one that is there is never overwritten. Mode and owner stay.
+    """
+    path = source.path
+    try:
+        with _opened(path) as (descriptor, _), _locked(descriptor, path):
+            fresh = _written(source, text)
+            try:
+                if _mark(path.lstat()) != source.mark:
+                    raise Denied(f"{_named(path)} was changed meanwhile; nothing was written, try again")
+                backup = _kept(path, stamp)
+                os.replace(fresh, path)  # noqa: PTH105 (the pair with os.link)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    fresh.unlink()
+                raise
+            _sync(path.parent)
+    except OSError as error:
+        raise Denied(f"can't write {_named(path)}: {error.strerror}") from None
+    return backup
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file that is no symbolic link; opening never waits. Raises OSError, Malformed."""
+    with suppress(FileNotFoundError):
+        if path.is_symlink():
+            raise Malformed(f"{_named(path)} is a symbolic link; name the file itself")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise Malformed(f"{_named(path)} is no regular file")
+        yield descriptor, info
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(descriptor: int, path: Path) -> Iterator[None]:
+    """Against another run of this command; Ganeti's daemons must have been stopped by the administrator."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Denied(f"{_named(path)} is locked by another process; nothing was written") from None
+    yield
+
+
+def _written(source: Source, text: str) -> Path:
+    """The new file under a name of its own, synced, with mode and owner of the old one. Raises OSError."""
+    path = source.path.with_name(f".{source.path.name}.{os.getpid()}.new")
+    with suppress(FileNotFoundError):
+        path.unlink()  # of a process that died and had this number
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            if (source.info.st_uid, source.info.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), source.info.st_uid, source.info.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(source.info.st_mode))
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink()
+        raise
+    return path
+
+
+def _kept(path: Path, stamp: str) -> Path:
+    """Gives the file a second name, which nothing had. Raises OSError."""
+    for number in range(1000):
+        backup = path.with_name(f"{path.name}.bak-{stamp}" + (f".{number}" if number else ""))
+        with suppress(FileExistsError):
+            os.link(path, backup, follow_symlinks=False)
+            return backup
+    raise FileExistsError(None, "there are a thousand backups of this moment")
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _mark(info: os.stat_result) -> tuple[int, ...]:
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def _named(path: Path) -> str:
+    """A path in a message."""
+    text = str(path)
+    return text if text.isprintable() else quote(text, 200)

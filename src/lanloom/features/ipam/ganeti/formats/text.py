@@ -1,0 +1,185 @@
+"""Changing parts of a JSON text and leaving every other byte as it is.
+
+Ganeti's versions write their files differently: indented or in one line, keys sorted or in the order of declaration,
+floats as Python or as Haskell prints them. Rather than to imitate each of them, objects are rewritten member by member,
+and what is not concerned is copied.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from json.decoder import JSONDecoder
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from lanloom.refusals import Malformed
+
+_MARGIN = 50
+"""Calls; more than are between reading a file and rewriting a part of it."""
+
+_MARK = "\ufeff"
+"""What editors of other systems put before a text."""
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+
+
+def _constant(name: str) -> NoReturn:
+    raise Malformed(f"is not JSON: it holds {name}")
+
+
+_DECODER = JSONDecoder(parse_constant=_constant)
+
+
+def decode(text: str) -> Any:
+    """The value of a whole text. Raises Malformed for whatever is no JSON."""
+    if not text.strip():
+        raise Malformed("is empty")
+    if text.startswith(_MARK):
+        raise Malformed("begins with a byte order mark, which no file of Ganeti's has; remove it")
+    try:
+        return _decoded(text, _MARGIN)
+    except RecursionError:
+        raise Malformed("is nested too deeply to be a file of Ganeti's") from None
+    except json.JSONDecodeError as error:
+        raise Malformed(f"is not JSON: {error}") from None
+    except ValueError:  # Python limits the digits that it converts
+        raise Malformed("holds a number that is too long to be one of Ganeti's") from None
+
+
+def _decoded(text: str, margin: int) -> Any:
+    """Decodes with so many calls on the stack that parts can be decoded again from where they are rewritten."""
+    return _decoded(text, margin - 1) if margin else _DECODER.decode(text)
+
+
+class Member(Struct, frozen=True):
+    """A member of an object: blanks before the key, the key as it means and as it is written, what is between key and
+    value, and where the value is.
+    """
+
+    lead: str
+    key: str
+    name: str
+    between: str
+    start: int
+    end: int
+
+
+class Members(Struct, frozen=True):
+    """An object in a text, from its opening brace at `start` to `end`, after its closing one."""
+
+    text: str
+    start: int
+    end: int
+    members: tuple[Member, ...]
+    tail: str
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys, in order."""
+        return [member.key for member in self.members]
+
+    def find(self, key: str) -> Member | None:
+        """The member with that key."""
+        return next((member for member in self.members if member.key == key), None)
+
+
+def members_at(text: str, start: int, place: str) -> Members:
+    """The object whose brace is at `start`, of a text that was decoded before.
+
+    Raises Malformed for a key given twice.
+    """
+    found: list[Member] = []
+    known: set[str] = set()
+    at = start
+    while True:
+        after = _blank(text, at + 1)
+        if text[after] == "}":
+            return Members(text, start, after + 1, tuple(found), text[at + 1 : after])
+        key, colon = _DECODER.raw_decode(text, after)
+        value = _blank(text, _blank(text, colon) + 1)
+        _, end = _DECODER.raw_decode(text, value)
+        if key in known:
+            raise Malformed(f"{place}: {json.dumps(key)} is given twice")
+        known.add(key)
+        found.append(Member(text[at + 1 : after], key, text[after:colon], text[colon:value], value, end))
+        at = _blank(text, end)
+        if text[at] == "}":
+            return Members(text, start, at + 1, tuple(found), text[end:at])
+
+
+def items_at(text: str, start: int) -> list[int]:
+    """Where the items of an array begin, of a text that was decoded before."""
+    found: list[int] = []
+    at = start
+    while True:
+        value = _blank(text, at + 1)
+        if text[value] == "]":
+            return found
+        found.append(value)
+        _, end = _DECODER.raw_decode(text, value)
+        at = _blank(text, end)
+        if text[at] == "]":
+            return found
+
+
+class Style(Struct, frozen=True):
+    """How a text is written: blanks by which each level is indented (0: in one line), and whether `/` is escaped."""
+
+    indent: int
+    slashes: bool
+
+    def render(self, value: object, like: Members) -> str:
+        """A new value of a member of `like`, written as the rest of it is."""
+        if self.indent:
+            lead = like.members[0].lead if like.members else "\n"
+            text = json.dumps(value, indent=self.indent).replace("\n", lead)
+        else:
+            separators = (f",{_lead(like)}", like.members[0].between if like.members else ":")
+            text = json.dumps(value, separators=separators)
+        return text.replace("/", "\\/") if self.slashes else text
+
+
+def style_of(text: str) -> Style:
+    """How a text is written, seen from its first lines."""
+    found = re.match(r"[ \t\r\n]*[\[{][ \t\r]*\n( *)", text)
+    return Style(len(found[1]) if found else 0, "\\/" in text)
+
+
+def rewrite(like: Members, wanted: Sequence[tuple[str, str | None]]) -> str:
+    """An object with the members `wanted`, in that order: key and text of the value, None for the value that is there.
+
+    Members that are there keep their own blanks.
+    """
+    parts = []
+    for index, (key, value) in enumerate(wanted):
+        own = like.find(key)
+        first = like.members[0] if like.members else Member("", "", "", ":", 0, 0)
+        lead = first.lead if index == 0 else own.lead if own not in (None, first) else _lead(like)
+        name = own.name if own else json.dumps(key)
+        shown = like.text[own.start : own.end] if value is None and own is not None else value
+        parts.append(f"{lead}{name}{(own or first).between}{shown}")
+    return "{" + ",".join(parts) + like.tail + "}"
+
+
+def splice(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """The text with some parts, given as start, end and what to put there, replaced. They must not overlap."""
+    parts, at = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[at:start], new]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def _blank(text: str, at: int) -> int:
+    """The position after blanks."""
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _lead(like: Members) -> str:
+    """Blanks before a member that is not the first."""
+    if len(like.members) > 1:
+        return like.members[1].lead
+    only = like.members[0] if like.members else Member("", "", "", ":", 0, 0)
+    return only.lead or (" " if only.between.endswith(" ") else "")

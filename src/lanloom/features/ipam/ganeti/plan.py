@@ -1,0 +1,306 @@
+"""What an import of a Ganeti cluster makes of the API's objects: computed on what was read, and checked before writing.
+
+Networks are recognised by their UUID and NICs by theirs, or by instance and index where Ganeti 2.7 gave none. What is
+there and the same is left alone, so an import that was interrupted is finished by another one; what is there and
+differs stands in the way, or is kept. Where not everything can be a name here, notes report the new one.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import (
+    INSTANCE,
+    NetworkSpec,
+    NicSpec,
+    OwnerSpec,
+)
+from lanloom.api.ipam import Nic as NicObject
+from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.nics import check_nic
+from lanloom.features.ipam.commands.instances import check_instance
+from lanloom.features.ipam.ganeti.formats.config import Config, StoredNic, network_meant
+from lanloom.features.ipam.ganeti.formats.verify import identities, ownership
+from lanloom.features.ipam.ganeti.present import Present, Wanted, network_changes, network_conflicts
+from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.rules.general import is_group
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.macs import parse_mac
+from lanloom.features.ipam.rules.model import Connection, Network, Subnet
+from lanloom.features.ipam.rules.names import (
+    imported_name,
+    is_name,
+    is_uuid,
+    object_name,
+)
+from lanloom.features.ipam.rules.validate import check_network
+from lanloom.features.ipam.state import State
+from lanloom.features.ipam.wire import network_of, spec_of
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import quote
+
+
+def _names_here(
+    what: str, names: Iterable[str], is_allowed: Callable[[str], bool], notes: list[str]
+) -> dict[str, str]:
+    """The name of each here: the same where it is allowed, else one that nothing has; that is noted."""
+    every = tuple(dict.fromkeys(names))
+    found = {name: name for name in every if is_allowed(name)}
+    taken = set(found)
+    for name in every:
+        if name not in found:
+            found[name] = imported_name(name, taken)
+            taken.add(found[name])
+            notes.append(f"{what} {quote(name)} is called {found[name]} here")
+    return found
+
+
+def _nic_notes(nic: StoredNic) -> Iterator[str]:
+    """What of a NIC is called otherwise here."""
+    name = imported_name(nic.name)
+    if name != nic.name:
+        yield f"{nic}: its name {quote(nic.name)} is {name} here"
+    if nic.uuid and not is_uuid(nic.uuid):
+        yield f"{nic}: {quote(nic.uuid)} is no UUID; it gets another one"
+
+
+def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> Iterator[str]:
+    """NICs with an address but without a network: Ganeti has them, often routed ones; here a network owns addresses.
+
+    `networks` are those that the import brings. An address in one of their subnets may be given to somebody else.
+    """
+    orphans = [(nic, address) for nic in nics for address in nic.ips]
+    for nic, address in orphans:
+        yield f"{nic}: {format_address(address)} belongs to no network and is not imported"
+    threatened: dict[str, list[str]] = defaultdict(list)
+    for _, address in orphans:
+        for network in networks:
+            if _may_be_given(network, address):
+                threatened[network.name].append(format_address(address))
+    for name, addresses in threatened.items():
+        yield (
+            f"network {name} may give addresses to others that NICs without a network use; reserve them: "
+            f"lanloom network modify --add-reserved-ips {','.join(dict.fromkeys(addresses))} {name}"
+        )
+    if orphans:
+        yield (
+            "to keep an address without a network, add a network with a subnet for it, and put the NIC there: "
+            "lanloom instance modify --net N:modify,network=NETWORK,ip=ADDRESS INSTANCE"
+        )
+
+
+def _may_be_given(network: Network, address: Address) -> bool:
+    subnet = network.subnet_of(address)
+    return subnet is not None and not any(address in item for item in subnet.reserved)
+
+
+TOLD = 20
+"""So many conflicts are listed; the rest is counted."""
+
+
+class NetworkRow(Struct, frozen=True, kw_only=True):
+    """A network of the import: its object's name, what users call it, and how much belongs to it."""
+
+    object: str
+    name: str
+    subnets: tuple[str, ...]
+    nics: int
+    addresses: int
+    new: bool
+
+
+class Import(Struct, frozen=True, kw_only=True):
+    """What is to be created, what is there already, and what there is to tell.
+
+    `present` are NICs that are there and the same; `kept` differ, and whether they have what they ask for is no matter.
+    """
+
+    networks: dict[str, NetworkSpec]
+    nics: dict[Key, NicSpec]
+    present: tuple[Key, ...]
+    kept: tuple[Key, ...]
+    rows: tuple[NetworkRow, ...]
+    notes: tuple[str, ...]
+
+
+def plan_import(config: Config, state: State, namespace: str, *, keep: bool = False) -> Import:
+    """The plan. Raises Malformed for what can never be imported, Denied for conflicts, both with all reasons.
+
+    With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
+    """
+    notes: list[str] = []
+    _refuse(
+        [*identities(config), *ownership(config)],
+        "the file is not in order (`lanloom ganeti verify` tells all of it); mend that in Ganeti, and import again",
+    )
+    wanted = _networks(config, state, notes)
+    if keep:
+        wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
+    specs = dict(_nics(config, wanted, notes))
+    _check(specs)
+    there = Present(state, namespace)
+    kept = there.kept(specs) if keep else {}
+    notes += [f"{nic} is left as it is; in the file: {changes}" for nic, changes in kept.items()]
+    asked = {nic: spec for nic, spec in specs.items() if nic not in kept}
+    conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted)]
+    _refuse(conflicts, "the import conflicts with what is there")
+    places = there.places(specs)
+    present = tuple(place for nic, (place, old) in places.items() if old and nic not in kept)
+    new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
+    return Import(
+        networks={
+            one.network.id: replace(spec_of(one.network), uuid=one.network.uuid)
+            for one in wanted.values()
+            if one.item is None
+        },
+        nics=new,
+        present=present,
+        kept=tuple(places[nic][0] for nic in kept),
+        rows=tuple(_row(one, specs) for one in wanted.values()),
+        notes=tuple(notes),
+    )
+
+
+def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
+    """The networks by the UUIDs of the file. Raises Malformed."""
+    there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
+    names = _names_here("network", (one.name or key for key, one in config.networks.items()), is_name, notes)
+    connected = (one.group for ways in config.connections.values() for one in ways)
+    groups = _names_here("node group", connected, is_group, notes)
+    found: dict[str, Wanted] = {}
+    wrong: list[str] = []
+    for uuid, stored in config.networks.items():
+        name = names[stored.name or uuid]
+        item = there.get(uuid)
+        id_ = item.metadata.name if item is not None else object_name(name)
+        network = _adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
+        if not is_uuid(uuid):
+            wrong.append(f"{stored.title}: {quote(uuid)} is no UUID")
+        try:
+            check_network(network)
+        except Malformed as error:
+            wrong.append(str(error))
+        found[uuid] = Wanted(network, item)
+    if wrong:
+        raise Malformed(_listed("the file has networks that can't be imported", wrong))
+    return found
+
+
+def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:
+    """With names and tags as they are written here."""
+    subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
+    connections = tuple(replace(one, group=groups[one.group]) for one in network.connections)
+    return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
+
+
+def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
+    """A network as it is there, if it is."""
+    if one.item is None:
+        return one
+    there = network_of(one.item)
+    if changes := network_changes(there, one.network):
+        notes.append(f"network {there.name} is left as it is; in the file: {changes}")
+    return Wanted(there, one.item)
+
+
+def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
+    name = imported_name(subnet.name)
+    pools = tuple(replace(pool, name=imported_name(pool.name)) for pool in subnet.pools)
+    for old, new in (
+        (subnet.name, name),
+        *zip((p.name for p in subnet.pools), (p.name for p in pools), strict=True),
+    ):
+        if old != new:
+            notes.append(f"{quote(old)} of network {network} is called {new} here")
+    return replace(subnet, name=name, pools=pools)
+
+
+def _nics(
+    config: Config, wanted: Mapping[str, Wanted], notes: list[str]
+) -> Iterator[tuple[StoredNic, NicSpec]]:
+    """Each NIC and what is to be asked for it. Raises Malformed."""
+    owners = _names_here("instance", (nic.instance for nic in config.nics), _can_own, notes)
+    ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
+    for nic in config.nics:
+        notes += _nic_notes(nic)
+        yield nic, _spec(nic, owners[nic.instance], ledgers.get(nic.network))
+    orphans = [nic for nic in config.nics if nic.network not in wanted]
+    notes += _orphan_notes(orphans, [one.network for one in wanted.values()])
+
+
+def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
+    """What is to be asked for a NIC; `ledger` is that of its network. Raises Malformed."""
+    ips = nic.ips if ledger is not None else ()
+    connection = _connection(nic, ledger.network if ledger is not None else None)
+    return NicSpec(
+        owner=OwnerSpec(kind=INSTANCE, name=owner),
+        network=ledger.network.id if ledger is not None else "",
+        ips=tuple(map(format_address, ips)),
+        force=ledger is not None and any(map(ledger.is_reserved, ips)),
+        index=nic.index,
+        name=imported_name(nic.name),
+        uuid=nic.uuid if is_uuid(nic.uuid) else "",
+        mac=_mac(nic),
+        mode=connection.mode,
+        link=connection.link,
+        vlan=connection.vlan,
+    )
+
+
+def _check(specs: Mapping[StoredNic, NicSpec]) -> None:
+    """Raises Malformed for NICs that a server would refuse, before anything is written."""
+    wrong = []
+    for nic, spec in specs.items():
+        try:
+            check_nic(NicObject(spec=spec))
+        except Malformed as error:
+            wrong.append(f"{nic}: {error}")
+    if wrong:
+        raise Malformed(_listed("the file has NICs that can't be imported", wrong))
+
+
+def _can_own(name: str) -> bool:
+    """Whether an instance can have a name."""
+    try:
+        check_instance(name)
+    except Malformed:
+        return False
+    return True
+
+
+def _connection(nic: StoredNic, network: Network | None) -> Connection:
+    """How a NIC is connected by itself: not at all where its network says the same for every node group."""
+    own = Connection(group="", mode=nic.mode, link=nic.link, vlan=nic.vlan)
+    same = {replace(one, group="") for one in network.connections} if network is not None else set()
+    return Connection(group="", mode="", link="") if same == {own} else own
+
+
+def _mac(nic: StoredNic) -> str:
+    try:
+        return parse_mac(nic.mac) if nic.mac else ""
+    except Malformed as error:
+        raise Malformed(f"{nic}: {error}") from None
+
+
+def _row(one: Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
+    nics = [spec for spec in specs.values() if spec.network == one.network.id]
+    return NetworkRow(
+        object=one.network.id,
+        name=one.network.name,
+        subnets=tuple(str(subnet.cidr) for subnet in one.network.subnets),
+        nics=len(nics),
+        addresses=sum(len(spec.ips) for spec in nics),
+        new=one.item is None,
+    )
+
+
+def _refuse(reasons: list[str], what: str) -> None:
+    if reasons:
+        raise Denied(_listed(what, reasons))
+
+
+def _listed(what: str, reasons: list[str]) -> str:
+    more = [f"and {len(reasons) - TOLD} more"] if len(reasons) > TOLD else []
+    return "\n".join((f"{what}; nothing was written:", *reasons[:TOLD], *more))

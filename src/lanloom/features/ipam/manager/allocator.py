@@ -1,0 +1,318 @@
+"""Give addresses of one network at a time to its NICs. Nothing else does; docs/architecture.md says why it is safe.
+
+The order of the writes is part of that: the take-over before the list that the allocation state is built from; a grant
+in the network, on the version that was known, before the status of a NIC, on the version that was known before the
+grant.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import (
+    ALLOCATED,
+    NETWORKS,
+    NICS,
+    UNIQUE,
+    Grant,
+    Network,
+    NetworkStatus,
+    Nic,
+    NicStatus,
+)
+from lanloom.features.ipam.manager.allocation import AllocationState
+from lanloom.features.ipam.manager.decisions import (
+    Decision,
+    decide,
+    status_after,
+    touched,
+)
+from lanloom.features.ipam.manager.networkstatus import (
+    PoolView,
+    pool_events,
+    pool_views,
+    status_of,
+)
+from lanloom.features.ipam.manager.term import AllocatorTerm, NetworkAllocation
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import (
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+)
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.patches import StatusWriter, struct_diff
+from lanloom.kube.ports import Client
+
+SPACING_SECONDS = 1.0
+"""How far apart writes of a network's status are at the least, unless addresses are granted or its spec was changed.
+
+Who changed it looks at once what came of it, and addresses come and go by the thousand.
+"""
+
+BATCH = 256
+"""So many NICs at the most are settled by one grant: the network's object has to carry it."""
+
+
+_AT_ONCE = 16
+
+TOLD_AT_ONCE = 32
+"""Where more NICs than this are written at once, no Events report what they got: it would be twice the writes."""
+
+
+class Write(Struct, frozen=True):
+    """What is to be written to a NIC. `gives` says whether it then has addresses that it did not have."""
+
+    decision: Decision
+    status: NicStatus
+    gives: bool
+
+    @property
+    def nic(self) -> Nic:
+        """The NIC as it was known when that was decided."""
+        return self.decision.nic
+
+
+class NicWriter:
+    """Write the statuses of NICs, many at once, and record Events of what they got or were refused.
+
+    Each is written on the version of the NIC that is given: a retry on a newer one would get round the fence.
+    """
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._statuses = StatusWriter(client)
+        self._recorder = recorder
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def write_all(
+        self,
+        writes: Sequence[tuple[Nic, NicStatus]],
+        allocation: NetworkAllocation | None = None,
+        state: AllocationState | None = None,
+    ) -> list[KubeError]:
+        """Write each, and take the answers in to the state. The caller repeats what could not be written."""
+        quiet = len(writes) > TOLD_AT_ONCE
+
+        async def write(nic: Nic, status: NicStatus) -> KubeError | None:
+            async with self._slots:
+                try:
+                    await self._write_one(nic, status, allocation, state)
+                except NotFound as error:
+                    if not error.is_of(nic.metadata.name):
+                        return error
+                    if state is not None:
+                        state.remove(str(nic.metadata.key), nic.metadata.uid)
+                except KubeError as error:
+                    return error
+                else:
+                    await self._record_events(nic, status, quiet)
+            return None
+
+        outcomes = await asyncio.gather(*(write(nic, status) for nic, status in writes))
+        return [error for error in outcomes if error is not None]
+
+    async def _write_one(
+        self,
+        nic: Nic,
+        status: NicStatus,
+        allocation: NetworkAllocation | None,
+        state: AllocationState | None,
+    ) -> None:
+        meta = nic.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": struct_diff(nic.status, status),
+        }
+        try:
+            answer = await self._statuses.patch(NICS, meta.name, body, meta.namespace)
+        except Conflict:
+            if allocation is not None and state is not None:
+                await allocation.reread_nic(state, str(meta.key), meta.uid)
+            raise
+        if state is not None:
+            state.observe_answer(nic, answer)
+
+    async def _record_events(self, nic: Nic, status: NicStatus, quiet: bool) -> None:
+        about = reference(NICS, nic)
+        before, after = (find(item.conditions, ALLOCATED) for item in (nic.status, status))
+        if after is not None and after.status == "False":
+            if before is None or (before.reason, before.message) != (after.reason, after.message):
+                await self._recorder.event(about, "Warning", after.reason, after.message)
+        elif (
+            not quiet
+            and after is not None
+            and (status.ips, status.network) != (nic.status.ips, nic.status.network)
+        ):
+            await self._recorder.event(about, "Normal", after.reason, after.message)
+        conflict = find(status.conditions, UNIQUE)
+        if conflict is not None and conflict != find(nic.status.conditions, UNIQUE):
+            await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
+
+
+class NetworkAllocator:
+    """Looks after the networks of a term. `now` gives seconds since the epoch."""
+
+    def __init__(
+        self, term: AllocatorTerm, writer: NicWriter, recorder: Recorder, now: Callable[[], float]
+    ) -> None:
+        self._term = term
+        self._writer = writer
+        self._recorder = recorder
+        self._now = now
+        self._written: dict[str, float] = {}
+
+    async def reconcile(self, network: Network) -> float | None:
+        """Give a network's NICs what they need; in how many seconds to do so again, if that is known."""
+        name = network.metadata.name
+        try:
+            return await self._reconcile(name, network)
+        except Conflict:
+            await self._term.reread(name)  # so that the next try does not build on what is known to be old
+            raise
+        except NotFound as error:
+            if not error.is_of(name):
+                # The server may have just started; to try again is all that there is to do.
+                raise ServerError(error.code, error.reason, f"Nics are not served now: {error}") from None
+            self._term.forget(name)
+            return SPACING_SECONDS
+        except KubeError:
+            raise
+        except Exception:
+            # The state may have been left in disorder; the next one is built afresh.
+            self._term.forget(name)
+            raise
+
+    async def _reconcile(self, name: str, network: Network) -> float | None:
+        allocation = self._term.allocation(name)
+        state = allocation.current(network)
+        if state is None:
+            if (wait := allocation.retake_in()) > 0:
+                return wait
+            state = await self._term.take_over(network)
+        state.observe_network(await allocation.ensure_finalizer(state.network))
+        waits = [await allocation.confirm(state)]
+        writes = self._decide(state)
+        await self._grant(allocation, state, writes)
+        statuses = [(item.nic, item.status) for item in writes]
+        failures = await self._writer.write_all(statuses, allocation, state)
+        waits.append(await self._report(allocation, state))
+        if failures:
+            raise failures[0]
+        if len(writes) == BATCH:
+            return 0.0
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _decide(self, state: AllocationState) -> list[Write]:
+        """What is to be written to the NICs that need something; what they get is held in the ledger."""
+        writes: list[Write] = []
+        for nic in state.due():
+            write = self._decide_one(state, nic)
+            if write is not None:
+                writes.append(write)
+            if len(writes) == BATCH:
+                break
+        return writes
+
+    def _decide_one(self, state: AllocationState, nic: Nic) -> Write | None:
+        decision = decide(state.ledger, nic, state.held(nic), state.problem)
+        key, now = str(nic.metadata.key), self._now()
+        status = status_after(decision, state.name, self._term.epoch_of, state.conflicts_of(key), now)
+        if decision.ips is None:
+            state.refuse(nic)
+        if status == nic.status and state.is_granted(key):
+            status = touched(status, now)  # so that no write of what was granted can come after it
+        gives = decision.ips is not None and not set(decision.ips) <= set(state.owned(nic))
+        if not gives and decision.operation is not None:
+            decision.operation.abort()
+        return Write(decision, status, gives) if gives or status != nic.status else None
+
+    async def _grant(
+        self, allocation: NetworkAllocation, state: AllocationState, writes: Sequence[Write]
+    ) -> None:
+        """Write down which NIC is about to get what. Raises Conflict if the network changed or is another's now."""
+        giving = [item for item in writes if item.gives]
+        if not giving:
+            return
+        grants = state.grants()
+        for item in giving:
+            key = str(item.nic.metadata.key)
+            grants[key] = _grant_of(item, grants.get(key))
+            state.expect_write(item.nic)
+        views, status = self._status(state, grants.values())
+        before = state.network.status
+        try:
+            network = await self._write(allocation, state, status)
+        finally:
+            for item in giving:
+                if item.decision.operation is not None:
+                    item.decision.operation.abort()
+        state.observe_network(network)
+        await self._record_events(state, views, before)
+
+    async def _report(self, allocation: NetworkAllocation, state: AllocationState) -> float | None:
+        """Write the network's status if it changed; or return in how many seconds that may be done."""
+        if state.network.metadata.is_deleting and state.is_free:
+            await allocation.remove_finalizer(state.network)
+            return None
+        views, status = self._status(state, state.grants().values())
+        if status == state.network.status:
+            return None
+        wait = self._written.get(state.name, -math.inf) + SPACING_SECONDS - asyncio.get_running_loop().time()
+        changed = status.observed_generation != state.network.status.observed_generation
+        if wait > 0 and not changed:
+            return wait
+        before = state.network.status
+        state.observe_network(await self._write(allocation, state, status))
+        await self._record_events(state, views, before)
+        return None
+
+    def _status(
+        self, state: AllocationState, grants: Iterable[Grant]
+    ) -> tuple[tuple[PoolView, ...], NetworkStatus]:
+        views = pool_views(state.ledger, state.levels)
+        status = status_of(
+            state.network,
+            views,
+            problem=state.problem,
+            nics=state.size,
+            grants=grants,
+            conflicts=state.conflicts(),
+            now=self._now(),
+        )
+        return views, status
+
+    async def _write(
+        self, allocation: NetworkAllocation, state: AllocationState, status: NetworkStatus
+    ) -> Network:
+        patch = struct_diff(state.network.status, status)
+        self._written[state.name] = asyncio.get_running_loop().time()
+        return await allocation.write_status(state.network, patch)
+
+    async def _record_events(
+        self, state: AllocationState, views: Sequence[PoolView], before: NetworkStatus
+    ) -> None:
+        """Record Events of pools that got fuller or emptier, and of addresses that two NICs own."""
+        events = pool_events(state.name, views, state.levels)
+        state.levels = {view.pool.range: view.level for view in views}
+        about = reference(NETWORKS, state.network)
+        await self._recorder.record(about, events)
+        conflict = find(state.network.status.conditions, UNIQUE)
+        if conflict is not None and conflict != find(before.conditions, UNIQUE):
+            await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
+
+
+def _grant_of(item: Write, former: Grant | None) -> Grant:
+    """What a NIC is about to get, beside what it was granted before, of which a write may still be under way.
+
+    Every such write is based on the version of the grant or on an earlier one; if one is not known, none is stated.
+    """
+    meta = item.nic.metadata
+    grant = Grant(nic=str(meta.key), uid=meta.uid, ips=item.status.ips, version=meta.version)
+    if former is None:
+        return grant
+    version = max(former.version, meta.version) if former.version and meta.version else 0
+    return replace(grant, ips=tuple(dict.fromkeys((*grant.ips, *former.ips))), version=version)

@@ -1,0 +1,132 @@
+"""When each network is reconciled, and the NICs that have no network."""
+
+import random
+from collections.abc import Callable
+
+from lanloom.api.ipam import Network, Nic
+from lanloom.features.ipam.manager.allocator import NetworkAllocator, NicWriter
+from lanloom.features.ipam.manager.decisions import (
+    MALFORMED,
+    NETWORK_MISSING,
+    Decision,
+    status_after,
+)
+from lanloom.features.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
+from lanloom.features.ipam.manager.term import AllocatorTerm
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
+from lanloom.kube.ports import Client
+
+WORKERS = 8
+"""Networks that are reconciled at the same time."""
+
+
+class Orphans:
+    """The NICs whose network does not exist, and those that ask for none: both keep what they have.
+
+    `epoch_of` gives the epoch of a network that exists.
+    """
+
+    def __init__(
+        self,
+        informers: IpamInformers,
+        writer: NicWriter,
+        epoch_of: Callable[[str], int],
+        now: Callable[[], float],
+    ) -> None:
+        self._informers = informers
+        self._writer = writer
+        self._epoch_of = epoch_of
+        self._now = now
+
+    async def reconcile(self, network: str) -> None:
+        """Report to the NICs of a network that it is missing (empty: of none). Raises KubeError."""
+        writes = []
+        for nic in self._informers.nics.store.by(BY_NETWORK, network):
+            if nic.metadata.is_deleting or nic.spec.network not in ("", network):
+                continue
+            status = status_after(_orphan_decision(nic), network, self._epoch_of, {}, self._now())
+            if status != nic.status:
+                writes.append((nic, status))
+        failures = await self._writer.write_all(writes)
+        if failures:
+            raise failures[0]
+
+
+class IpamManager:
+    """The allocator of all networks. It runs on the leader only; the informers run on every replica.
+
+    `identity` names this replica, `now` gives seconds since the epoch, `observe` is called after each reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: IpamInformers,
+        recorder: Recorder,
+        *,
+        identity: str,
+        now: Callable[[], float],
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        self._informers = informers
+        self._term = AllocatorTerm(client, informers, identity)
+        writer = NicWriter(client, recorder)
+        self._allocator = NetworkAllocator(self._term, writer, recorder, now)
+        self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
+        self._networks: Controller[str] = Controller(
+            "network", self._reconcile, rng=rng, workers=WORKERS, observe=observe
+        )
+        informers.networks.on_change(self._network_changed)
+        informers.nics.on_change(self._nic_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, for metrics."""
+        return (self._networks,)
+
+    async def run(self) -> None:
+        """Runs until cancelled. Takes every network over anew: nothing of an earlier term holds any more."""
+        for informer in self._informers.all():
+            await informer.synced()
+        self._term.clear()
+        networks = self._informers.networks.store.items()
+        for network in networks:
+            self._networks.enqueue(network.metadata.name)
+        for nic in self._informers.nics.store.items():
+            for name in networks_of(nic):
+                self._networks.enqueue(name)
+        try:
+            await self._term.take_all(networks)
+            await self._networks.run()
+        finally:
+            self._term.clear()
+
+    async def _reconcile(self, name: str) -> float | None:
+        network = await self._term.find(name) if name else None
+        if network is None:
+            await self._orphans.reconcile(name)
+            return None
+        return await self._allocator.reconcile(network)
+
+    def _network_changed(self, old: Network | None, new: Network | None) -> None:
+        item = new or old
+        if item is not None:
+            self._networks.enqueue(item.metadata.name)
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        for name in self._term.nic_changed(old, new):
+            self._networks.enqueue(name)
+
+
+def _orphan_decision(nic: Nic) -> Decision:
+    wanted = nic.spec.network
+    if wanted:
+        message = f"there is no network {wanted}; add it, or name another one"
+        return Decision(nic=nic, reason=NETWORK_MISSING, message=message)
+    if nic.spec.ips:
+        return Decision(
+            nic=nic, reason=MALFORMED, message="addresses are asked for without a network; name one"
+        )
+    return Decision(nic=nic, ips=())

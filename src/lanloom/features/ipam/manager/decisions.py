@@ -1,0 +1,142 @@
+"""Which addresses one NIC gets, or why it gets none, and what its status then says: pure rules."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import (
+    ALLOCATED,
+    UNIQUE,
+    Nic,
+    NicStatus,
+)
+from lanloom.api.meta import Condition
+from lanloom.api.times import rfc3339
+from lanloom.features.ipam.rules.addresses import Address, find_addresses, format_address
+from lanloom.features.ipam.rules.errors import Exhausted
+from lanloom.features.ipam.rules.ledger import Ledger, Operation
+from lanloom.features.ipam.rules.requests import parse_requests, settle
+from lanloom.kube.conditions import set_condition
+from lanloom.refusals import Refusal
+
+NOT_READY = "NetworkNotReady"
+NETWORK_MISSING = "NetworkMissing"
+MALFORMED = "Malformed"
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What becomes of a NIC. `ips` are its addresses; None if it is refused what it asks for and keeps what it has.
+
+    `operation` holds what was taken and must be aborted or committed; None where nothing was taken.
+    """
+
+    nic: Nic
+    ips: tuple[Address, ...] | None = None
+    reason: str = ""
+    message: str = ""
+    operation: Operation | None = None
+
+
+def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[str, str] | None) -> Decision:
+    """What a NIC gets in the network of the ledger, where it has `held`.
+
+    `problem` is why the network gives nothing away at all, as reason and message.
+    """
+    spec = nic.spec
+    if not spec.ips or not spec.network:
+        return Decision(nic=nic, ips=())
+    if problem is not None:
+        return Decision(nic=nic, reason=problem[0], message=problem[1])
+    operation = ledger.begin()
+    try:
+        ips = settle(
+            operation,
+            ledger.network,
+            str(nic.metadata.key),
+            held,
+            parse_requests(spec.ips),
+            force=spec.force,
+            given_up=find_addresses(spec.release),
+        )
+    except Refusal as error:
+        operation.abort()
+        several = isinstance(error, Exhausted) and len(spec.ips) > 1
+        hint = f" (the NIC asks for {len(spec.ips)}, and gets all of them or none)" if several else ""
+        return Decision(nic=nic, reason=type(error).__name__, message=f"{error}{hint}")
+    return Decision(nic=nic, ips=ips, operation=operation)
+
+
+def status_after(
+    decision: Decision,
+    network: str,
+    epoch_of: Callable[[str], int],
+    conflicts: Mapping[Address, str],
+    now: float,
+) -> NicStatus:
+    """The status that a decision of the allocator of `network` leads to.
+
+    `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. An
+    allocator that lags behind does not lower the epoch, or two would correct each other without an end. `conflicts` are
+    the NIC's addresses that another NIC has as well, with that one's key.
+    """
+    before, refused = decision.nic.status, decision.ips is None
+    ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))
+    place = before.network if refused and before.ips else network if decision.nic.spec.network else ""
+    conditions = set_condition(
+        before.conditions,
+        type=ALLOCATED,
+        status="False" if refused else "True",
+        reason=decision.reason if refused else ALLOCATED,
+        message=decision.message if refused else _describe(ips, place),
+        now=now,
+    )
+    return replace(
+        before,
+        observed_generation=decision.nic.metadata.generation,
+        network=place,
+        ips=ips,
+        address=", ".join(ips),
+        epoch=max(epoch_of(place), before.epoch if place == before.network else 0),
+        conditions=with_uniqueness(conditions, _conflict_message(conflicts), now),
+    )
+
+
+def touched(status: NicStatus, now: float) -> NicStatus:
+    """The same status, as an object of a new version: no write that was based on the old one is accepted any more."""
+    stamps = {item.last_update_time for item in status.conditions}
+    stamp = rfc3339(
+        now if rfc3339(now) not in stamps else now + 1
+    )  # a write that changes nothing makes no new version
+    return replace(
+        status,
+        conditions=tuple(
+            replace(item, last_update_time=stamp) if item.type == ALLOCATED else item
+            for item in status.conditions
+        ),
+    )
+
+
+def _describe(ips: tuple[str, ...], network: str) -> str:
+    """What a NIC got, in words."""
+    if not ips:
+        return "asks for no address"
+    return f"has {', '.join(ips)} of network {network}"
+
+
+def with_uniqueness(conditions: tuple[Condition, ...], message: str, now: float) -> tuple[Condition, ...]:
+    """The conditions with what is owned twice; without that condition if nothing is."""
+    if not message:
+        return tuple(item for item in conditions if item.type != UNIQUE)
+    return set_condition(
+        conditions, type=UNIQUE, status="False", reason="OwnedTwice", message=message, now=now
+    )
+
+
+def _conflict_message(conflicts: Mapping[Address, str]) -> str:
+    parts = (
+        f"{format_address(address)} is owned by {other} as well"
+        for address, other in sorted(conflicts.items())
+    )
+    text = "; ".join(parts)
+    return f"{text}; give one of the two another address" if text else ""

@@ -1,0 +1,193 @@
+"""A network's status: sizes, how full each pool is, its conditions, and Events about its pools. Pure rules.
+
+A pool has one of three levels. A level that was reached is left only when there is clearly room again, so that a pool
+at its limit from which addresses come and go causes no Event each time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.core import EventDraft
+from lanloom.api.ipam import (
+    FULL,
+    NEARLY_FULL,
+    READY,
+    Grant,
+    Network,
+    NetworkStatus,
+    PoolStatus,
+)
+from lanloom.api.meta import Condition
+from lanloom.api.times import rfc3339
+from lanloom.features.ipam.manager.decisions import with_uniqueness
+from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
+from lanloom.features.ipam.rules.model import Pool, Usage, total
+from lanloom.features.ipam.rules.ranges import IPRange, parse_range
+from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.refusals import Malformed
+from lanloom.text import listed
+
+Level = Literal["room", "nearly", "full"]
+
+_ROOM_PERCENT, _NOT_FULL_PERCENT = 75, 95
+
+_NAMED = 5
+"""So many pools or addresses are named in a message."""
+
+
+def level_of(usage: Usage, before: Level = "room") -> Level:
+    """The level of a pool that was at `before`."""
+    taken = usage.taken * 100
+    if usage.free <= 0 or (before == "full" and taken > _NOT_FULL_PERCENT * usage.size):
+        return "full"
+    floor = NEARLY_FULL_PERCENT if before == "room" else _ROOM_PERCENT
+    return "nearly" if taken >= floor * usage.size else "room"
+
+
+def _pool_event(title: str, usage: Usage, before: Level, now: Level) -> EventDraft | None:
+    """The Event of a pool that got from one level to another."""
+    if before == now:
+        return None
+    if now == "full":
+        return EventDraft("Warning", "PoolFull", f"{title} is full; add a pool, or release addresses")
+    left = f"{usage.free} of {usage.size} addresses are free"
+    if now == "nearly" and before == "room":
+        return EventDraft("Warning", "PoolNearlyFull", f"{title} is nearly full: {left}")
+    return EventDraft("Normal", "PoolHasRoom", f"{title} has room again: {left}")
+
+
+class PoolView(Struct, frozen=True):
+    """A pool with how full it is, and its level."""
+
+    pool: Pool
+    subnet: str
+    usage: Usage
+    level: Level
+
+    @property
+    def title(self) -> str:
+        """The pool in a message."""
+        return f"pool {self.pool.name} ({self.pool.range})" if self.pool.name else f"pool {self.pool.range}"
+
+
+def pool_views(ledger: Ledger, levels: Mapping[IPRange, Level]) -> tuple[PoolView, ...]:
+    """The pools as they are; `levels` are those that they were at."""
+    views = []
+    for subnet in ledger.network.subnets:
+        for pool in subnet.pools:
+            usage = ledger.usage(pool)
+            level = level_of(usage, levels.get(pool.range, "room"))
+            views.append(PoolView(pool, str(subnet.cidr), usage, level))
+    return tuple(views)
+
+
+def first_levels(network: Network) -> dict[IPRange, Level]:
+    """The levels at which the pools were when the network's status was written."""
+    levels: dict[IPRange, Level] = {}
+    for pool in network.status.pools:
+        try:
+            size, used, reserved = int(pool.size), int(pool.used), int(pool.reserved)
+            levels[parse_range(pool.range)] = level_of(Usage(size=size, used=used, reserved=reserved))
+        except (Malformed, ValueError):
+            continue  # written by another program; it is written anew
+    return levels
+
+
+def pool_events(
+    network: str, views: Sequence[PoolView], levels: Mapping[IPRange, Level]
+) -> tuple[EventDraft, ...]:
+    """The Events of pools whose level changed. A disabled pool gives nothing away, and has none."""
+    found = (
+        _pool_event(
+            f"{view.title} of network {network}", view.usage, levels.get(view.pool.range, "room"), view.level
+        )
+        for view in views
+        if not view.pool.disabled
+    )
+    return tuple(item for item in found if item is not None)
+
+
+def status_of(
+    network: Network,
+    views: Sequence[PoolView],
+    *,
+    problem: tuple[str, str] | None,
+    nics: int,
+    grants: Iterable[Grant],
+    conflicts: Iterable[Address],
+    now: float,
+) -> NetworkStatus:
+    """The network's status. `problem` is why it gives nothing away, as reason and message."""
+    before, generation = network.status, network.metadata.generation
+    sums = total(view.usage for view in views)
+    changed = before.observed_generation != generation
+    return replace(
+        before,
+        observed_generation=generation,
+        cidrs=_cidrs(network),
+        size=str(sums.size),
+        used=str(sums.used),
+        reserved=str(sums.reserved),
+        free=str(sums.free),
+        usage=f"{sums.percent} %" if sums.size else "",
+        nics=nics,
+        modified=_modified(network, now) if changed else before.modified,
+        pools=tuple(map(_pool_status, views)),
+        conditions=_conditions(before.conditions, views, problem, tuple(conflicts), now),
+        grants=tuple(grants),
+    )
+
+
+def _modified(network: Network, now: float) -> str:
+    """When the spec was changed that is looked at for the first time; until a first change, when it was created."""
+    created = network.metadata.creation_timestamp
+    return created if created and network.metadata.generation == 1 else rfc3339(now)
+
+
+def _cidrs(network: Network) -> str:
+    """The subnets in one text, of many the first ones."""
+    found = [subnet.cidr for subnet in network.spec.subnets]
+    return ", ".join(found[:_NAMED] + (["…"] if len(found) > _NAMED else []))
+
+
+def _pool_status(view: PoolView) -> PoolStatus:
+    return PoolStatus(
+        range=str(view.pool.range),
+        name=view.pool.name,
+        subnet=view.subnet,
+        size=str(view.usage.size),
+        used=str(view.usage.used),
+        reserved=str(view.usage.reserved),
+        free=str(view.usage.free),
+        disabled=view.pool.disabled,
+    )
+
+
+def _conditions(
+    conditions: tuple[Condition, ...],
+    views: Sequence[PoolView],
+    problem: tuple[str, str] | None,
+    conflicts: tuple[Address, ...],
+    now: float,
+) -> tuple[Condition, ...]:
+    reason, message = problem or ("Ready", "its addresses can be given away")
+    conditions = set_condition(
+        conditions, type=READY, status="False" if problem else "True", reason=reason, message=message, now=now
+    )
+    active = [view for view in views if not view.pool.disabled]
+    for kind, found, none in (
+        (NEARLY_FULL, [view for view in active if view.level != "room"], "every pool has room"),
+        (FULL, [view for view in active if view.usage.free <= 0], "no pool is full"),
+    ):
+        state: ConditionStatus = "True" if found else "False"
+        text = listed((view.title for view in found), _NAMED) if found else none
+        conditions = set_condition(
+            conditions, type=kind, status=state, reason=kind if found else "HasRoom", message=text, now=now
+        )
+    doubles = listed(map(format_address, sorted(conflicts)), _NAMED)
+    return with_uniqueness(conditions, f"owned by two NICs: {doubles}" if conflicts else "", now)

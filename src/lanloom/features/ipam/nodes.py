@@ -1,0 +1,229 @@
+"""Addresses for nodes: a NIC for each node that a VLAN network claims one for.
+
+Claims are reported anew after a start, before anything is reconciled; existing ones are read from the NICs. A NIC is
+owned by its NAD as well, so that Kubernetes' garbage collection takes those of a NAD that went while no manager ran.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+
+from lanloom.api.ipam import (
+    ALLOCATED,
+    NICS,
+    NODE,
+    Network,
+    Nic,
+    NicSpec,
+    OwnerSpec,
+)
+from lanloom.api.meta import Key
+from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.features.ipam.rules.addresses import version_of
+from lanloom.features.ipam.rules.model import Network as NetworkModel
+from lanloom.features.ipam.state import State
+from lanloom.features.ipam.wire import network_of, owned
+from lanloom.kube.conditions import find
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+
+REPAIR_SECONDS = 1.0
+"""How long after a NIC or network changed the claim is compared with it.
+
+A NAD that is deleted takes its NICs with it at once. If the watch brings that before the NAD's own end, each new NIC
+would be deleted again in no time.
+"""
+
+
+class NodePools:
+    """The NICs of nodes. Construct with informers that run already or will; `run` is for the leader.
+
+    Nothing is done for a NAD without a claim in this term: a claim of an earlier term may be long out of date.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nics: Informer[Nic],
+        networks: Informer[Network],
+        *,
+        rng: Random,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        self._client = client
+        self._networks = networks
+        self._claims: dict[Key, NodeClaim | None] = {}
+        self._nics: dict[Key, dict[str, Nic]] = {}
+        self._handlers: list[Callable[[Key], None]] = []
+        self._controller: Controller[str] = Controller("nodepools", self._reconcile, rng=rng, observe=observe)
+        nics.on_change(self._nic_changed)
+        networks.on_change(self._network_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """What runs on the leader."""
+        return (self._controller,)
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        """Runs until cancelled. Claims of an earlier term are forgotten by the call itself.
+
+        Whoever claims may begin before the coroutine does, and must not lose what it claimed.
+        """
+        self._claims.clear()
+        return self._run()
+
+    async def _run(self) -> None:
+        try:
+            await self._controller.run()
+        finally:
+            self._claims.clear()
+
+    def claim(self, nad: Key, claim: NodeClaim | None) -> None:
+        """The nodes of a NAD need addresses, or, with None, none do any more."""
+        if claim is None and nad not in self._nics:
+            self._claims.pop(nad, None)
+        elif nad not in self._claims or claim != self._claims[nad]:
+            self._claims[nad] = claim
+            self._controller.enqueue(str(nad))
+
+    def leases(self, nad: Key) -> NodeLeases:
+        """What the nodes of a NAD have now."""
+        claim = self._claims.get(nad)
+        if claim is None:
+            return NO_LEASES
+        network = self._find(claim.source.network)
+        if network is None:
+            why = f"there is no network {claim.source.network}; create it, or correct the annotation"
+            return NodeLeases({}, dict.fromkeys(claim.nodes, why))
+        nics = {node: nic for node, nic in self._nics.get(nad, {}).items() if node in claim.nodes}
+        holding = {nic.status.network for nic in nics.values() if nic.status.ips}
+        # Until another network gives its first address, nodes keep what they still own in the former one.
+        if network.metadata.name not in holding and len(holding) == 1:
+            network = self._networks.store.get(Key("", holding.pop())) or network
+        try:
+            return _leases(network_of(network), nics)
+        except Malformed as error:
+            return NodeLeases({}, dict.fromkeys(claim.nodes, str(error)))
+
+    def on_change(self, handler: Callable[[Key], None]) -> None:
+        """Calls `handler` with the NAD whenever its leases may have changed."""
+        self._handlers.append(handler)
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        for item in (old, new):
+            if item is None or item.spec.owner.kind != NODE:
+                continue
+            nad = Key(item.metadata.namespace, item.spec.interface)
+            known = self._nics.setdefault(nad, {})
+            if item is new:
+                known[item.spec.owner.name] = item
+            else:
+                known.pop(item.spec.owner.name, None)
+            if not known:
+                del self._nics[nad]
+            self._notify(nad)
+
+    def _network_changed(self, old: Network | None, new: Network | None) -> None:
+        """Its spec may make a claim possible; its status changes with every address that it gives."""
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        for nad in tuple(self._claims):
+            self._notify(nad)
+
+    def _notify(self, nad: Key) -> None:
+        if nad in self._claims:
+            self._controller.enqueue_after(str(nad), REPAIR_SECONDS)
+        for handler in self._handlers:
+            handler(nad)
+
+    async def _reconcile(self, key: str) -> None:
+        nad = Key(*key.split("/"))
+        if nad not in self._claims:
+            return
+        claim, present = self._claims[nad], dict(self._nics.get(nad, {}))
+        network = self._find(claim.source.network) if claim is not None else None
+        wanted = claim.nodes if claim is not None else frozenset()
+        for node in sorted(present.keys() - wanted):
+            await self._delete(present[node])
+        if claim is None or network is None:
+            return
+        for node in sorted(wanted):
+            nic = present.get(node)
+            if nic is None:
+                await self._client.create(NICS, _body(nad, node, claim, network), nad.namespace)
+            elif not nic.metadata.is_deleting:
+                await self._correct(nic, _spec(nad, node, claim, network))
+
+    async def _correct(self, nic: Nic, wanted: NicSpec) -> None:
+        """Another source: the NIC moves there, and keeps nothing of the old one."""
+        if (nic.spec.network, nic.spec.ips) == (wanted.network, wanted.ips):
+            return
+        spec = {"network": wanted.network, "ips": wanted.ips, "release": nic.status.ips}
+        meta = {"resourceVersion": nic.metadata.resource_version}
+        await self._client.patch(
+            NICS, nic.metadata.name, {"metadata": meta, "spec": spec}, nic.metadata.namespace
+        )
+
+    async def _delete(self, nic: Nic) -> None:
+        meta = nic.metadata
+        if meta.is_deleting:
+            return
+        with ignore_not_found(meta.name):
+            await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
+
+    def _find(self, ident: str) -> Network | None:
+        try:
+            return State(self._networks.store.items(), ()).find_referred(ident)
+        except Denied:
+            return None
+
+
+def _leases(network: NetworkModel, nics: Mapping[str, Nic]) -> NodeLeases:
+    """Addresses of one subnet: that of the first node by name, as nodes on one VLAN are neighbours."""
+    addresses: dict[str, str] = {}
+    problems: dict[str, str] = {}
+    cidr = None
+    for node in sorted(nics):
+        nic = nics[node]
+        refusal = find(nic.status.conditions, ALLOCATED)
+        if refusal is not None and refusal.status == "False":
+            problems[node] = refusal.message
+        if nic.status.network != network.id or not nic.status.ips:
+            continue
+        address, text = owned(nic)[0], nic.status.ips[0]
+        subnet = network.subnet_of(address)
+        if subnet is None or version_of(address) != 4:
+            problems[node] = f"{text} is in no IPv4 subnet of network {network.name}"
+        elif cidr not in (None, subnet.cidr):
+            problems[node] = (
+                f"{text} is not in the subnet {cidr} of the other nodes; name a pool of one subnet"
+            )
+        else:
+            cidr = subnet.cidr
+            addresses[node] = f"{text}/{subnet.cidr.length}"
+    return NodeLeases(addresses, problems)
+
+
+def _spec(nad: Key, node: str, claim: NodeClaim, network: Network) -> NicSpec:
+    return NicSpec(
+        owner=OwnerSpec(kind=NODE, name=node),
+        network=network.metadata.name,
+        ips=(claim.source.pool or "pool4",),
+        interface=nad.name,
+    )
+
+
+def _body(nad: Key, node: str, claim: NodeClaim, network: Network) -> dict[str, Any]:
+    """The NIC of a node. Two managers that make it at once make the same."""
+    digest = hashlib.sha256(json.dumps([*nad, node]).encode()).hexdigest()[:10]
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{nad.name}-{node}")[:40].strip("-")
+    meta = {"name": f"{slug}-{digest}", "ownerReferences": [msgspec.to_builtins(claim.owner)]}
+    return {"metadata": meta, "spec": msgspec.to_builtins(_spec(nad, node, claim, network))}

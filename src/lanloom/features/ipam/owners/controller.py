@@ -1,0 +1,217 @@
+"""Hold NICs as long as their owners live, release those whose deletion was requested, and delete leaked ones.
+
+A NIC is held by a finalizer. The watches only say when to check. An address is given back only for what is read
+live, and whatever can't be read counts as in use. A NIC that no owner is left to delete is deleted after two checks
+some minutes apart, and released only after a third. So is that of a network that a machine has no more.
+
+The finalizer goes on the version of the NIC that was there before the check. Owners that are gone never come back; a
+machine that has got the network again writes the NIC before it uses it (`agent/nics.py`), and its pod is there by then.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import structlog
+
+from lanloom.api.cni import MULTUS_NETWORKS
+from lanloom.api.core import Pod
+from lanloom.api.ipam import (
+    FINALIZER,
+    NICS,
+    VIRTUAL_MACHINE,
+    Nic,
+)
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
+from lanloom.api.meta import Key, Object
+from lanloom.features.ipam.manager import BY_OWNER
+from lanloom.features.ipam.owners.evidence import (
+    Evidence,
+    OwnerInformers,
+    cached_evidence,
+    is_leaked,
+    is_unused,
+    live_evidence,
+    may_go,
+    owners_of_pod,
+)
+from lanloom.features.ipam.rules.model import Owner
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.ports import Client
+
+RECHECK_SECONDS = 30.0
+"""Delay before an owner that still lives, or could not be read, is checked again; a watch may bring it before."""
+
+LEAK_SECONDS = 300.0
+"""How far apart the two checks are after which a NIC without an owner is deleted."""
+
+WORKERS = 4
+
+log = structlog.get_logger(__name__)
+
+
+class OwnerController:
+    """One controller over all NICs. It runs on the leader only; the informers run on every replica.
+
+    The store of `nics` has the index BY_OWNER. `leaked` is called for each NIC that is deleted as its owner is gone.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nics: Informer[Nic],
+        owners: OwnerInformers,
+        recorder: Recorder,
+        *,
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+        leaked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._nics = nics
+        self._owners = owners
+        self._recorder = recorder
+        self._leaked = leaked
+        self._suspected: dict[str, tuple[str, float]] = {}
+        self._controller: Controller[str] = Controller(
+            "nicowner", self._reconcile, rng=rng, workers=WORKERS, observe=observe
+        )
+        nics.on_change(self._nic_changed)
+        owners.pods.on_change(self._pod_changed)
+        owners.machines.on_change(self._machine_changed)
+        owners.instances.on_change(self._instance_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queue and its workers, for metrics."""
+        return (self._controller,)
+
+    async def run(self) -> None:
+        """Runs until cancelled; checks everything once, because events of the time before are not known."""
+        for informer in (self._nics, *self._owners.all()):
+            await informer.synced()
+        self._suspected.clear()  # an earlier term knows nothing of the time between
+        for nic in self._nics.store.items():
+            self._controller.enqueue(str(nic.metadata.key))
+        await self._controller.run()
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        if new is None and old is not None:
+            self._suspected.pop(str(old.metadata.key), None)
+        elif new is not None and (old is None or _holding(old) != _holding(new)):
+            self._controller.enqueue(str(new.metadata.key))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and _use(old) == _use(new):
+            return
+        for item in (old, new):
+            for owner in owners_of_pod(item) if item is not None else ():
+                self._enqueue(owner)
+
+    def _machine_changed(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._enqueue_machine(new or old)
+
+    def _instance_changed(
+        self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None
+    ) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._enqueue_machine(new or old)
+
+    def _enqueue_machine(self, item: Object | None) -> None:
+        if item is not None:
+            meta = item.metadata
+            self._enqueue(Owner(kind=VIRTUAL_MACHINE, namespace=meta.namespace, name=meta.name))
+
+    def _enqueue(self, owner: Owner) -> None:
+        for nic in self._nics.store.by(BY_OWNER, str(owner)):
+            self._controller.enqueue(str(nic.metadata.key))
+
+    async def _reconcile(self, key: str) -> float | None:
+        nic = self._nics.store.get(Key(*key.split("/")))
+        if nic is None:
+            return None
+        if nic.metadata.is_deleting:
+            return await self._release(nic)
+        if FINALIZER not in nic.metadata.finalizers:
+            await self._patch_finalizers(nic, (*nic.metadata.finalizers, FINALIZER))
+        return await self._check_leak(nic)
+
+    async def _release(self, nic: Nic) -> float | None:
+        """Takes the finalizer away once the owner has ended."""
+        if FINALIZER not in nic.metadata.finalizers:
+            return None
+        if not may_go(nic, cached_evidence(self._owners, nic)):
+            return RECHECK_SECONDS  # the watch brings it before; a read at each step of an end would be many
+        evidence = await self._read(nic)
+        if evidence is None or not may_go(nic, evidence):
+            return RECHECK_SECONDS
+        await self._patch_finalizers(nic, [item for item in nic.metadata.finalizers if item != FINALIZER])
+        log.info("nic-released", nic=str(nic.metadata.key), addresses=nic.status.ips)
+        return None
+
+    async def _check_leak(self, nic: Nic) -> float | None:
+        """Deletes the NIC of an owner that is gone, or has no use for it, at the second check that finds it so."""
+        key, uid, now = str(nic.metadata.key), nic.metadata.uid, asyncio.get_running_loop().time()
+        if not is_leaked(nic, cached_evidence(self._owners, nic)):
+            self._suspected.pop(key, None)
+            return None  # the watch brings its end
+        evidence = await self._read(nic)
+        if evidence is None or not is_leaked(nic, evidence):
+            self._suspected.pop(key, None)
+            return RECHECK_SECONDS
+        whose, since = self._suspected.get(key, ("", now))
+        if whose != uid:
+            self._suspected[key] = (uid, now)
+            return LEAK_SECONDS
+        if now - since < LEAK_SECONDS:
+            return LEAK_SECONDS - (now - since)
+        await self._delete(nic, unused=is_unused(nic, evidence))
+        return None
+
+    async def _read(self, nic: Nic) -> Evidence | None:
+        """The owner as it is now; None if that can't be known."""
+        try:
+            return await live_evidence(self._client, nic)
+        except KubeError as error:
+            log.warning("owner-not-read", nic=str(nic.metadata.key), error=str(error))
+            return None
+
+    async def _patch_finalizers(self, nic: Nic, wanted: list[str] | tuple[str, ...]) -> None:
+        """Conditional on the version that was checked: an owner can't be exchanged in between."""
+        meta = {"resourceVersion": nic.metadata.resource_version, "finalizers": list(wanted)}
+        with ignore_not_found(nic.metadata.name):
+            await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
+
+    async def _delete(self, nic: Nic, *, unused: bool) -> None:
+        meta, owner = nic.metadata, nic.spec.owner
+        try:
+            await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
+        except NotFound as error:
+            if not error.is_of(meta.name):
+                raise
+            return
+        self._suspected.pop(str(meta.key), None)
+        if not unused:
+            self._leaked()
+        log.warning("nic-of-nobody-deleted", nic=str(meta.key), owner=owner.name, addresses=nic.status.ips)
+        reason = "NotUsed" if unused else "OwnerGone"
+        why = f"has no network {nic.spec.interface} to its NAD any more" if unused else "is gone"
+        given = ", ".join(nic.status.ips) or "no address"
+        message = f"{owner.kind} {owner.name} {why}; gave back {given}"
+        await self._recorder.event(reference(NICS, nic), "Normal", reason, message)
+
+
+def _use(pod: Pod) -> tuple[str, str]:
+    """What of a pod tells whether it uses addresses, and of which networks."""
+    return pod.status.phase, pod.metadata.annotations.get(MULTUS_NETWORKS, "")
+
+
+def _holding(nic: Nic) -> tuple[object, ...]:
+    """What of a NIC matters here."""
+    meta = nic.metadata
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, nic.spec.owner

@@ -1,0 +1,210 @@
+"""Whether an owner has ended: the rules, and what the watches and the API server have by its name.
+
+A doubt is never decided against the owner: an address that is kept too long costs one address, an address that is given
+away too early cuts off two machines.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.cni import MULTUS_NETWORKS, NAD
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.kubevirt import (
+    LAUNCHER_LABELS,
+    VIRTUAL_MACHINE_INSTANCES,
+    VIRTUAL_MACHINES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    instance_of,
+    machine_uid_of,
+    places_of,
+)
+from lanloom.api.leanpod import lean
+from lanloom.api.meta import Key, Object
+from lanloom.features.ipam.agent.pods import attachments
+from lanloom.features.ipam.rules.model import Owner
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+
+BY_INSTANCE = "instance"
+"""The index of the store of pods: `namespace/name` of the machine that runs in each."""
+
+
+class OwnerInformers(Struct, frozen=True):
+    """What may own NICs and come to an end by itself."""
+
+    pods: Informer[Pod]
+    machines: Informer[VirtualMachine]
+    instances: Informer[VirtualMachineInstance]
+
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Every informer, to be run."""
+        return (self.pods, self.machines, self.instances)
+
+
+def owner_informers(informers: Informers) -> OwnerInformers:
+    """The informers, with their indexes."""
+    return OwnerInformers(
+        pods=informers.get(PODS, indexes={BY_INSTANCE: _instances}, transform=lean),
+        machines=informers.get(VIRTUAL_MACHINES, optional=True),
+        instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
+    )
+
+
+def owners_of_pod(pod: Pod) -> Iterator[Owner]:
+    """The owners that a pod may be: itself, and the machine that runs in it."""
+    namespace = pod.metadata.namespace
+    yield Owner(kind=POD, namespace=namespace, name=pod.metadata.name)
+    name, _ = instance_of(pod)
+    if name:
+        yield Owner(kind=VIRTUAL_MACHINE, namespace=namespace, name=name)
+
+
+def _instances(pod: Pod) -> tuple[str, ...]:
+    name, _ = instance_of(pod)
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """What there is by the name of an owner, in its namespace.
+
+    `pod` is the pod of that name; `machine` and `instance` are KubeVirt's objects of that name, and `launchers` the
+    pods in which an instance of that name runs. Read in this order, parents before what they make: whoever is gone
+    makes nothing any more.
+    """
+
+    pod: Pod | None = None
+    machine: VirtualMachine | None = None
+    instance: VirtualMachineInstance | None = None
+    launchers: tuple[Pod, ...] = ()
+
+
+def may_go(nic: Nic, evidence: Evidence) -> bool:
+    """Whether a NIC whose deletion was asked for may go, and its addresses with it.
+
+    An instance is nothing but its NICs, and what a node does with an address is for those to end who ask for the
+    deletion; both let go at once.
+    """
+    match nic.spec.owner.kind:
+        case "Pod":
+            return _pod_has_ended(nic.spec.owner.uid, evidence.pod)
+        case "VirtualMachine":
+            return _machine_has_ended(nic, evidence) or is_unused(nic, evidence)
+    return True
+
+
+def is_leaked(nic: Nic, evidence: Evidence) -> bool:
+    """Whether nobody is left who would ever ask for a NIC's deletion.
+
+    Only of a pod or a machine whose uid is known: one without may yet come.
+    """
+    owner = nic.spec.owner
+    return owner.kind in (POD, VIRTUAL_MACHINE) and owner.uid != "" and may_go(nic, evidence)
+
+
+def is_unused(nic: Nic, evidence: Evidence) -> bool:
+    """Whether a machine is there and has no such network any more, nor anything that runs and has.
+
+    Only of a NIC that an agent made, as its mark tells for which network: any other is somebody's own doing.
+    """
+    machine, owner, mark = evidence.machine, nic.spec.owner, nic.metadata.annotations.get(NAD, "")
+    namespace, _, name = mark.partition("/")
+    if not name or owner.kind != VIRTUAL_MACHINE or machine is None or machine.metadata.uid != owner.uid:
+        return False
+    template, instance, own = machine.spec.template, evidence.instance, nic.metadata.namespace
+    specs = [template.spec] if template is not None else []
+    specs += [instance.spec] if instance is not None else []
+    place = (nic.spec.interface, Key(namespace, name))
+    if template is None or any(place in places_of(spec, own) for spec in specs):
+        return False
+    running = [pod for pod in evidence.launchers if not pod.has_ended]
+    return not any(_may_use(pod, place[1], instance) for pod in running)
+
+
+def _may_use(pod: Pod, nad: Key, instance: VirtualMachineInstance | None) -> bool:
+    """Whether a pod may be attached to a NAD. Of a pod of another instance nobody knows what it was made from."""
+    if instance is None or instance_of(pod)[1] != instance.metadata.uid:
+        return True
+    attached = attachments(pod)
+    unread = not attached and bool(pod.metadata.annotations.get(MULTUS_NETWORKS, "").strip(" []"))
+    return unread or any(item.nad == nad for item in attached)
+
+
+def _pod_has_ended(uid: str, pod: Pod | None) -> bool:
+    return pod is None or not _is(pod, uid) or pod.has_ended
+
+
+def _machine_has_ended(nic: Nic, evidence: Evidence) -> bool:
+    """Whether neither that machine, nor its instance, nor a pod that runs it is there."""
+    if evidence.machine is not None and _is(evidence.machine, nic.spec.owner.uid):
+        return False
+    instances = {evidence.instance.metadata.uid} if evidence.instance is not None else set()
+    instances.update(instance_of(pod)[1] for pod in evidence.launchers if not pod.has_ended)
+    return all(_is_anothers(nic, uid, evidence) for uid in instances)
+
+
+def _is_anothers(nic: Nic, uid: str, evidence: Evidence) -> bool:
+    """Whether the instance of that uid is known to be none of the NIC's owner's.
+
+    Known is which instance a NIC belongs to that has no machine, and which instances belong to a later machine of the
+    same name. An instance older than the machine that it belongs to was adopted by it: the guest goes on, with the
+    address that it got from the machine before.
+    """
+    owner, instance, machine = nic.spec.owner.uid, evidence.instance, evidence.machine
+    if not owner or uid == owner:
+        return False
+    if any(
+        item.uid == owner and item.kind == "VirtualMachineInstance" for item in nic.metadata.owner_references
+    ):
+        return True
+    if instance is None or uid != instance.metadata.uid or machine is None:
+        return False
+    born, made = instance.metadata.creation_timestamp, machine.metadata.creation_timestamp
+    adopted = born is None or made is None or born < made  # RFC 3339 in UTC sorts as text
+    return machine_uid_of(instance) == machine.metadata.uid and not adopted
+
+
+def _is(item: Object, uid: str) -> bool:
+    """Whether an object is the one that is meant; any of its name where the uid is not known."""
+    return uid in ("", item.metadata.uid)
+
+
+def cached_evidence(informers: OwnerInformers, nic: Nic) -> Evidence:
+    """The owner as the watches have brought it. It may lag behind: no address may be given back for this alone."""
+    key = Key(nic.metadata.namespace, nic.spec.owner.name)
+    match nic.spec.owner.kind:
+        case "Pod":
+            return Evidence(pod=informers.pods.store.get(key))
+        case "VirtualMachine":
+            return Evidence(
+                machine=informers.machines.store.get(key),
+                instance=informers.instances.store.get(key),
+                launchers=informers.pods.store.by(BY_INSTANCE, str(key)),
+            )
+    return Evidence()
+
+
+async def live_evidence(client: Client, nic: Nic) -> Evidence:
+    """The owner as the API server has it now. A kind that it does not serve has no objects. Raises any other KubeError.
+
+    One after the other, see `Evidence`: read at once, a machine's last pod could be made between the two answers.
+    """
+    key = Key(nic.metadata.namespace, nic.spec.owner.name)
+    match nic.spec.owner.kind:
+        case "Pod":
+            return Evidence(pod=await get_or_none(client, PODS, key))
+        case "VirtualMachine":
+            machine = await get_or_none(client, VIRTUAL_MACHINES, key)
+            instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)
+            pods = await client.list(PODS, key.namespace, labels=LAUNCHER_LABELS)
+            return Evidence(
+                machine=machine,
+                instance=instance,
+                launchers=tuple(pod for pod in pods.items if instance_of(pod)[0] == key.name),
+            )
+    return Evidence()

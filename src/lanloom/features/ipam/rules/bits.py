@@ -1,0 +1,199 @@
+"""A pool's addresses as bits: which are taken, and the lowest that is not, at one speed whatever is taken.
+
+Two levels: blocks of 4,096 bits, made when something in them is taken, and above them a bit for each block that is
+full. The lowest free address is then two searches, of at most 512 bytes each as long as a pool has no more than 2^24
+addresses. A flat bit string with a hint is slower by two orders of magnitude as soon as a low address of a full pool is
+released.
+
+A bit says "taken" for whatever reason (owned, about to be owned, externally reserved), so that there is one search and
+nothing to combine. Whoever keeps bits remembers the reasons.
+
+A pool that is too large for a bit of each address, such as an IPv6 /64, has `SparseBits`. Addresses are given out from
+the low end, so bits are kept only up to where that has come: the window. Behind it nothing is kept at all; when the
+window is full it grows by a block, and the owner of the bits is asked what is taken there. Externally reserved ranges,
+which may be huge, are left out of the numbering, so the window never has to cross them.
+
+Rejected: blocks in a dict (600 bytes for each lonely address), and runs of taken addresses in a sorted list (each
+change moves half of it, once every second address is released).
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+
+from bitarray import bitarray
+from bitarray.util import zeros
+
+from lanloom.features.ipam.rules.addresses import Address
+from lanloom.features.ipam.rules.ranges import IPRange, subtract
+
+_SHIFT = 12
+BLOCK = 1 << _SHIFT
+"""So many addresses are in a block."""
+_INSIDE = BLOCK - 1
+
+
+class Bits:
+    """The `size` numbers from `first` on, each taken or free; all are free at first.
+
+    Numbers that are passed in must be among them: this is not checked, it is the innermost loop.
+    """
+
+    __slots__ = ("_blocks", "_full", "_low", "first", "size")
+
+    def __init__(self, first: int, size: int) -> None:
+        count = (size + _INSIDE) >> _SHIFT
+        self.first = first
+        self.size = size
+        self._blocks: list[bitarray | None] = [None] * count
+        self._full = zeros(count)
+        # No block before this one has a free address.
+        self._low = 0
+
+    def take(self, number: int) -> None:
+        """Marks a number as taken."""
+        offset = number - self.first
+        index = offset >> _SHIFT
+        block = self._blocks[index]
+        if block is None:
+            block = self._make(index)
+        block[offset & _INSIDE] = 1
+        if block.all():
+            self._full[index] = 1
+
+    def free(self, number: int) -> None:
+        """Marks a number as free."""
+        offset = number - self.first
+        index = offset >> _SHIFT
+        block = self._blocks[index]
+        if block is None:
+            return
+        block[offset & _INSIDE] = 0
+        self._full[index] = 0
+        self._low = min(self._low, index)
+
+    def take_lowest(self) -> int:
+        """Takes the lowest free number and returns it; -1 if there is none."""
+        index = self._full.find(0, self._low)
+        if index < 0:
+            self._low = len(self._full)
+            return -1
+        self._low = index
+        block = self._blocks[index]
+        if block is None:
+            block = self._make(index)
+        inside = block.find(0)
+        block[inside] = 1
+        # All before it are taken, so the block is full if none after it is free; mostly the next one is.
+        if block.find(0, inside + 1) < 0:
+            self._full[index] = 1
+        return self.first + (index << _SHIFT) + inside
+
+    def extend(self, count: int) -> None:
+        """Adds `count` free numbers behind the last. What there was must be whole blocks."""
+        added = (count + _INSIDE) >> _SHIFT
+        self._blocks.extend([None] * added)
+        self._full.extend(zeros(added))
+        self.size += count
+
+    def load(self, taken: bitarray) -> None:
+        """Makes exactly those numbers taken whose bit is set; there is one for each number."""
+        for index in range(len(self._blocks)):
+            block = taken[index << _SHIFT : (index + 1) << _SHIFT]
+            self._blocks[index] = block if block.any() else None
+            self._full[index] = block.all()
+        self._low = 0
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """First and last number of each run of taken ones, in order. Looks only into blocks that are partly taken."""
+        begun = -1
+        for index, block in enumerate(self._blocks):
+            base = self.first + (index << _SHIFT)
+            if block is None:
+                if begun >= 0:
+                    yield begun, base - 1
+                begun = -1
+            elif not self._full[index]:
+                inside = 0
+                while (turn := block.find(begun < 0, inside)) >= 0:
+                    if begun >= 0:
+                        yield begun, base + turn - 1
+                    begun = base + turn if begun < 0 else -1
+                    inside = turn
+            elif begun < 0:
+                begun = base
+        if begun >= 0:
+            yield begun, self.first + self.size - 1
+
+    def _length(self, index: int) -> int:
+        return min(BLOCK, self.size - (index << _SHIFT))
+
+    def _make(self, index: int) -> bitarray:
+        block = self._blocks[index] = zeros(self._length(index))
+        return block
+
+
+Taken = Callable[[IPRange], Iterable[Address]]
+"""Which addresses of a range are owned or about to be."""
+
+
+class SparseBits:
+    """The addresses of a range, each taken or free, without `cuts` (ordered, apart), which are not asked about.
+
+    `taken` knows what is taken now.
+    """
+
+    __slots__ = ("_firsts", "_gaps", "_numbers", "_size", "_taken", "_window")
+
+    def __init__(self, range_: IPRange, cuts: Iterable[IPRange], taken: Taken) -> None:
+        self._taken = taken
+        self._gaps = subtract((range_,), cuts)
+        self._firsts = [gap.first for gap in self._gaps]
+        # The number of each gap's first address, when all addresses of the gaps are counted through.
+        self._numbers: list[int] = []
+        self._size = 0
+        for gap in self._gaps:
+            self._numbers.append(self._size)
+            self._size += gap.size
+        self._window = Bits(0, 0)
+
+    def take(self, address: Address) -> None:
+        """Marks an address of the gaps as taken."""
+        number = self._number(address)
+        if number < self._window.size:
+            self._window.take(number)
+
+    def free(self, address: Address) -> None:
+        """Marks an address of the gaps as free."""
+        number = self._number(address)
+        if number < self._window.size:
+            self._window.free(number)
+
+    def take_lowest(self) -> Address:
+        """Takes the lowest free address and returns it; -1 if there is none."""
+        while (number := self._window.take_lowest()) < 0:
+            if self._window.size == self._size:
+                return -1
+            self._grow()
+        at = bisect_right(self._numbers, number) - 1
+        return self._firsts[at] + number - self._numbers[at]
+
+    def _number(self, address: Address) -> int:
+        at = bisect_right(self._firsts, address) - 1
+        return self._numbers[at] + address - self._firsts[at]
+
+    def _grow(self) -> None:
+        old = self._window.size
+        new = min(self._size, old + BLOCK)
+        self._window.extend(new - old)
+        for part in self._parts(old, new):
+            for address in self._taken(part):
+                self._window.take(self._number(address))
+
+    def _parts(self, start: int, stop: int) -> Iterator[IPRange]:
+        """The addresses with the numbers from `start` to before `stop`."""
+        at = bisect_right(self._numbers, start) - 1
+        while start < stop:
+            gap, number = self._gaps[at], self._numbers[at]
+            upto = min(stop, number + gap.size)
+            yield IPRange(gap.first + start - number, gap.first + upto - number - 1)
+            start, at = upto, at + 1

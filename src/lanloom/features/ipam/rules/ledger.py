@@ -1,0 +1,271 @@
+"""Who owns which address of one network: what is committed, and what operations are about to change.
+
+An address has one owner at the most, committed and pending together. What an operation releases can't be handed out
+before it commits; a commit applies releases before what was taken; an aborted operation leaves nothing behind. Several
+operations may be under way at once.
+
+Owners are the truth (`owners`), wherever their addresses lie. Bits of pools (`layout`, `bits`) follow from them: one is
+set exactly if the address is owned, about to be owned, or externally reserved. They are there to find a free address
+fast.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
+
+from lanloom.features.ipam.rules.addresses import Address, Version, format_address
+from lanloom.features.ipam.rules.errors import (
+    AddressInUse,
+    AddressReserved,
+    Exhausted,
+    OutsideSubnets,
+)
+from lanloom.features.ipam.rules.layout import Layout
+from lanloom.features.ipam.rules.model import Network, Pool, Usage
+from lanloom.features.ipam.rules.owners import Owners, within
+from lanloom.features.ipam.rules.ranges import IPRange, merge
+
+AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
+"""What asks for the lowest free address of any pool, and of which IP version it must be."""
+
+DENSE_LIMIT = 1 << 24
+"""Pools with more addresses have no bit for each."""
+
+
+class Ledger:
+    """The addresses of one network. `owned` maps keys of NICs to their addresses.
+
+    Pools with more than `dense_limit` addresses are kept sparsely; answers are the same.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        owned: Mapping[str, Iterable[Address]] | None = None,
+        *,
+        dense_limit: int = DENSE_LIMIT,
+    ) -> None:
+        self.network = network
+        self._owners = Owners()
+        self._pending: dict[Address, str] = {}
+        self._releasing: dict[Address, list[Operation]] = {}
+        self._dense_limit = dense_limit
+        self._layout = Layout(network, self._taken, dense_limit)
+        for owner, addresses in (owned or {}).items():
+            self.record(owner, addresses)
+
+    def owner_of(self, address: Address) -> str:
+        """The key of the NIC that owns an address, or is about to; empty for none."""
+        return self._owners.get(address) or self._pending.get(address, "")
+
+    def addresses_of(self, owner: str) -> tuple[Address, ...]:
+        """What a NIC owns, committed only, in order."""
+        return self._owners.of(owner)
+
+    def owned_in(self, range_: IPRange) -> Iterator[tuple[Address, str]]:
+        """The addresses of a range that NICs own or are about to, each with the NIC's key, in order.
+
+        As it is when this is called.
+        """
+        owned = self._owners.within(range_)
+        get = self._owners.get
+        pending = [item for item in within(self._pending, range_) if not get(item[0])]
+        return iter(sorted(owned + pending) if pending else owned)
+
+    def is_reserved(self, address: Address) -> bool:
+        """Whether an address is externally reserved, by the administrator or of itself."""
+        return self._layout.reserved.find(address) >= 0
+
+    def record(self, owner: str, addresses: Iterable[Address]) -> tuple[Address, ...]:
+        """Takes over what is known to be so: `owner` owns exactly `addresses`, wherever they lie.
+
+        An address that another NIC owns stays with that one; these are returned. Operations under way give way to what
+        is known: one that has taken such an address for another NIC can't be committed any more. One that has taken it
+        for this NIC can, and its abort does not take the address away again. What `owner` lost is free at once, also
+        if an operation is to release it.
+        """
+        wanted, held = set(addresses), self._owners.of(owner)
+        for address in held:
+            if address not in wanted:
+                self._remove(address)
+        conflicts = []
+        for address in wanted.difference(held):
+            if self._owners.get(address):
+                conflicts.append(address)
+            else:
+                self._add(address, owner)
+        return tuple(sorted(conflicts))
+
+    def reconfigure(self, network: Network) -> None:
+        """Goes on with another form of the same network; who owns what stays, and so do operations under way."""
+        self._layout = Layout(network, self._taken, self._dense_limit, self._layout)
+        self.network = network
+
+    def usage(self, pool: Pool) -> Usage:
+        """How full a pool is; it need not be one of the network. Never walks over its addresses."""
+        bits = self._layout.bits(pool.range)
+        if bits:
+            return Usage(size=pool.range.size, used=bits.used, reserved=bits.reserved)
+        used = self._taken(pool.range)
+        reserved = sum(cut.size for cut in self._layout.reserved.within(pool.range))
+        reserved -= sum(map(self.is_reserved, used))
+        return Usage(size=pool.range.size, used=len(used), reserved=reserved)
+
+    def reserved_runs(self, pool: Pool) -> Iterator[IPRange]:
+        """What of a pool is owned, about to be or externally reserved, as few ranges in order.
+
+        As it is when this is called. Never walks over free addresses.
+        """
+        bits = self._layout.bits(pool.range)
+        if bits and (runs := bits.runs()) is not None:
+            return starmap(IPRange, runs)
+        owned = _runs(self._taken(pool.range))
+        return iter(merge((*owned, *self._layout.reserved.within(pool.range))))
+
+    def begin(self) -> "Operation":
+        """An operation, to be committed or aborted."""
+        return Operation(self)
+
+    def _full(self, request: str) -> str:
+        """Why nothing is left of what a request stands for, and what can be done about it."""
+        network, what = self.network, f"network {self.network.name}"
+        pools = network.pools(version=AUTOMATIC[request]) if request in AUTOMATIC else network.pools(request)
+        if request not in AUTOMATIC:
+            what = f"pool {request} of {what}"
+        spare = sum(self.usage(pool).free for pool in pools if pool.disabled)
+        if not spare:
+            return f"{what} is full; add a pool, or release addresses"
+        free = f"{spare} free address{'es' * (spare > 1)}"
+        return (
+            f"{what} is full, but for {free} in disabled pools; enable a pool, add one, or release addresses"
+        )
+
+    def _taken(self, range_: IPRange) -> list[Address]:
+        return [address for address, _ in self.owned_in(range_)]
+
+    def _add(self, address: Address, owner: str) -> None:
+        if address not in self._pending:
+            self._occupy(address)
+        self._owners.add(address, owner)
+
+    def _remove(self, address: Address) -> None:
+        self._owners.remove(address)
+        # What operations wanted to release is gone; it must not be taken from who owns the address next.
+        for operation in self._releasing.pop(address, ()):
+            operation._released.discard(address)
+        if address not in self._pending:
+            self._vacate(address)
+
+    def _occupy(self, address: Address) -> None:
+        if pool := self._layout.pool_of(address):
+            pool.take(address)
+
+    def _vacate(self, address: Address) -> None:
+        if pool := self._layout.pool_of(address):
+            pool.free(address)
+
+
+class Operation:
+    """Addresses that are taken and released together. Every method raises without having changed anything.
+
+    After its commit or abort it raises RuntimeError at any use, except that it may be aborted again, for nothing.
+    """
+
+    __slots__ = ("_ended", "_ledger", "_released", "_taken")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._taken: dict[Address, str] = {}
+        self._released: set[Address] = set()
+        self._ended = False
+
+    def take(self, address: Address, owner: str, *, force: bool = False) -> None:
+        """Takes that very address. Raises OutsideSubnets, AddressInUse, AddressReserved (not with `force`)."""
+        self._check_open()
+        ledger = self._ledger
+        if ledger._layout.subnet_of(address) is None:
+            raise OutsideSubnets(f"network {ledger.network.name} does not contain {format_address(address)}")
+        if other := ledger.owner_of(address):
+            ip = format_address(address)
+            raise AddressInUse(f"IP {ip} is already used by an instance (NIC {other})", other, ip)
+        if not force and ledger.is_reserved(address):
+            raise AddressReserved(
+                f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
+                "take another one, or insist with --force"
+            )
+        ledger._occupy(address)
+        self._taken[address] = ledger._pending[address] = owner
+
+    def take_next(self, owner: str, request: str) -> Address:
+        """Takes the lowest free address: of any pool for an `AUTOMATIC` one, else of the pools with that name.
+
+        Raises Exhausted, which names the network or the pool.
+        """
+        self._check_open()
+        ledger = self._ledger
+        for pool in ledger._layout.choices(request):
+            address = pool.take_lowest()
+            # Owners have the last word: even if pools overlapped, which is forbidden, no address would go out twice.
+            while address >= 0 and ledger.owner_of(address):
+                address = pool.take_lowest()
+            if address >= 0:
+                self._taken[address] = ledger._pending[address] = owner
+                return address
+        raise Exhausted(ledger._full(request))
+
+    def release(self, address: Address, owner: str) -> None:
+        """Gives an address back, at the commit. Nothing happens if the NIC does not own it."""
+        self._check_open()
+        ledger = self._ledger
+        if address not in self._released and ledger._owners.get(address) == owner:
+            self._released.add(address)
+            ledger._releasing.setdefault(address, []).append(self)
+
+    def commit(self) -> None:
+        """Makes it so. Raises AddressInUse if an address that it took was recorded for another NIC; then abort it."""
+        self._check_open()
+        ledger, owners = self._ledger, self._ledger._owners
+        for address, owner in self._taken.items():
+            if (other := owners.get(address)) and other != owner:
+                raise AddressInUse(
+                    f"IP {format_address(address)} has become known to be used by an instance (NIC {other}) "
+                    f"while NIC {owner} was to get it; do it again"
+                )
+        self._ended = True
+        for address in tuple(self._released):
+            ledger._remove(address)
+        for address, owner in self._taken.items():
+            if not owners.get(address):
+                owners.add(address, owner)
+            del ledger._pending[address]
+
+    def abort(self) -> None:
+        """Leaves everything as it was before the operation."""
+        if self._ended:
+            return
+        self._ended = True
+        ledger = self._ledger
+        for address in self._taken:
+            del ledger._pending[address]
+            if not ledger._owners.get(address):
+                ledger._vacate(address)
+        for address in self._released:
+            ledger._releasing[address].remove(self)
+            if not ledger._releasing[address]:
+                del ledger._releasing[address]
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise RuntimeError("this operation has ended; begin another one")
+
+
+def _runs(ordered: Iterable[Address]) -> Iterator[IPRange]:
+    """Sequential addresses as ranges."""
+    first = last = -2
+    for address in ordered:
+        if address != last + 1:
+            if last >= 0:
+                yield IPRange(first, last)
+            first = address
+        last = address
+    if last >= 0:
+        yield IPRange(first, last)

@@ -1,0 +1,181 @@
+"""Networks and NICs as values: what an administrator configured, without who owns what (`ledger`).
+
+Values are made by the operations of this folder, which check them (`change`), or of objects, which webhooks check
+(`validate`); what must hold of each is in `invariants`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from lanloom.features.ipam.rules.addresses import Address, Version, format_address
+from lanloom.features.ipam.rules.ranges import Cidr, IPRange, merge
+
+
+class Pool(Struct, frozen=True, kw_only=True):
+    """Addresses that NICs get automatically. The name is a label that several pools may share.
+
+    A `disabled` pool hands out nothing; what it has given stays given.
+    """
+
+    range: IPRange
+    name: str = ""
+    disabled: bool = False
+
+
+class Subnet(Struct, frozen=True, kw_only=True):
+    """The L3 side of a network: a CIDR with its pools.
+
+    `pools` are ordered by address. `external` are the administrator's own reserved ranges, ordered and merged; what is
+    reserved of itself (edges and gateway) is not among them but in `automatic`. `dhcp` is told to scripts and means
+    nothing here.
+    """
+
+    uuid: str
+    cidr: Cidr
+    gateway: Address | None = None
+    dhcp: bool = False
+    name: str = ""
+    pools: tuple[Pool, ...] = ()
+    external: tuple[IPRange, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Address, ...]:
+        """The addresses that no host has.
+
+        Network and broadcast (IPv4 up to /30), or the subnet-router anycast address (IPv6 up to /126, RFC 4291).
+        """
+        every = self.cidr.range
+        if self.cidr.length > self.cidr.bits - 2:
+            return ()
+        return (every.first, every.last) if self.cidr.version == 4 else (every.first,)
+
+    @property
+    def automatic(self) -> tuple[Address, ...]:
+        """The addresses that are externally reserved of themselves: the edges and the gateway, in order."""
+        gateway = () if self.gateway is None else (self.gateway,)
+        return tuple(sorted({*self.edges, *gateway}))
+
+    @property
+    def reserved(self) -> tuple[IPRange, ...]:
+        """Every externally reserved address: the administrator's and the automatic ones."""
+        return merge((*self.external, *(IPRange(address, address) for address in self.automatic)))
+
+    def title(self) -> str:
+        """The subnet in a message."""
+        return f"subnet {self.cidr}" + (f" ({self.name})" if self.name else "")
+
+
+class Connection(Struct, frozen=True, kw_only=True):
+    """The L2 side of a network for a node group: how its NICs are connected there, inherited by each of them.
+
+    `mode` is bridged, routed or openvswitch; `link` is what they are connected to; `vlan` is empty, a VLAN id,
+    or trunks as Open vSwitch has them (`general.check_vlan`).
+    """
+
+    group: str
+    mode: str
+    link: str
+    vlan: str = ""
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """A network: a name, and as many subnets as wanted, none for one that is L2 only.
+
+    `id` is what NICs refer to, and never changes; `name` is what users call it.
+    """
+
+    id: str
+    name: str
+    uuid: str = ""
+    mac_prefix: str = ""
+    tags: tuple[str, ...] = ()
+    subnets: tuple[Subnet, ...] = ()
+    connections: tuple[Connection, ...] = ()
+
+    def subnet_of(self, address: Address) -> Subnet | None:
+        """The subnet that contains an address."""
+        return next((subnet for subnet in self.subnets if address in subnet.cidr.range), None)
+
+    def first_subnet(self, version: Version) -> Subnet | None:
+        """The first subnet of an IP version: the only one that Ganeti's networks could have."""
+        return next((subnet for subnet in self.subnets if subnet.cidr.version == version), None)
+
+    def pools(self, name: str = "", version: Version | None = None) -> Iterator[Pool]:
+        """The pools in the order in which they are tried: subnets as they were added, in each the pools by address."""
+        for subnet in self.subnets:
+            if version is None or subnet.cidr.version == version:
+                yield from (pool for pool in subnet.pools if not name or pool.name == name)
+
+
+class Owner(Struct, frozen=True, kw_only=True, order=True):
+    """What a NIC belongs to: an instance, a virtual machine, a pod or a node. `namespace` is empty for a node."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {place}{self.name}"
+
+
+class Nic(Struct, frozen=True, kw_only=True):
+    """A NIC and the addresses that it owns, all of them in one network.
+
+    `key` tells NICs apart (`namespace/name` of the object). `network` is a network's `id`, empty for none.
+    """
+
+    key: str
+    owner: Owner
+    index: int = 0
+    name: str = ""
+    uuid: str = ""
+    network: str = ""
+    ips: tuple[Address, ...] = ()
+    mac: str = ""
+    mode: str = ""
+    link: str = ""
+    vlan: str = ""
+
+    @property
+    def ip(self) -> str:
+        """The first address as text, empty for none: what Ganeti's NICs had."""
+        return format_address(self.ips[0]) if self.ips else ""
+
+
+NEARLY_FULL = 80
+"""Per cent of a pool from which on it is nearly full."""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How full a pool is. `used` are owned by NICs; `reserved` are externally reserved and not used."""
+
+    size: int
+    used: int
+    reserved: int
+
+    @property
+    def taken(self) -> int:
+        """What can't be given away any more."""
+        return self.used + self.reserved
+
+    @property
+    def free(self) -> int:
+        """What can still be given away."""
+        return self.size - self.taken
+
+    @property
+    def percent(self) -> int:
+        """The share that can't be given away any more, rounded down; 0 where there is nothing at all."""
+        return self.taken * 100 // self.size if self.size else 0
+
+
+def total(each: Iterable[Usage]) -> Usage:
+    """How full several pools are together."""
+    known = tuple(each)
+    return Usage(
+        size=sum(item.size for item in known),
+        used=sum(item.used for item in known),
+        reserved=sum(item.reserved for item in known),
+    )

@@ -1,0 +1,214 @@
+"""What NICs ask for, and which addresses they get.
+
+Explicit addresses are taken first, those of all NICs of the operation; then automatic ones by index. All or none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    find_address,
+    format_address,
+    version_of,
+)
+from lanloom.features.ipam.rules.errors import (
+    AddressInUse,
+    Exhausted,
+    OutsideSubnets,
+    UnknownPool,
+)
+from lanloom.features.ipam.rules.ledger import AUTOMATIC, Operation
+from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.rules.names import check_name
+from lanloom.refusals import Malformed
+from lanloom.text import listed, quote
+
+Request = Address | str
+"""An address, or `pool`, `pool4`, `pool6` or the name of pools, for the lowest free one there."""
+
+MOST = 64
+"""An instance has no more NICs, and a NIC no more addresses; a higher number is a slip."""
+
+CHOOSE_ANOTHER = "choose another one, or pool"
+"""What to do about an address that another NIC has."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What one NIC (`owner` is its key) wants in a network, and what it has there.
+
+    `held` is what the NIC owns there now, `given_up` what of it is not to be kept by an automatic entry. `force` takes
+    what is externally reserved.
+    """
+
+    owner: str
+    wanted: tuple[Request, ...]
+    held: tuple[Address, ...] = ()
+    given_up: tuple[Address, ...] = ()
+    force: bool = False
+
+
+def parse_requests(ips: Sequence[str]) -> tuple[Request, ...]:
+    """Requests as they are written. Raises Malformed for what is neither an address nor a name, and for one twice."""
+    requests = tuple(_parse(text) for text in ips)
+    _check_once(requests)
+    return requests
+
+
+def format_request(request: Request) -> str:
+    """A request in its canonical form."""
+    return request if isinstance(request, str) else format_address(request)
+
+
+def settle(
+    operation: Operation,
+    network: Network,
+    owner: str,
+    held: Sequence[Address],
+    wanted: Sequence[Request],
+    *,
+    force: bool = False,
+    given_up: Sequence[Address] = (),
+) -> tuple[Address, ...]:
+    """The addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`. See `settle_all`."""
+    claim = Claim(owner=owner, wanted=tuple(wanted), held=tuple(held), given_up=tuple(given_up), force=force)
+    return settle_all(operation, network, (claim,))[0]
+
+
+def settle_all(
+    operation: Operation, network: Network, claims: Iterable[Claim]
+) -> tuple[tuple[Address, ...], ...]:
+    """The addresses of several NICs of a network, each in the order of its `wanted`.
+
+    A wanted address that the NIC has is kept, and needs no force. An automatic entry keeps what the NIC has, unless
+    that is given up; first the one of its own index. What is neither wanted nor kept is released. Raises Malformed for
+    an address twice on a NIC, and Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted); the operation is
+    then to be aborted.
+    """
+    settled = [(claim, _take_explicit(operation, network, claim)) for claim in claims]
+    return tuple(_take_automatic(operation, network, claim, explicit) for claim, explicit in settled)
+
+
+def _take_explicit(operation: Operation, network: Network, claim: Claim) -> dict[int, Address]:
+    _check_once(claim.wanted)
+    explicit = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, int)}
+    for address in explicit.values():
+        if address not in claim.held:
+            _take(operation, network, address, claim)
+    return explicit
+
+
+def _take(operation: Operation, network: Network, address: Address, claim: Claim) -> None:
+    try:
+        operation.take(address, claim.owner, force=claim.force)
+    except OutsideSubnets as error:
+        known = listed(str(subnet.cidr) for subnet in network.subnets) or "none"
+        raise OutsideSubnets(f"{error}; its subnets are: {known}") from None
+    except AddressInUse as error:
+        raise AddressInUse(f"{error}; {CHOOSE_ANOTHER}", error.owner, error.ip) from None
+
+
+def _take_automatic(
+    operation: Operation, network: Network, claim: Claim, explicit: Mapping[int, Address]
+) -> tuple[Address, ...]:
+    names = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, str)}
+    found = {**explicit, **_kept(network, claim, names, explicit)}
+    missing = [(index, request) for index, request in names.items() if index not in found]
+    for number, (index, request) in enumerate(missing):
+        try:
+            found[index] = _next(operation, network, claim.owner, request)
+        except Exhausted as error:
+            earlier = sum(other == request for _, other in missing[:number])
+            asked = sum(other == request for _, other in missing)
+            some = f"{asked} addresses wanted, {earlier} free: " if earlier else ""
+            raise Exhausted(f"{some}{error}") from None
+    for address in set(claim.held).difference(found.values()):
+        operation.release(address, claim.owner)
+    return tuple(found[index] for index in range(len(claim.wanted)))
+
+
+def _kept(
+    network: Network, claim: Claim, names: Mapping[int, str], explicit: Mapping[int, Address]
+) -> dict[int, Address]:
+    """Which automatic entries keep which of the NIC's addresses."""
+    spare = [
+        address
+        for address in claim.held
+        if address not in explicit.values() and address not in claim.given_up
+    ]
+    kept: dict[int, Address] = {}
+    for index, request in names.items():
+        own = claim.held[index] if index < len(claim.held) else None
+        if own in spare and _fits(network, own, request):
+            kept[index] = own
+            spare.remove(own)
+    for index, request in names.items():
+        other = next((address for address in spare if _fits(network, address, request)), None)
+        if index not in kept and other is not None:
+            kept[index] = other
+            spare.remove(other)
+    return kept
+
+
+def _next(operation: Operation, network: Network, owner: str, request: str) -> Address:
+    """The lowest free address, or an error that says why there is none."""
+    automatic = request in AUTOMATIC
+    if automatic:
+        pools = list(network.pools(version=AUTOMATIC[request]))
+    else:
+        pools = list(network.pools(request))
+        if not pools:
+            _refuse_name(network, request)
+    if all(pool.disabled for pool in pools):
+        raise Exhausted(_nothing_to_give(network, request, some=bool(pools)))
+    return operation.take_next(owner, request)
+
+
+def _refuse_name(network: Network, request: str) -> None:
+    known = sorted({pool.name for pool in network.pools() if pool.name})
+    names = f"its pools are: {listed(known)}" if known else "it has no pool with a name"
+    raise UnknownPool(f"network {network.name} has no pool {quote(request)}; {names}")
+
+
+def _nothing_to_give(network: Network, request: str, *, some: bool) -> str:
+    """Why no pool can be asked: there is none (`some` is false), or all of them are disabled."""
+    if request not in AUTOMATIC:
+        return f"pool {request} of network {network.name} is disabled; enable it, or name another pool or an address"
+    version = AUTOMATIC[request]
+    kind = "pool" if version is None else f"IPv{version} pool"
+    if some:
+        return f"every {kind} of network {network.name} is disabled; enable one, or name an address"
+    return f"network {network.name} has no {kind}; add one with --pool, or name an address"
+
+
+def _fits(network: Network, address: Address, request: str) -> bool:
+    """Whether an address that the NIC has is what an automatic entry asks for; also where its pool was taken away."""
+    if request in AUTOMATIC:
+        return AUTOMATIC[request] in (None, version_of(address))
+    around = [pool.name for pool in network.pools() if address in pool.range]
+    return not around or request in around
+
+
+def _parse(text: str) -> Request:
+    address = find_address(text)
+    if address is not None:
+        return address
+    if text not in AUTOMATIC:
+        try:
+            check_name(text, "a pool")
+        except Malformed:
+            raise Malformed(
+                f"{quote(text)} is neither an IP address nor pool, pool4, pool6 or the name of a pool; "
+                "write one such as 192.0.2.10 or pool"
+            ) from None
+    return text
+
+
+def _check_once(wanted: Sequence[Request]) -> None:
+    seen: set[Address] = set()
+    for item in wanted:
+        if isinstance(item, int) and item in seen:
+            raise Malformed(f"IP {format_address(item)} is asked for twice on one NIC; leave one of them out")
+        if isinstance(item, int):
+            seen.add(item)

@@ -1,0 +1,19 @@
+"""VLAN networks: uplinks, bridges and VLAN ids on nodes, and the nodes' own addresses on them."""
+
+from lanloom.runtime.feature import Feature
+
+FEATURE = Feature(
+    name="vlan",
+    rights="lanloom.features.vlan.rights:RIGHTS",
+    webhooks="lanloom.features.vlan.admission:WEBHOOKS",
+    after=("ipam",),
+    manager="lanloom.features.vlan.parts:build",
+    manager_options="lanloom.features.vlan.cli.options:MANAGER_OPTIONS",
+    metrics="lanloom.features.vlan.metrics:VlanMetrics",
+    agent="lanloom.features.vlan.agent.parts:build",
+    agent_metrics="lanloom.features.vlan.agent.metrics:VlanAgentMetrics",
+    commands={
+        "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
+        "vlan": ("lanloom.features.vlan.cli", "Show VLAN networks, and preview changes."),
+    },
+)

@@ -1,0 +1,236 @@
+"""The webhooks' side of VLAN networks: turns admission requests into typed values and asks the rules."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lanloom.api import names
+from lanloom.api.admission import (
+    AdmissionRequest,
+    Raw,
+    Unreadable,
+    Verdict,
+    new_of,
+    old_of,
+    refusal,
+)
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    HOST_NETWORK_CONFIGS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    mac_in_base64,
+)
+from lanloom.api.l3 import AnnotationError
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.features.vlan.live import LiveReader, monotonic, reserve
+from lanloom.features.vlan.reader import ClusterReader
+from lanloom.features.vlan.rules.admit_nadconfig import label_changes
+from lanloom.features.vlan.rules.admit_nads import check_nad
+from lanloom.features.vlan.rules.admit_uplinks import (
+    check_cluster_network,
+    check_cluster_network_deletion,
+    check_host_network,
+    check_report,
+    check_report_deletion,
+)
+from lanloom.features.vlan.rules.admit_vlanconfigs import check_vlan_config, check_vlan_config_deletion
+from lanloom.features.vlan.rules.admit_vms import check_nad_deletion
+from lanloom.kube.errors import KubeError
+from lanloom.kube.inflight import InFlight
+from lanloom.kube.lookup import recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Refusal
+from lanloom.runtime.identity import NodeOfPod, agent_node
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
+
+Rule = Callable[[AdmissionRequest, ClusterReader], tuple[str, ...]]
+
+
+class VlanAdmission(TableAdmission):
+    """Answers admission requests about the kinds of VLAN networks."""
+
+    def __init__(
+        self,
+        client: Client,
+        reader: ClusterReader,
+        node_of_pod: NodeOfPod,
+        beside: Callable[[], bool] = lambda: False,
+        in_flight: InFlight | None = None,
+    ) -> None:
+        super().__init__(WEBHOOKS)
+        self._client = client
+        self._reader = reader
+        self._in_flight = in_flight or InFlight(monotonic)
+        self._node_of_pod = node_of_pod
+        self._beside = beside
+
+    def label(self, request: AdmissionRequest) -> Verdict:
+        """Fills in the labels that a NAD's configuration implies."""
+        return self._fill_in(request, _labelled)
+
+    def write_mac(self, request: AdmissionRequest) -> Verdict:
+        """Writes a VlanConfig's MAC address as the schema wants it."""
+        return self._fill_in(request, _in_base64)
+
+    def _fill_in(self, request: AdmissionRequest, defaults: Callable[[AdmissionRequest], Verdict]) -> Verdict:
+        """Nothing beside Harvester's controller, which writes these fields."""
+        if self._beside():
+            return Verdict()
+        try:
+            return defaults(request)
+        except Unreadable:
+            return Verdict()  # the validating webhook says what is wrong
+
+    async def report(self, request: AdmissionRequest) -> Verdict:
+        """Allows an agent the reports of its own node only."""
+        return _report(request, self._node_of_pod)
+
+    async def decide(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind, but if nobody can tell.
+
+        A malformed object is no reason to read anything, however often somebody sends it. What is allowed counts for
+        the next request, although no watch has brought it.
+        """
+        if _is_harvesters_own(request):
+            return Verdict()
+        verdict = await self._judge_live(request)
+        if verdict.allowed and not request.dry_run:
+            reserve(request, self._in_flight)
+        return verdict
+
+    async def _judge_live(self, request: AdmissionRequest) -> Verdict:
+        live = LiveReader(self._client, self._reader, self._in_flight)
+        try:
+            return Verdict(warnings=await recheck(partial(_ask, request), live.views()))
+        except (Refusal, Unreadable) as refused:
+            return refusal(refused)
+        except KubeError as error:
+            return refusal(f"this can't be checked now, because {error}; try again")
+
+
+def _is_harvesters_own(request: AdmissionRequest) -> bool:
+    """Whether Harvester's controller writes a kind of its own: what users may not, such as VlanConfigs of mgmt, it may.
+
+    Networks are users' objects, whoever writes them, and its requests about them are judged.
+    """
+    own = (CLUSTER_NETWORKS.plural, VLAN_CONFIGS.plural)
+    return request.user_info.username == names.HARVESTER_CONTROLLER and request.resource.resource in own
+
+
+def judge(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
+    """What the rules say of a request in that state of the cluster."""
+    try:
+        return Verdict(warnings=_ask(request, reader))
+    except (Refusal, Unreadable) as refused:
+        return refusal(refused)
+
+
+def _ask(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+    """The warnings of the rule for that kind; none for other kinds."""
+    rule = _RULES.get(request.resource.resource)
+    return rule(request, reader) if rule is not None else ()
+
+
+def _nad(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+    new, old = new_of(NADS, request), old_of(NADS, request)
+    if new is not None:
+        return () if new.metadata.is_deleting else check_nad(new, old, reader)
+    if old is not None and not old.metadata.is_deleting:
+        check_nad_deletion(old, reader)
+    return ()
+
+
+def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+    new, old = new_of(CLUSTER_NETWORKS, request), old_of(CLUSTER_NETWORKS, request)
+    if new is not None:
+        return () if new.metadata.is_deleting else check_cluster_network(new, old, reader)
+    if old is not None:
+        check_cluster_network_deletion(old, reader)
+    return ()
+
+
+def _vlan_config(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+    new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
+    if new is not None:
+        return () if new.metadata.is_deleting else check_vlan_config(new, old, reader)
+    if old is not None and not old.metadata.is_deleting:
+        check_vlan_config_deletion(old, reader)
+    return ()
+
+
+def _host_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+    new, old = new_of(HOST_NETWORK_CONFIGS, request), old_of(HOST_NETWORK_CONFIGS, request)
+    if new is not None and not new.metadata.is_deleting:
+        check_host_network(new, old, reader)
+    return ()
+
+
+def _labelled(request: AdmissionRequest) -> Verdict:
+    new, old = new_of(NADS, request), old_of(NADS, request)
+    if new is None:
+        return Verdict()
+    changes = label_changes(new, old)
+    if changes and not new.metadata.labels:
+        return Verdict(patch=({"op": "add", "path": "/metadata/labels", "value": changes},))
+    return Verdict(patch=tuple(_label_operation(key, value) for key, value in changes.items()))
+
+
+def _in_base64(request: AdmissionRequest) -> Verdict:
+    """A MAC address with colons, which the schema refuses, becomes its bytes in base64."""
+    new = new_of(VLAN_CONFIGS, request)
+    text = new.spec.uplink.linkAttributes.hardwareAddr if new is not None else ""
+    if ":" not in text:
+        return Verdict()
+    try:
+        value = mac_in_base64("spec.uplink.linkAttributes.hardwareAddr", text)
+    except AnnotationError as error:
+        return refusal(f"can't write VlanConfig {request.name} because {error}")
+    path = "/spec/uplink/linkAttributes/hardwareAddr"
+    return Verdict(patch=({"op": "replace", "path": path, "value": value},))
+
+
+def _report(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
+    node = agent_node(request.user_info, node_of_pod)
+    kind = _REPORTS[request.resource.resource]
+    try:
+        new, old = new_of(kind, request), old_of(kind, request)
+        check = check_report_deletion if new is None else check_report
+        for report in (new, old):
+            if report is not None and node is not None:
+                check(report, kind, node)
+    except (Refusal, Unreadable) as refused:
+        return refusal(refused)
+    return Verdict()
+
+
+_REPORTS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (CLUSTER_NETWORK_NODES, VLAN_STATUSES)}
+
+_RULES: dict[str, Rule] = {
+    NADS.plural: _nad,
+    CLUSTER_NETWORKS.plural: _cluster_network,
+    VLAN_CONFIGS.plural: _vlan_config,
+    HOST_NETWORK_CONFIGS.plural: _host_network,
+}
+
+
+def _label_operation(key: str, value: str | None) -> Raw:
+    """An operation of a JSON patch (RFC 6902): the label's new value, or None to remove it."""
+    pointer = key.replace("~", "~0").replace("/", "~1")
+    path = f"/metadata/labels/{pointer}"
+    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+
+
+WEBHOOKS = (
+    Webhook("mutate", NADS, WRITTEN, VlanAdmission.label),
+    Webhook("mutate", VLAN_CONFIGS, WRITTEN, VlanAdmission.write_mac, harvesters=True),
+    Webhook("validate", NADS, EVERY, VlanAdmission.decide),
+    Webhook("validate", CLUSTER_NETWORK_NODES, EVERY, VlanAdmission.report),
+    Webhook("validate", CLUSTER_NETWORKS, EVERY, VlanAdmission.decide, harvesters=True),
+    Webhook("validate", VLAN_CONFIGS, EVERY, VlanAdmission.decide, harvesters=True),
+    Webhook("validate", VLAN_STATUSES, EVERY, VlanAdmission.report, harvesters=True),
+    Webhook("validate", HOST_NETWORK_CONFIGS, WRITTEN, VlanAdmission.decide, harvesters=True),
+)
+"""What the API server asks about."""

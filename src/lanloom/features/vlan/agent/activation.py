@@ -1,0 +1,317 @@
+"""Bring profiles into force through NetworkManager, patiently, and keep their failures.
+
+A lease that would take the management network over is dropped, and kept off until the DHCP server is corrected:
+NetworkManager activates nothing by itself that was taken down on request, so the lease stays away until the agent
+requests another one. It does so at growing intervals: each try may bring the wrong address back for a moment.
+
+What is remembered here may be lost at any moment; the worst that follows is one request at once.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import Management
+from lanloom.features.vlan.rules.activation import Action, Verb, actions, conflict, problem
+from lanloom.features.vlan.rules.network import (
+    Interface,
+    NodeNetwork,
+    Problem,
+    has_carrier,
+)
+from lanloom.features.vlan.rules.profile import DHCP_TIMEOUT
+from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
+from lanloom.node.ports import (
+    Connection,
+    ConnectionPhase,
+    LinkState,
+    NetworkManager,
+)
+
+log = structlog.get_logger(__name__)
+
+PATIENCE_SECONDS = 3.0
+"""How long NetworkManager may leave a profile inactive before it is told to activate it."""
+
+RESTORE_SECONDS = 5.0
+"""How long a reapply may take to bring back what was lost, before the profile is activated instead.
+
+NetworkManager takes an address that somebody flushed while its link went down for one that it must not touch.
+"""
+
+RETRY_SECONDS = 30.0
+"""How long to wait between two requests to activate a profile."""
+BUILT_SECONDS = 5.0
+"""How long a lease may take after the uplink was built; more means that it was asked for too early.
+
+NetworkManager asks as soon as the bridge is there, which gets its MAC address from the bond a moment later; and nobody
+answers a MAC address that is gone, so it would wait for all of its time-out.
+"""
+
+
+STATIC_SECONDS, DHCP_SECONDS = 15.0, DHCP_TIMEOUT + 15.0
+"""How long an activation may take on a link with a carrier before it is begun anew.
+
+NetworkManager waits for ever for the end of its search for a duplicate where the link went down and up meanwhile.
+"""
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0
+"""Seconds until a lease is asked for again: after the first one that was dropped, and at the most. Each pause is twice
+the one before."""
+
+
+class _Dropped(Struct, frozen=True):
+    """A profile whose lease was dropped: why, and until when (seconds of the loop) it stays down."""
+
+    content: bytes
+    message: str
+    pause: float
+    until: float
+
+
+class LeaseConflicts:
+    """One host's profiles that are kept down, by UUID."""
+
+    def __init__(self, manager: NetworkManager) -> None:
+        self._manager = manager
+        self._dropped: dict[str, _Dropped] = {}
+
+    async def drop(
+        self,
+        interfaces: Iterable[Interface],
+        connections: Mapping[str, Connection],
+        observed: LinkState | None,
+        own: Management | None,
+    ) -> bool:
+        """Takes down what has a lease that overlaps the management network `own`; whether anything had one.
+
+        Raises NetworkManagerMissing.
+        """
+        found = {item.uuid: conflict(item, connections[item.uuid], observed, own) for item in interfaces}
+        self._dropped = {
+            item.uuid: known
+            for item in interfaces
+            if (known := self._dropped.get(item.uuid)) is not None
+            and known.content == item.content
+            and (found[item.uuid] or not _has_another(connections[item.uuid]))
+        }
+        for item in interfaces:
+            if message := found[item.uuid]:
+                await self._drop(item, message)
+        return any(found.values())
+
+    def keeps_down(self, item: Interface) -> bool:
+        """Whether an interface is not to be brought up yet."""
+        known = self._dropped.get(item.uuid)
+        return known is not None and asyncio.get_running_loop().time() < known.until
+
+    def message(self, item: Interface) -> str:
+        """Why an interface has no address, from the drop until it has another one; else empty."""
+        known = self._dropped.get(item.uuid)
+        return known.message if known is not None else ""
+
+    async def _drop(self, item: Interface, message: str) -> None:
+        known = self._dropped.get(item.uuid)
+        now = asyncio.get_running_loop().time()
+        pause = known.pause if known is not None else FIRST_PAUSE
+        if known is not None and known.until <= now:
+            pause = min(2 * pause, LONGEST_PAUSE)
+        self._dropped[item.uuid] = _Dropped(item.content, message, pause, now + pause)
+        log.warning("lease-dropped", file=item.file, message=message, again_in=pause)
+        try:
+            await self._manager.deactivate(item.uuid)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError as error:  # the next look tries again
+            log.warning("lease-not-dropped", file=item.file, error=str(error))
+
+
+def _has_another(connection: Connection) -> bool:
+    return connection.phase == "active" and bool(connection.addresses)
+
+
+class Activator:
+    """One host's profiles."""
+
+    def __init__(self, manager: NetworkManager) -> None:
+        self._manager = manager
+        self._due: dict[str, float] = {}
+        self._failures: dict[str, str] = {}
+        self._edits: dict[str, bytes] = {}
+        self._activating: dict[str, float] = {}
+        self._last_verb: dict[str, Verb] = {}
+        self._restored: frozenset[str] = frozenset()
+        self._requested: list[Action] = []
+        self._in_force: frozenset[str] = frozenset()
+        self._built: dict[str, float] = {}
+        self._conflicts = LeaseConflicts(manager)
+
+    def take_requested(self) -> tuple[Action, ...]:
+        """What NetworkManager was asked for, and agreed to, since this was called last."""
+        asked, self._requested = tuple(self._requested), []
+        return asked
+
+    def uplink_built(self, interfaces: Iterable[Interface]) -> None:
+        """The uplink of these interfaces was built a moment ago."""
+        self._built |= dict.fromkeys(
+            (item.uuid for item in interfaces if item.mode == "dhcp"), asyncio.get_running_loop().time()
+        )
+
+    def conflicts(self, networks: Iterable[NodeNetwork]) -> Mapping[str, tuple[Problem, ...]]:
+        """The interfaces that are kept down, or are tried again, because of the lease they had; by cluster network."""
+        found = {
+            network.cluster_network: tuple(
+                problem(item, message)
+                for item in network.interfaces
+                if (message := self._conflicts.message(item))
+            )
+            for network in networks
+        }
+        return {name: problems for name, problems in found.items() if problems}
+
+    async def settle(
+        self,
+        interfaces: tuple[Interface, ...],
+        observed: LinkState | None = None,
+        own: Management | None = None,
+    ) -> Mapping[str, Connection] | None:
+        """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away.
+
+        `observed` is what the kernel has, where it is known: it shows more than NetworkManager notices. No lease is
+        kept that overlaps the node's management network `own`.
+        """
+        uuids = tuple(item.uuid for item in interfaces)
+        try:
+            connections = await self._manager.connections(uuids)
+            if await self._conflicts.drop(interfaces, connections, observed, own):
+                connections = await self._manager.connections(uuids)
+            todo = actions(interfaces, connections, observed, self._in_force)
+            todo += self._endless(interfaces, connections, observed)
+            due = [action for action in todo if self._is_due(action)]
+            due += [
+                Action("activate", item)
+                for item in interfaces
+                if item.uuid in self._built and self._is_stuck(connections[item.uuid].phase, item.uuid)
+            ]
+            for action in due:
+                await self._request(action)
+            if due:
+                connections = await self._manager.connections(uuids)
+        except NetworkManagerMissing:
+            return None
+        self._remember(interfaces, connections, observed)
+        return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
+
+    def _endless(
+        self,
+        interfaces: Iterable[Interface],
+        connections: Mapping[str, Connection],
+        observed: LinkState | None,
+    ) -> tuple[Action, ...]:
+        """Activations that have come to no end for longer than they may take."""
+        now = asyncio.get_running_loop().time()
+        running = [
+            item
+            for item in interfaces
+            if connections[item.uuid].phase == "activating" and has_carrier(item, observed)
+        ]
+        self._activating = {item.uuid: self._activating.get(item.uuid, now) for item in running}
+        return tuple(
+            Action("activate", item)
+            for item in running
+            if now - self._activating[item.uuid] > (DHCP_SECONDS if item.mode == "dhcp" else STATIC_SECONDS)
+        )
+
+    def _is_due(self, action: Action) -> bool:
+        """Reapplying an edit is due at once; the rest first waits a little for NetworkManager to do it by itself."""
+        if action.verb != "load" and self._conflicts.keeps_down(action.interface):
+            return False
+        now, item = asyncio.get_running_loop().time(), action.interface
+        if action.verb == "reapply" and self._edits.get(item.uuid) != item.content:
+            self._edits[item.uuid] = item.content
+            self._last_verb[item.uuid] = action.verb
+            self._due[item.uuid] = now + RETRY_SECONDS
+            return True
+        if self._last_verb.get(item.uuid) != action.verb:
+            # Another request than the last one need not wait for what became of that.
+            self._last_verb[item.uuid] = action.verb
+            self._due[item.uuid] = min(self._due.get(item.uuid, math.inf), now + PATIENCE_SECONDS)
+        if now < self._due[item.uuid]:
+            return False
+        in_place = action.verb == "restore" and item.uuid not in self._restored
+        self._due[item.uuid] = now + (RESTORE_SECONDS if in_place else RETRY_SECONDS)
+        return True
+
+    def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
+        """Whether a lease was asked for too early. It is asked for anew once."""
+        late = asyncio.get_running_loop().time() - self._built[uuid] >= BUILT_SECONDS
+        if phase in ("absent", "inactive") or (phase == "activating" and not late):
+            return False
+        del self._built[uuid]
+        return phase == "activating"
+
+    async def _request(self, action: Action) -> None:
+        item = action.interface
+        log.info("profile-request", verb=action.verb, file=item.file)
+        try:
+            match action.verb:
+                case "load":
+                    await self._manager.load((item.file,))
+                case "activate":
+                    await self._manager.activate(item.uuid)
+                case "restore" if item.uuid in self._restored:
+                    await self._manager.activate(item.uuid)
+                case "reapply" | "restore":
+                    await self._reapply(item)
+                    self._restored |= {item.uuid} if action.verb == "restore" else set()
+            self._requested.append(action)
+            self._activating.pop(item.uuid, None)
+            self._in_force -= {item.uuid}
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError as error:
+            log.warning("profile-request-refused", verb=action.verb, file=item.file, error=str(error))
+
+    async def _reapply(self, item: Interface) -> None:
+        try:
+            await self._manager.reapply(item.uuid)
+        except NetworkManagerMissing:
+            raise
+        except NetworkManagerError:
+            await self._manager.activate(item.uuid)
+
+    def _remember(
+        self,
+        interfaces: Iterable[Interface],
+        connections: Mapping[str, Connection],
+        observed: LinkState | None,
+    ) -> None:
+        """NetworkManager tries again at once after a failure: the reason must outlive that, or nobody ever sees it."""
+        active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
+        in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
+        self._in_force = (self._in_force | in_force) & connections.keys()
+        self._built = {uuid: time for uuid, time in self._built.items() if uuid in connections}
+        self._restored &= connections.keys() - in_force
+        self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
+        self._last_verb = {uuid: verb for uuid, verb in self._last_verb.items() if uuid in self._due}
+        self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
+        self._failures = {
+            key: reason for key, reason in self._failures.items() if key in connections.keys() - active
+        }
+        self._failures |= {key: item.reason for key, item in connections.items() if _has_failed(item)}
+
+    def _with_failure(self, connection: Connection) -> Connection:
+        reason = self._failures.get(connection.uuid)
+        if reason is None or connection.phase not in ("activating", "inactive"):
+            return connection
+        return msgspec.structs.replace(connection, phase="failed", reason=reason)
+
+
+def _has_failed(connection: Connection) -> bool:
+    """Whether the last attempt failed, be it that NetworkManager gave up or that it is at the next one already."""
+    return connection.phase == "failed" or (connection.phase == "activating" and bool(connection.reason))

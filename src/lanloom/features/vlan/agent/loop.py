@@ -1,0 +1,314 @@
+"""The node's side of VLAN networks: observe the host, decide, apply, report.
+
+One reconcile reads the stores, dumps the kernel once and applies the difference; reports and Events are written beside
+it. It may die after any line: everything it needs to go on is in the kernel, in the profile directory, in its records
+and in the API. Where the API server can't be reached, the checkpoint holds (`rollback`).
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
+
+import structlog
+
+from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus
+from lanloom.api.harvester import VlanStatus
+from lanloom.api.meta import Condition
+from lanloom.features.vlan.agent.activation import Activator
+from lanloom.features.vlan.agent.apply import (
+    BridgeRecord,
+    PlanExecutor,
+    Problems,
+    merged,
+)
+from lanloom.features.vlan.agent.desired import AgentInformers, DesiredState
+from lanloom.features.vlan.agent.publisher import (
+    NODE_REPORTS,
+    VLAN_STATUS_REPORTS,
+    ReportWriter,
+    StatusPublisher,
+    VlanStatuses,
+)
+from lanloom.features.vlan.agent.repairs import Repairs, by_kind
+from lanloom.features.vlan.agent.report import (
+    HostSnapshot,
+    NodeReports,
+    node_reports,
+    repair_events,
+)
+from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
+from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
+from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.rules.drift import Drift
+from lanloom.features.vlan.rules.plan import (
+    Plan,
+    built,
+    carried_networks,
+    plan,
+    settleable,
+)
+from lanloom.features.vlan.rules.reserved import management
+from lanloom.features.vlan.rules.status import RESYNC_SECONDS
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced
+from lanloom.kube.ports import Client
+from lanloom.kube.queue import backoff
+from lanloom.node.errors import NodeError
+from lanloom.node.ports import Host, LinkState
+
+log = structlog.get_logger(__name__)
+
+SYNC_SECONDS = 5.0
+"""How long the API server may take to say what is desired, before the agent goes by its checkpoint."""
+
+NETWORK_MANAGER_PAUSE = 2.0
+"""How long to wait, at the most, before NetworkManager is looked for again."""
+
+NOTICE_SECONDS = 0.1
+"""How soon after a change the host is looked at: changes of links, profiles and NetworkManager come in bursts."""
+
+SPACING_SECONDS = 1.0
+"""How far apart such looks are: a host where pods come and go has changes all the time."""
+
+FAILED_SECONDS = 5.0
+"""How soon a step that failed is tried again."""
+
+REWRITE_SECONDS = 1.0
+"""How soon a report that somebody deleted is written again; at once, two who disagree would never rest."""
+
+TRANSIENT_SECONDS = 1.0
+"""A report that is to be looked at again so soon is one of something that is on its way."""
+
+_HOST = "host"
+
+
+class VlanAgent:
+    """Keeps one host's VLAN networks as desired. `cluster` tells this cluster's profiles from another's.
+
+    `observe` gets each reconcile, `on_report` what the node reports after it, by cluster network, whether or not the
+    API server takes it. `on_repair` gets what others changed and the agent put right: its kind, how many.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        host: Host,
+        informers: AgentInformers,
+        *,
+        cluster: str,
+        now: Callable[[], float],
+        rng: random.Random,
+        observe: Observer[str] | None = None,
+        on_report: Callable[[Mapping[str, ClusterNetworkNodeStatus]], None] = lambda _statuses: None,
+        on_repair: Callable[[str, int], None] = lambda _kind, _n: None,
+    ) -> None:
+        self._host = host
+        self._informers = informers
+        self._now = now
+        self._rng = rng
+        self._on_report = on_report
+        self._on_repair = on_repair
+        self._controller: Controller[str] = Controller(
+            "vlan-agent", self._reconcile, rng=rng, observe=observe
+        )
+        self._executor = PlanExecutor(host)
+        self._activator = Activator(host.network_manager)
+        self._repairs = Repairs()
+        self._bridge_record = BridgeRecord(host.runtime)
+        self._neighbour = Neighbour(informers.harvester)
+        self._desired = DesiredState(host.name, cluster, informers, self._neighbour)
+        self._rollback = CommitConfirm(client, host, cluster, now, self.wake)
+        self._reporter = ReportWriter(client, host.name, NODE_REPORTS, informers.statuses)
+        self._vlan_statuses = VlanStatuses(
+            ReportWriter(client, host.name, VLAN_STATUS_REPORTS, informers.vlan_statuses), self._neighbour
+        )
+        recorder = Recorder(client, "lanloom-agent", host.name, now=now, rng=rng)
+        self._publisher = StatusPublisher(
+            host.name,
+            self._reporter,
+            self._vlan_statuses,
+            recorder,
+            self._desired.nad,
+            on_answer=self._rollback.answered,
+            rng=rng,
+        )
+        self._failures: Problems = {}
+        self._statuses: Mapping[str, ClusterNetworkNodeStatus] = {}
+        self._synced = False
+        self._alone = False
+        self._next_look = -math.inf
+        informers.cluster_networks.on_change(lambda _old, _new: self._objects_changed())
+        informers.configs.on_change(lambda _old, _new: self._objects_changed())
+        informers.nads.on_change(lambda _old, _new: self._objects_changed())
+        informers.statuses.on_change(self._status_changed)
+        informers.vlan_statuses.on_change(self._vlan_status_changed)
+        self._neighbour.on_change(self._objects_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._controller, self._publisher.controller)
+
+    def wake(self) -> None:
+        """Asks for a look at the host soon; any number of calls is one look."""
+        self._controller.enqueue(_HOST)
+
+    async def run(self) -> None:
+        """Runs until cancelled. The informers are run by the caller."""
+        await self._rollback.load()
+        await self._bridge_record.load()
+        host = self._host
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+            group.create_task(self._rollback.run())
+            group.create_task(self._await_stores())
+            group.create_task(follow("links", host.links.changes, self._host_changed, rng=self._rng))
+            group.create_task(follow("profiles", host.profiles.changes, self._host_changed, rng=self._rng))
+            group.create_task(
+                follow(
+                    "networkmanager",
+                    host.network_manager.changes,
+                    self._host_changed,
+                    rng=self._rng,
+                    longest=NETWORK_MANAGER_PAUSE,
+                )
+            )
+
+    async def _await_stores(self) -> None:
+        """Go by the checkpoint while the API server does not answer."""
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await all_synced(self._informers.all())
+        except TimeoutError:
+            log.warning("api-server-away", remembers=self._rollback.has_checkpoint)
+            self._alone = True
+            self.wake()
+            await all_synced(self._informers.all())
+        self._synced = True
+        self._neighbour.log_mode()
+        self._objects_changed()
+
+    def _objects_changed(self) -> None:
+        self._rollback.notified()
+        self.wake()
+
+    def _host_changed(self) -> None:
+        """Something changed on the host, perhaps by our own hand."""
+        now = asyncio.get_running_loop().time()
+        if self._next_look <= now:
+            self._next_look = max(now + NOTICE_SECONDS, self._next_look + SPACING_SECONDS)
+        self._controller.enqueue_after(_HOST, self._next_look - now)
+
+    def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
+        if old is not None and new is None:
+            self._reporter.forget(old.metadata.name)
+            self._rollback.retry(old.status.cluster_network)
+            self._controller.enqueue_after(_HOST, REWRITE_SECONDS)
+
+    def _vlan_status_changed(self, old: VlanStatus | None, new: VlanStatus | None) -> None:
+        if old is not None and new is None:
+            self._vlan_statuses.forget(old.metadata.name)
+            self._controller.enqueue_after(_HOST, REWRITE_SECONDS)
+
+    async def _reconcile(self, _key: str) -> float | None:
+        if not (self._synced or (self._alone and self._rollback.has_checkpoint)):
+            return None
+        observed = await self._host.links.dump()
+        files = await self._executor.files()
+        decision = await self._decide(observed, files)
+        step, waits = self._repairs.paced(
+            decision.plan, decision.revisions, asyncio.get_running_loop().time()
+        )
+        step, unrecorded = await self._bridge_record.record(step)
+        drift = [*self._repairs.drift(decision.revisions, decision.plan, step, observed, files)]
+        waiting = {name: self._failures[name] for name in waits if name in self._failures}
+        failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
+        if step.steps:
+            observed = await self._host.links.dump()
+        problems = merged(decision.problems, decision.plan.problems, failures)
+        networks = tuple(item.network for item in decision.revisions)
+        self._activator.uplink_built(built(networks, step))
+        interfaces = settleable(networks, problems)
+        own = management(observed, (*files, *(item.file for item in interfaces)))
+        connections = await self._activator.settle(interfaces, observed, own)
+        problems = merged(problems, self._activator.conflicts(networks))
+        drift += self._repairs.asked(decision.revisions, self._activator.take_requested())
+        self._record_repairs(item for item in drift if item.cluster_network not in failures)
+        snapshot = HostSnapshot(observed, connections, self._now())
+        reports = node_reports(self._host.name, decision.selections, problems, snapshot, self._previous)
+        self._conclude(reports, at_rest=step.empty and decision.plan.empty)
+        again = FAILED_SECONDS if failures else RESYNC_SECONDS
+        return min(reports.look_again, again, *waits.values())
+
+    async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
+        desired = self._desired.get(observed, files, self._bridge_record.added) if self._synced else None
+
+        def planned(revisions: tuple[NetworkRevision, ...]) -> Plan:
+            networks = tuple(item.network for item in revisions)
+            return plan(networks, observed, files, self._bridge_record.added, tidy=self._may_tidy)
+
+        on_host = carried_networks(observed, files, self._bridge_record.added)
+        return await self._rollback.decide(desired, on_host, planned)
+
+    @property
+    def _may_tidy(self) -> bool:
+        """Whether bridges and bonds that nothing wants may go: not while they may be Harvester's by now."""
+        return self._synced and not self._neighbour.is_beside()
+
+    def _record_repairs(self, drift: Iterable[Drift]) -> None:
+        found = tuple(drift)
+        for kind, number in by_kind(found).items():
+            self._on_repair(kind, number)
+        self._publisher.record_events(repair_events(self._host.name, found))
+
+    def _previous(self, cluster_network: str) -> tuple[Condition, ...]:
+        """The last conditions of a network, as this agent or else its predecessor found them.
+
+        Not as they were reported last: while a report is on its way, two that differ in their times would take turns.
+        """
+        known = self._statuses.get(cluster_network)
+        status = known if known is not None else self._reporter.last(cluster_network)
+        return status.conditions if status is not None else ()
+
+    def _conclude(self, reports: NodeReports, *, at_rest: bool) -> None:
+        """Report, and note whether nothing is on its way any more: only then can an answer confirm a change."""
+        calm = at_rest and reports.look_again > TRANSIENT_SECONDS and reports.in_force
+        self._rollback.conclude(settled=calm)
+        self._on_report(reports.statuses)
+        if self._synced:
+            self._statuses = reports.statuses
+            self._publisher.report(reports.statuses)
+
+
+FIRST_PAUSE = 1.0
+
+
+async def follow(
+    name: str,
+    changes: Callable[[], AsyncGenerator[None, None]],
+    wake: Callable[[], None],
+    *,
+    rng: random.Random,
+    longest: float = 30.0,
+) -> None:
+    """Calls `wake` after every change until cancelled; also when the watch broke, because something may be missed.
+
+    `longest` is the longest pause between two attempts, in seconds. A watch that fails again and again is logged once.
+    """
+    failures = 0
+    while True:
+        try:
+            async with aclosing(changes()) as stream:
+                async for _ in stream:
+                    failures = 0
+                    wake()
+        except (NodeError, OSError) as error:
+            if not failures:
+                log.warning("watch-failed", watch=name, error=str(error))
+        wake()
+        await asyncio.sleep(backoff(failures, rng, first=FIRST_PAUSE, cap=longest))
+        failures += 1

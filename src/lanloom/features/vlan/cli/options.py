@@ -1,0 +1,15 @@
+"""The options of VLAN networks for `lanloom manager`, apart from the commands that look at networks."""
+
+import click
+
+from lanloom.runtime.feature import CommandOptions
+
+MANAGER_OPTIONS = CommandOptions(
+    click.option(
+        "--mgmt-vlan",
+        type=click.IntRange(1, 4094),
+        metavar="ID",
+        help="VLAN id of the management network, until agents report it. Networks of mgmt get no node addresses on it.",
+    ),
+    lambda values: values["mgmt_vlan"] or 0,
+)

@@ -1,0 +1,84 @@
+"""`lanloom status`: the state of each VLAN network on each node, and why something is not ready."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.cluster import run
+from lanloom.cli.listing import Listing, listing_options
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from lanloom.cli.query import Query
+    from lanloom.features.vlan.views.overview import Overview, Row
+    from lanloom.kube.ports import Client
+
+
+def _fields() -> "Query[Row]":
+    from lanloom.features.vlan.views.overview import ROW_FIELDS
+
+    return ROW_FIELDS
+
+
+@click.command(name="status")
+@kubeconfig_option
+@listing_options(_fields)
+def command(kubeconfig: str | None, listing: Listing) -> None:
+    """Show the state of every VLAN network on every node, and why something is not ready.
+
+    Exit code: 0 if everything is ready, 1 if something is not or the cluster can't be reached.
+
+    \b
+    Examples:
+      lanloom status
+      lanloom status --output json | jq '.troubles[]'
+      lanloom status --kubeconfig "$(lanloom lab kubeconfig)"
+    """
+    view = run(kubeconfig, _read, read=True)
+    if listing.is_for_people:
+        _show(view, listing)
+    else:
+        listing.print(view.rows, whole=view)
+    sys.exit(1 if view.troubles else 0)
+
+
+async def _read(client: "Client") -> "Overview":
+    from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+    from lanloom.api.core import NODES
+    from lanloom.api.harvester import CLUSTER_NETWORKS
+    from lanloom.features.vlan.views.overview import overview
+
+    networks = await client.list(CLUSTER_NETWORKS)
+    statuses = await client.list(CLUSTER_NETWORK_NODES)
+    nodes = await client.list(NODES)
+    return overview(networks.items, statuses.items, nodes.items)
+
+
+def _show(view: "Overview", listing: Listing) -> None:
+    from rich.padding import Padding
+
+    from lanloom.cli.console import console as make_console
+
+    console = make_console()
+    if not view.networks and not view.isolated:
+        console.print(
+            "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
+        )
+    for name, maker in view.isolated.items():
+        text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {maker}`."
+        console.print(text, markup=False)
+    if not view.networks:
+        return
+    if view.rows:
+        listing.print(view.rows)
+    if view.beside:
+        console.print(f"Beside Harvester's controller, which makes the uplinks, on {', '.join(view.beside)}.")
+    if not view.troubles:
+        console.print(f"Ready: {', '.join(view.networks)}.")
+        return
+    console.print("Not ready:", style="bold yellow")
+    for trouble in view.troubles:
+        console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2), expand=False), markup=False)
+        console.print(Padding(trouble.message, (0, 0, 0, 4), expand=False), markup=False)
+    console.print(f"\nMore of one network: `lanloom vlan show {view.troubles[0].network}`.")

@@ -1,0 +1,118 @@
+"""What the manager and its webhooks watch, and by what they look it up."""
+
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.api.clusterranges import (
+    API_SERVICE,
+    Taken,
+    api_server_addresses,
+    service_ranges,
+)
+from lanloom.api.core import NODES, Node, ServiceAccount
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    HOST_NETWORK_CONFIGS,
+    VLAN_CONFIGS,
+    ClusterNetwork,
+    HostNetworkConfig,
+    VlanConfig,
+)
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nadconfig import cluster_network_of
+from lanloom.api.resource import Resource
+from lanloom.api.services import (
+    ENDPOINT_SLICES,
+    SERVICE_CIDRS,
+    SERVICES,
+    EndpointSlice,
+    Service,
+    ServiceCidr,
+)
+from lanloom.features.vlan.mode import harvester_informer
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
+
+T = TypeVar("T", bound=Object)
+
+BY_CLUSTER_NETWORK = "cluster-network"
+"""The index of the stores of all but nodes: the cluster network to which an object belongs."""
+
+BY_NODE = "node"
+"""The index of the store of ClusterNetworkNodes; empty for those that no agent has filled in."""
+
+
+class VlanInformers(Struct, frozen=True):
+    """What the manager and its webhooks watch."""
+
+    cluster_networks: Informer[ClusterNetwork]
+    configs: Informer[VlanConfig]
+    nads: Informer[NetworkAttachmentDefinition]
+    statuses: Informer[ClusterNetworkNode]
+    host_networks: Informer[HostNetworkConfig]
+    harvester: Informer[ServiceAccount]
+    nodes: Informer[Node]
+    service_cidrs: Informer[ServiceCidr]
+    api_service: Informer[Service]
+    api_servers: Informer[EndpointSlice]
+
+    def ranges(self) -> tuple[Taken, ...]:
+        """The addresses of services and API servers, as far as the cluster tells."""
+        return (
+            *api_server_addresses(self.api_servers.store.items()),
+            *service_ranges(self.service_cidrs.store.items(), self.api_service.store.items()),
+        )
+
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Every informer, to be run."""
+        return (
+            self.cluster_networks,
+            self.configs,
+            self.nads,
+            self.statuses,
+            self.host_networks,
+            self.harvester,
+            self.nodes,
+            self.service_cidrs,
+            self.api_service,
+            self.api_servers,
+        )
+
+
+def vlan_informers(informers: Informers) -> VlanInformers:
+    """The informers, with their indexes."""
+    get = informers.get
+    return VlanInformers(
+        cluster_networks=get(CLUSTER_NETWORKS),
+        configs=get(
+            VLAN_CONFIGS,
+            indexes={BY_CLUSTER_NETWORK: lambda item: (item.spec.cluster_network,)},
+        ),
+        nads=get(NADS, indexes={BY_CLUSTER_NETWORK: lambda item: (cluster_network_of(item),)}),
+        statuses=get(
+            CLUSTER_NETWORK_NODES,
+            indexes={
+                BY_CLUSTER_NETWORK: lambda item: (item.status.cluster_network,),
+                BY_NODE: lambda item: (item.status.node,),
+            },
+        ),
+        host_networks=get(
+            HOST_NETWORK_CONFIGS,
+            indexes={BY_CLUSTER_NETWORK: lambda item: (item.spec.cluster_network,)},
+            optional=True,
+        ),
+        harvester=harvester_informer(informers),
+        nodes=get(NODES),
+        service_cidrs=get(SERVICE_CIDRS, optional=True),
+        api_service=_api_server(informers, SERVICES),
+        api_servers=_api_server(informers, ENDPOINT_SLICES),
+    )
+
+
+def _api_server(informers: Informers, kind: Resource[T]) -> Informer[T]:
+    """The one object that tells of the API server."""
+    fields = f"metadata.name={API_SERVICE}"
+    return informers.get(kind, namespace="default", fields=fields, optional=True)

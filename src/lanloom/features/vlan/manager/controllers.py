@@ -1,0 +1,249 @@
+"""The manager's four controllers, and what wakes them.
+
+VlanConfigs (which nodes match), ClusterNetworks (see `networks`), the `ready` labels of NADs (see `labels`), and the
+reports of nodes that left. Where Harvester's controller runs (see `mode`), the first and the third are its business.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.api.core import NODES, Node
+from lanloom.api.harvester import (
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    ClusterNetwork,
+    HostNetworkConfig,
+    VlanConfig,
+)
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import cluster_network_of
+from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers
+from lanloom.features.vlan.manager.labels import Labels
+from lanloom.features.vlan.manager.networks import Networks
+from lanloom.features.vlan.manager.pools import NoPools
+from lanloom.features.vlan.manager.views import NodeView
+from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.rules.cluster import is_abandoned, is_live, matched_annotation
+from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.features.vlan.rules.status import READY
+from lanloom.kube.conditions import find
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import changed, present
+from lanloom.kube.lookup import get_or_none, ignore_not_found
+from lanloom.kube.ports import Client
+from lanloom.runtime.context import NodePools
+
+T = TypeVar("T", bound=Object)
+
+SPACING_SECONDS = 1.0
+"""How far apart looks at one ClusterNetwork are, at the least.
+
+After a change that touches 500 nodes there come 500 reports within a few seconds. Each one changes the conditions'
+message; written as they come they would be 500 patches, every one of them sent to 500 agents. A first change is
+looked at at once, and what follows within a second together.
+"""
+
+
+class VlanManager:
+    """The controllers. They run on the leader only; the informers run on every replica.
+
+    `pools` gives addresses to the nodes of networks with mode pool. `observe` is told of each reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: VlanInformers,
+        recorder: Recorder,
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+        pools: NodePools | None = None,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        pools = pools or NoPools()
+        self._client = client
+        self._informers = informers
+        self._pools = pools
+        self._nodes = NodeView(informers.nodes)
+        self.neighbour = Neighbour(informers.harvester)
+        self._labels = Labels(client, informers, self.neighbour, now)
+        self._reconcile = Networks(
+            client, informers, self._nodes, recorder, pools, now, self.neighbour
+        ).reconcile
+        self._configs: Controller[str] = Controller(
+            "vlanconfig", self._reconcile_config, rng=rng, workers=2, observe=observe
+        )
+        self._networks: Controller[str] = Controller(
+            "clusternetwork",
+            self._reconcile,
+            rng=rng,
+            workers=2,
+            spacing=SPACING_SECONDS,
+            observe=observe,
+        )
+        self._nads: Controller[str] = Controller(
+            "nad", self._labels.reconcile, rng=rng, workers=4, observe=observe
+        )
+        self._statuses: Controller[str] = Controller(
+            "clusternetworknode", self._reconcile_status, rng=rng, observe=observe
+        )
+        informers.cluster_networks.on_change(self._network_changed)
+        informers.configs.on_change(self._config_changed)
+        informers.nads.on_change(self._nad_changed)
+        informers.statuses.on_change(self._status_changed)
+        informers.nodes.on_change(self._node_changed, changed(_node_key))
+        informers.host_networks.on_change(self._host_network_changed)
+        pools.on_change(self._leases_changed)
+        self.neighbour.on_change(self._look_at_everything)
+
+    @property
+    def controllers(self) -> tuple[Controller[str], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._configs, self._networks, self._nads, self._statuses)
+
+    async def run(self) -> None:
+        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        for informer in self._informers.all():
+            await informer.synced()
+        self.neighbour.log_mode()
+        self._look_at_everything()
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+
+    def _look_at_everything(self) -> None:
+        for config in self._informers.configs.store.items():
+            self._configs.enqueue(config.metadata.name)
+            self._look_at(config.spec.cluster_network)
+        for network in self._informers.cluster_networks.store.items():
+            self._look_at(network.metadata.name)
+        for nad in self._informers.nads.store.items():
+            self._check_label(nad)
+        for status in self._informers.statuses.store.items():
+            self._check_abandoned(status)
+
+    def _look_at(self, name: str) -> None:
+        """Wants a ClusterNetwork looked at, a second after the last look."""
+        self._networks.enqueue_spaced(name)
+
+    def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
+        for name in {item.metadata.name for item in present(old, new)}:
+            self._look_at(name)
+            if _ready(old) != _ready(new):
+                for nad in self._informers.nads.store.by(BY_CLUSTER_NETWORK, name):
+                    self._check_label(nad)
+
+    def _config_changed(self, old: VlanConfig | None, new: VlanConfig | None) -> None:
+        for item in present(old, new):
+            self._look_at(item.spec.cluster_network)
+            self._review_conflicts(item)
+        if new is not None:
+            self._configs.enqueue(new.metadata.name)
+
+    def _review_conflicts(self, config: VlanConfig) -> None:
+        """Wants the ClusterNetworks looked at whose VlanConfigs name a NIC of this one."""
+        nics = set(config.spec.uplink.nics)
+        for other in self._informers.configs.store.items():
+            if nics.intersection(other.spec.uplink.nics):
+                self._look_at(other.spec.cluster_network)
+
+    def _nad_changed(
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+    ) -> None:
+        if new is not None:
+            self._check_label(new)
+        elif old is not None:
+            self._pools.claim(old.metadata.key, None)
+        if changed(_nad_key)(old, new):
+            for item in present(old, new):
+                self._look_at(cluster_network_of(item))
+
+    def _host_network_changed(self, old: HostNetworkConfig | None, new: HostNetworkConfig | None) -> None:
+        for item in present(old, new):
+            self._look_at(item.spec.cluster_network)
+
+    def _leases_changed(self, key: Key) -> None:
+        nad = self._informers.nads.store.get(key)
+        if nad is not None:
+            self._look_at(cluster_network_of(nad))
+
+    def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
+        for item in present(old, new):
+            self._look_at(item.status.cluster_network)
+        if new is not None:
+            self._check_abandoned(new)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Heartbeats change nodes all the time; only labels, life and death matter here."""
+        for network in self._informers.cluster_networks.store.items():
+            self._look_at(network.metadata.name)
+        if changed(_selected_by)(old, new):
+            for config in self._informers.configs.store.items():
+                self._configs.enqueue(config.metadata.name)
+        if new is None and old is not None:
+            for node in (old.metadata.name, ""):
+                for status in self._informers.statuses.store.by(BY_NODE, node):
+                    self._check_abandoned(status)
+
+    def _check_label(self, nad: NetworkAttachmentDefinition) -> None:
+        if self._labels.is_due(nad):
+            self._nads.enqueue(str(nad.metadata.key))
+
+    def _check_abandoned(self, status: ClusterNetworkNode) -> None:
+        if is_abandoned(status, self._nodes.names):
+            self._statuses.enqueue(status.metadata.name)
+
+    async def _reconcile_config(self, name: str) -> None:
+        config = self._informers.configs.store.get(Key("", name))
+        if self.neighbour.is_beside() or config is None or config.spec.cluster_network in ("", names.MGMT):
+            return  # Harvester's own, one for each node; its uplink is the installer's
+        meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
+        if meta.annotations.get(names.MATCHED_NODES) == value:
+            return
+        annotations = {names.MATCHED_NODES: value}
+        patch = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
+        with ignore_not_found(name):
+            await self._client.patch(VLAN_CONFIGS, name, patch)
+
+    async def _reconcile_status(self, name: str) -> None:
+        """A node that left can't take its reports with it. One that the watch has not brought yet keeps them."""
+        status = self._informers.statuses.store.get(Key("", name))
+        if status is None or not is_abandoned(status, self._nodes.names):
+            return
+        if status.status.node and await get_or_none(self._client, NODES, Key("", status.status.node)):
+            return
+        with ignore_not_found(name):
+            await self._client.delete(CLUSTER_NETWORK_NODES, name, uid=status.metadata.uid)
+        if not self.neighbour.is_beside() and status.status.node:
+            gone = vlan_status_name(status.status.cluster_network, status.status.node)
+            with ignore_not_found(gone):
+                await self._client.delete(VLAN_STATUSES, gone)
+
+
+def _ready(network: ClusterNetwork | None) -> tuple[str, str] | None:
+    """The state of the condition `ready`, and since when."""
+    found = find(network.status.conditions, READY) if network is not None else None
+    return (found.status, found.last_transition_time) if found is not None else None
+
+
+def _nad_key(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+    """What of a NAD its cluster network's annotations and revision may depend on: not the label that we write."""
+    meta = nad.metadata
+    return nad.spec, meta.annotations, cluster_network_of(nad), meta.deletion_timestamp, meta.uid
+
+
+def _selected_by(node: Node) -> tuple[object, ...]:
+    """What of a node decides which VlanConfigs match it."""
+    return node.metadata.labels, node.metadata.deletion_timestamp
+
+
+def _node_key(node: Node) -> tuple[object, ...]:
+    """What of a node matters to the VLAN networks."""
+    return *_selected_by(node), is_live(node)

@@ -1,0 +1,395 @@
+"""Looks after one ClusterNetwork at a time: its conditions, its annotations, its roll-out, and what is told of it.
+
+Everything is computed from the stores before the first write. A status patch comes first, then one patch with all
+annotations, which holds the configuration and who may carry it: whoever dies between two lines leaves a state from
+which the next one goes on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.core import EventDraft, ObjectReference
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    HOST_NETWORK_CONFIGS,
+    VLAN_CONFIGS,
+    ClusterNetwork,
+    HostNetworkConfig,
+    VlanConfig,
+)
+from lanloom.api.meta import Condition, Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nodepools import NO_LEASES, NodeLeases
+from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.features.vlan.manager.pools import (
+    claim_of,
+    complaint,
+    usable,
+)
+from lanloom.features.vlan.manager.views import (
+    Derivation,
+    Derivations,
+    NodeStates,
+    NodeView,
+)
+from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.rules.cluster import annotation_patch, matched_annotation, present_leases
+from lanloom.features.vlan.rules.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
+from lanloom.features.vlan.rules.readiness import (
+    LastReported,
+    NodeState,
+    Wanted,
+    awaited,
+    network_conditions,
+    network_event,
+    network_health,
+    soonest,
+)
+from lanloom.features.vlan.rules.reserved import reserved
+from lanloom.features.vlan.rules.rollout import RolloutState, revision, rollout_state
+from lanloom.features.vlan.rules.stages import (
+    DUPLICATE,
+    INVALID,
+    ROLLED_OUT,
+    Member,
+    next_step,
+    rollout_news,
+)
+from lanloom.features.vlan.rules.status import READY, Finding, with_finding
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import Invalid
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.patches import StatusWriter, struct_diff
+from lanloom.kube.ports import Client
+from lanloom.runtime.context import NodePools
+
+ORPHAN_SECONDS = 5.0
+"""How long a VlanConfig may be without its ClusterNetwork before that is told: watches bring both in any order."""
+
+
+class _View(Struct, frozen=True):
+    """What is known of a ClusterNetwork. `states` are those of its live nodes; no `rollout` without a policy."""
+
+    derivation: Derivation
+    states: dict[str, NodeState]
+    matched: tuple[str, ...]
+    pooled: dict[Key, NodeLeases]
+    rollout: RolloutState | None
+    finding: Finding | None
+    host_networks: tuple[HostNetworkConfig, ...]
+
+
+class Networks:
+    """The ClusterNetworks. What was told of them is forgotten with the process: at worst it is told once more."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: VlanInformers,
+        nodes: NodeView,
+        recorder: Recorder,
+        pools: NodePools,
+        now: Callable[[], float],
+        neighbour: Neighbour,
+    ) -> None:
+        self._client = client
+        self._neighbour = neighbour
+        self._statuses = StatusWriter(client)
+        self._informers = informers
+        self._nodes = nodes
+        self._recorder = recorder
+        self._pools = pools
+        self._now = now
+        self._derivations = Derivations()
+        self._states = NodeStates()
+        self._written: dict[str, ClusterNetwork] = {}
+        self._complaints: dict[str, dict[ObjectReference, tuple[str, str]]] = {}
+        self._last_reported: dict[str, dict[Key, LastReported]] = {}
+        self._refused: dict[str, str] = {}
+        self._orphans: dict[str, float] = {}
+        informers.nads.on_change(self._derivations.nad_changed)
+        informers.statuses.on_change(self._states.status_changed)
+
+    async def reconcile(self, name: str) -> float | None:
+        """Makes the ClusterNetwork say what is so; in how many seconds to look again, if that is known."""
+        with ignore_not_found(name):
+            return await self._reconcile(name)
+        return None
+
+    async def _reconcile(self, name: str) -> float | None:
+        network = self._present(name)
+        if network is None:
+            self._forget(name)
+            return await self._orphaned(name)
+        self._orphans.pop(name, None)
+        nads = self._informers.nads.store.by(BY_CLUSTER_NETWORK, name)
+        view = self._look(network, nads)
+        await self._complain(network, nads, view)
+        # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
+        network = await self._write_conditions(network, view)
+        await self._write_annotations(network, view)
+        return await self._tell(name, nads, view)
+
+    def _present(self, name: str) -> ClusterNetwork | None:
+        """The ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
+        stored = self._informers.cluster_networks.store.get(Key("", name))
+        written = self._written.get(name)
+        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
+            return stored
+        return max(stored, written, key=lambda item: item.metadata.version)
+
+    def _forget(self, name: str) -> None:
+        self._derivations.forget(name)
+        for memory in (self._written, self._last_reported, self._refused):
+            memory.pop(name, None)
+
+    def _look(self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...]) -> _View:
+        name = network.metadata.name
+        known = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
+        configs = tuple(item for item in known if not item.metadata.is_deleting)
+        matched = self._matched(name, configs)
+        live = [node for node in matched if self._nodes.is_live(node)]
+        reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, name)
+        pooled = self._claim(network, nads, matched, reports)
+        leases = {key: found.addresses for key, found in pooled.items()}
+        host_networks = self._informers.host_networks.store.by(BY_CLUSTER_NETWORK, name)
+        derivation = self._derivations.of(
+            network, nads, configs, leases, host_networks, beside=self._neighbour.is_beside()
+        )
+        states = self._states.of(matched, reports, derivation.wanted)
+        alive = {node: states[node] for node in live}
+        present = revision(derivation.derived.annotations | _policy(network), configs, nads)
+        members = (
+            {node: _member(node, states[node], node in alive, derivation.wanted, reports) for node in matched}
+            if present
+            else {}
+        )
+        rollout, finding = next_step(network, present, members)
+        return _View(derivation, alive, matched, pooled, rollout, finding, host_networks)
+
+    def _claim(
+        self,
+        network: ClusterNetwork,
+        nads: tuple[NetworkAttachmentDefinition, ...],
+        matched: tuple[str, ...],
+        reports: tuple[ClusterNetworkNode, ...],
+    ) -> dict[Key, NodeLeases]:
+        """Says which nodes need addresses from pools; what they have."""
+        found = {}
+        for nad in nads:
+            key, source = nad.metadata.key, self._derivations.source(nad)
+            if source is None:
+                self._pools.claim(key, None)
+            else:
+                self._pools.claim(key, claim_of(nad, source, matched, self._nodes.names, reports))
+                found[key] = self._pools.leases(key)
+        if not found:
+            return found
+        reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, names.MGMT)
+        taken = reserved(self._informers.nodes.store.items(), reports, ranges=self._informers.ranges())
+        present = present_leases(network, found)
+        return {key: usable(leases, taken, present[key]) for key, leases in found.items()}
+
+    def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
+        """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
+
+        Harvester's installer makes the ClusterNetwork mgmt. Lanloom makes none: where nobody did, there is no bridge
+        mgmt-br that it could speak of.
+        """
+        if name == names.MGMT:
+            return self._nodes.matching({})
+        found = {node for item in configs for node in self._nodes.matching(item.spec.node_selector)}
+        return tuple(sorted(found))
+
+    async def _write_conditions(self, network: ClusterNetwork, view: _View) -> ClusterNetwork:
+        """Writes the conditions if they changed; the network as it is then.
+
+        Beside Harvester's controller, which writes them, only the agents' reports and Events tell of Lanloom's work.
+        """
+        if self._neighbour.is_beside():
+            return network
+        name, previous = network.metadata.name, network.status.conditions
+        now = self._now()
+        conditions = network_conditions(previous, view.states, now)
+        if view.finding is None:
+            conditions = tuple(item for item in conditions if item.type != ROLLED_OUT)
+        else:
+            conditions = with_finding(conditions, ROLLED_OUT, view.finding, now)
+        if conditions == previous:
+            return network
+        status = replace(network.status, conditions=conditions)
+        patch = struct_diff(network.status, status)
+        network = await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch})
+        self._written[name] = network
+        await self._recorder.record(
+            reference(CLUSTER_NETWORKS, network), _readiness_news(previous, conditions)
+        )
+        return network
+
+    async def _write_annotations(self, network: ClusterNetwork, view: _View) -> None:
+        """Writes all annotations of ours in one patch, if the object is still the one that was read."""
+        meta = network.metadata
+        patch = annotation_patch(network, view.derivation.derived.annotations) | _rollout_patch(
+            network, view.rollout
+        )
+        if meta.name == names.MGMT:
+            patch |= _changed(network, names.MATCHED_NODES, matched_annotation(view.matched))
+        if not patch:
+            return
+        before = rollout_state(network)
+        try:
+            await self._annotate(network, patch)
+        except Invalid as error:
+            # Whatever the server dislikes about the rest, such as its size, nodes must not keep what is to go.
+            self._refused[meta.name] = error.message
+            await self._annotate(network, {key: None for key, value in patch.items() if value is None})
+            raise
+        self._refused.pop(meta.name, None)
+        if view.rollout is not None and view.finding is not None:
+            news = rollout_news(before, view.rollout, view.finding.message)
+            await self._recorder.record(reference(CLUSTER_NETWORKS, network), news)
+
+    async def _annotate(self, network: ClusterNetwork, patch: Mapping[str, str | None]) -> None:
+        if not patch:
+            return
+        meta = network.metadata
+        body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": patch}}
+        self._written[meta.name] = await self._client.patch(CLUSTER_NETWORKS, meta.name, body)
+
+    async def _complain(
+        self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
+    ) -> None:
+        """Tells of objects that can't be used, once for each reason."""
+        complaints = {
+            reference(NADS, nad): (
+                "InvalidNetwork",
+                f"The network {nad.metadata.key} gets no node addresses because {error}.",
+            )
+            for nad, error in view.derivation.derived.rejected
+        }
+        for nad in nads:
+            if text := complaint(nad, view.pooled.get(nad.metadata.key, NO_LEASES)):
+                complaints.setdefault(reference(NADS, nad), ("NoPoolAddress", text))
+        complaints |= _host_network_complaints(view)
+        for about, last_reported in self._rivalries(network.metadata.name, view):
+            complaints.setdefault(about, last_reported)
+        if view.finding is not None and view.finding.reason == INVALID:
+            complaints[reference(CLUSTER_NETWORKS, network)] = (INVALID, view.finding.message)
+        elif network.metadata.name in self._refused:
+            complaints[reference(CLUSTER_NETWORKS, network)] = (
+                "AnnotationsRefused",
+                self._why_refused(network),
+            )
+        await self._publish(network.metadata.name, complaints)
+
+    async def _publish(self, name: str, complaints: dict[ObjectReference, tuple[str, str]]) -> None:
+        """Tells what was not told before of a ClusterNetwork."""
+        known = self._complaints.get(name, {})
+        for about, (reason, message) in complaints.items():
+            if known.get(about) != (reason, message):
+                await self._recorder.event(about, "Warning", reason, message)
+        self._complaints[name] = complaints
+
+    def _rivalries(self, name: str, view: _View) -> Iterator[tuple[ObjectReference, tuple[str, str]]]:
+        """What is told of objects that exclude each other. Of VlanConfigs beside Harvester's its controller tells."""
+        for owner, rival in view.derivation.derived.contested:
+            yield reference(NADS, owner.nad), (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, rival))
+        if self._neighbour.is_beside():
+            return
+        configs = self._informers.configs.store
+        for item in config_conflicts(
+            configs.by(BY_CLUSTER_NETWORK, name), configs.items(), self._nodes.matching
+        ):
+            yield reference(VLAN_CONFIGS, item.about), (item.reason, item.message)
+
+    async def _orphaned(self, name: str) -> float | None:
+        """Tells the VlanConfigs of a ClusterNetwork that is not there, if it does not come a moment later."""
+        configs = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
+        if not name or name == names.MGMT or not configs or self._neighbour.is_beside():
+            self._orphans.pop(name, None)
+            self._complaints.pop(name, None)
+            return None
+        since = self._orphans.setdefault(name, self._now())
+        wait = since + ORPHAN_SECONDS - self._now()
+        if wait > 0:
+            return wait
+        message = f"spec.clusterNetwork {name} does not exist. Create the ClusterNetwork, or delete this VlanConfig."
+        complaints = {reference(VLAN_CONFIGS, item): ("NoClusterNetwork", message) for item in configs}
+        await self._publish(name, complaints)
+        return None
+
+    def _why_refused(self, network: ClusterNetwork) -> str:
+        return (
+            "The API server refuses the annotations from which nodes learn of changed networks: "
+            f"{self._refused[network.metadata.name]}. Removed networks are removed. Shorten the annotations of this "
+            "ClusterNetwork that are not Lanloom's."
+        )
+
+    async def _tell(
+        self, name: str, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
+    ) -> float | None:
+        """Tells how the networks with node addresses fare."""
+        known, now, fares = self._last_reported.get(name, {}), self._now(), network_health(view.states)
+        last_reported: dict[Key, LastReported] = {}
+        waits = []
+        for nad in nads:
+            key = nad.metadata.key
+            if key in view.derivation.derived.holders:
+                last_reported[key], news, wait = network_event(known.get(key), str(key), fares, now)
+                waits.append(wait)
+                await self._recorder.record(reference(NADS, nad), (news,) if news else ())
+        self._last_reported[name] = last_reported
+        return soonest(waits)
+
+
+def _host_network_complaints(view: _View) -> dict[ObjectReference, tuple[str, str]]:
+    """HostNetworkConfigs of VLANs on which nodes have addresses of a NAD: those came later, past the webhooks."""
+    owners = {value.vid: key for key, value in view.derivation.derived.holders.items()}
+    return {
+        reference(HOST_NETWORK_CONFIGS, item): (
+            "VlanIdTaken",
+            f"VLAN {item.spec.vlanID} of {item.spec.cluster_network} already has node addresses of the "
+            f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of both",
+        )
+        for item in view.host_networks
+        if item.spec.vlanID in owners
+    }
+
+
+def _policy(network: ClusterNetwork) -> dict[str, str]:
+    text = network.metadata.annotations.get(names.ROLLOUT)
+    return {} if text is None else {names.ROLLOUT: text}
+
+
+def _member(
+    node: str, state: NodeState, live: bool, wanted: Wanted, reports: tuple[ClusterNetworkNode, ...]
+) -> Member:
+    awaits: tuple[str, ...] = ()
+    if any(item.reason == DUPLICATE for item in state.obstacles):  # rare; else every report would be searched
+        awaits = awaited(node, wanted, (item.status for item in reports))
+    return Member(live=live, revision=state.revision, obstacles=state.obstacles, awaits=awaits)
+
+
+def _rollout_patch(network: ClusterNetwork, state: RolloutState | None) -> dict[str, str | None]:
+    text = None if state in (None, RolloutState()) else msgspec.json.encode(state).decode()
+    return _changed(network, names.ROLLOUT_STATE, text)
+
+
+def _changed(network: ClusterNetwork, key: str, value: str | None) -> dict[str, str | None]:
+    return {} if network.metadata.annotations.get(key) == value else {key: value}
+
+
+def _readiness_news(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
+    """That a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
+    old, new = find(before, READY), find(after, READY)
+    if old is None or new is None or old.status == new.status:
+        return ()
+    if new.status == "True":
+        return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)
+    return (EventDraft("Warning", "NotReady", new.message),)

@@ -1,0 +1,88 @@
+"""The port to address management: where the nodes of networks with mode pool get their addresses."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.l3 import AnnotationError, PoolSource, parse_cidr
+from lanloom.api.meta import Key, OwnerReference
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.features.vlan.rules.reserved import Reserved
+
+
+class NoPools:
+    """A manager without address management: mode pool gives no addresses, and says so."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, NodeClaim] = {}
+
+    def claim(self, nad: Key, claim: NodeClaim | None) -> None:
+        """Remembers the nodes, to say of each why it has no address."""
+        if claim is None:
+            self._claims.pop(nad, None)
+        else:
+            self._claims[nad] = claim
+
+    def leases(self, nad: Key) -> NodeLeases:
+        """No addresses."""
+        claim = self._claims.get(nad)
+        if claim is None:
+            return NO_LEASES
+        return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager has no address management"))
+
+    def on_change(self, handler: Callable[[Key], None]) -> None:
+        """Nothing ever changes."""
+
+
+def claim_of(
+    nad: NetworkAttachmentDefinition,
+    source: PoolSource,
+    matched: Iterable[str],
+    known: frozenset[str],
+    reports: Iterable[ClusterNetworkNode],
+) -> NodeClaim:
+    """The claim of a NAD: its nodes, and those that left the network but still report its sub-interface.
+
+    Of the latter the address must not go to another node yet. A node that was deleted is no longer asked.
+    """
+    title, meta = str(nad.metadata.key), nad.metadata
+    leaving = {
+        item.status.node
+        for item in reports
+        if item.status.node in known and any(one.network == title for one in item.status.interfaces)
+    }
+    owner = OwnerReference(api_version=NADS.api_version, kind=NADS.kind, name=meta.name, uid=meta.uid)
+    return NodeClaim(source, frozenset(matched) | leaving, owner)
+
+
+def usable(leases: NodeLeases, taken: Reserved, present: Mapping[str, str]) -> NodeLeases:
+    """The leases without those that no node may have, which are problems instead.
+
+    Whoever looks after a pool does not know what the nodes need; an address of such a subnet on a VLAN would cut nodes
+    off from it. What nodes have already, the `present` addresses, they keep unless it is of the management network: a
+    range that became known later takes no address from a node that works.
+    """
+    addresses, problems = {}, dict(leases.problems)
+    for node, cidr in leases.addresses.items():
+        try:
+            subnet = parse_cidr("the address", cidr).network
+        except AnnotationError as error:
+            problems[node] = str(error)
+            continue
+        kept = present.get(node) == cidr
+        holder = taken.management_holder(subnet) if kept else taken.holder(subnet)
+        if holder:
+            problems[node] = f"its subnet {subnet} holds {holder}; name a pool of another subnet"
+        else:
+            addresses[node] = cidr
+    return NodeLeases(addresses, problems)
+
+
+def complaint(nad: NetworkAttachmentDefinition, leases: NodeLeases) -> str:
+    """What an Event on the NAD says of nodes without an address, empty where all have one."""
+    if not leases.problems:
+        return ""
+    node, why = min(leases.problems.items())
+    more = f" and {len(leases.problems) - 1} more" if len(leases.problems) > 1 else ""
+    return f"No address from {nad.metadata.annotations.get(names.IP_POOL)} for node {node}{more}: {why}."

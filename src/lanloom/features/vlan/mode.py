@@ -1,0 +1,69 @@
+"""Whether Harvester's network controller runs in the cluster: then it makes the uplinks, and Lanloom works beside it.
+
+Both would otherwise write the same fields and change the same links. The sign is the controller's service account:
+it comes and goes with the controller's installation, and without it the controller can't write anything. Manager
+and agents watch it themselves, so no process follows a mode that another one found.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import structlog
+
+from lanloom.api.core import SERVICE_ACCOUNTS, ServiceAccount
+from lanloom.api.names import HARVESTER_ACCOUNT, HARVESTER_NAMESPACE
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
+
+log = structlog.get_logger(__name__)
+
+Mode = Literal["alone", "beside"]
+"""Whether Lanloom makes bonds, bridges and VLAN ids itself, or Harvester's controller does."""
+
+
+def harvester_informer(informers: Informers) -> Informer[ServiceAccount]:
+    """Follows the service account of Harvester's network controller."""
+    return informers.get(
+        SERVICE_ACCOUNTS,
+        namespace=HARVESTER_NAMESPACE,
+        fields=f"metadata.name={HARVESTER_ACCOUNT}",
+        title="harvester",
+    )
+
+
+class Neighbour:
+    """What is known of Harvester's controller. The caller runs `informer`, and trusts `mode` once that is synced."""
+
+    def __init__(self, informer: Informer[ServiceAccount]) -> None:
+        self.informer = informer
+        self._handlers: list[Callable[[], None]] = []
+        self._logged: Mode | None = None
+        informer.on_change(lambda _old, _new: self._changed())
+
+    @property
+    def mode(self) -> Mode:
+        """The mode as of now."""
+        return "beside" if len(self.informer.store) else "alone"
+
+    def is_beside(self) -> bool:
+        """Whether Harvester's controller runs."""
+        return self.mode == "beside"
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Adds a handler that is called when the mode may have changed."""
+        self._handlers.append(handler)
+
+    def log_mode(self) -> None:
+        """Logs the mode, if it is another one than was logged last."""
+        if self._logged == self.mode:
+            return
+        self._logged = self.mode
+        account = f"the service account {HARVESTER_NAMESPACE}/{HARVESTER_ACCOUNT}"
+        because = f"{account} is there" if self.is_beside() else f"there is no {account.removeprefix('the ')}"
+        log.info("mode", mode=self.mode, because=because)
+
+    def _changed(self) -> None:
+        if self.informer.is_synced:
+            self.log_mode()
+        for handler in self._handlers:
+            handler()

@@ -1,0 +1,224 @@
+"""What NetworkManager still has to do so that the profiles on disk are in force, and usable.
+
+A reload does not apply an edited profile to a device that is up, and an invalid file is skipped without an error; so
+the state of every profile is observed, by UUID, and corrected.
+
+NetworkManager calls a connection active until it is told otherwise, and checks nothing twice: an address whose routes
+were removed, or that lost them while its link was set down and up, is unreachable. So the kernel is read for everything
+that makes an address usable (`lack`), and the one list serves repair and report.
+
+A leased address must not take the node's management network over (`conflict`). A route to the lease's subnet that is
+longer than the management network's own draws its traffic into the VLAN, and an address that a host of the management
+network has makes that host unreachable. The webhook refuses such static addresses; a lease can only be validated when
+it is there.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Interface, IPv4Network
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import Management
+from lanloom.features.vlan.rules.network import Interface, Problem, is_down
+from lanloom.features.vlan.rules.profile import read, routing_rules
+from lanloom.features.vlan.rules.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
+from lanloom.node.ports import (
+    LOCAL_TABLE,
+    MAIN_TABLE,
+    Connection,
+    Link,
+    LinkState,
+    Route,
+    Rule,
+)
+
+Verb = Literal["load", "reapply", "activate", "restore"]
+"""`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""
+
+
+class Action(Struct, frozen=True):
+    """One request to NetworkManager about one interface.
+
+    `kind` (as of `drift.Drift`) and `text` say what somebody did to it, where that is the reason.
+    """
+
+    verb: Verb
+    interface: Interface
+    kind: Literal["", "link", "address", "route"] = ""
+    text: str = ""
+
+
+def actions(
+    interfaces: Iterable[Interface],
+    connections: Mapping[str, Connection],
+    observed: LinkState | None = None,
+    before: Container[str] = (),
+) -> tuple[Action, ...]:
+    """What to ask for each interface; nothing for one that is in force or on its way.
+
+    With `observed` also what NetworkManager does not look at: whether it is up, its routes, its MTU. (On a
+    bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
+    `before` are the UUIDs of the profiles that were in force: one of them that is not any more, and has not failed,
+    lost its sub-interface to somebody.
+    """
+    judged = (
+        _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed, item.uuid in before)
+        for item in interfaces
+    )
+    return tuple(action for action in judged if action is not None)
+
+
+def _action(
+    item: Interface, connection: Connection, observed: LinkState | None, before: bool
+) -> Action | None:
+    if connection.phase == "absent":
+        return Action("load", item)
+    if connection.phase in ("inactive", "failed"):
+        if before and connection.phase == "inactive" and observed and item.name not in observed.links:
+            return Action("activate", item, "link", f"{item.name} was gone")
+        return Action("activate", item)
+    if not connection.applied:
+        return Action("reapply" if connection.device == item.name else "activate", item)
+    if connection.phase != "active":
+        return None
+    if observed is not None and is_down(item, observed):
+        return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
+    if missing := lack(item, connection, observed):
+        return Action(
+            "activate" if missing.anew else "restore", item, missing.kind, f"{missing.what} was gone"
+        )
+    if observed is not None and (instead := _strange_mtu(item, observed)):
+        return Action("restore", item, "link", f"{item.name} had the MTU {instead}")
+    return None
+
+
+def _strange_mtu(interface: Interface, observed: LinkState) -> str:
+    link = observed.links.get(interface.name)
+    bridge = observed.links.get(link.parent) if link is not None else None
+    if link is None or bridge is None or link.mtu == bridge.mtu:
+        return ""
+    return f"{link.mtu} instead of {bridge.mtu}"
+
+
+Kind = Literal["link", "address", "route"]
+
+VIDS = 4096
+"""As many sub-interfaces as a bridge can have."""
+
+
+class Lack(NamedTuple):
+    """One thing that is missing: its kind (as of `drift.Drift`), and its name for an operator.
+
+    `anew` where NetworkManager must activate the profile once more: it does not put this back in place.
+    """
+
+    kind: Kind
+    what: str
+    anew: bool = False
+
+
+def lack(item: Interface, connection: Connection, observed: LinkState | None) -> Lack | None:
+    """The first thing that an active connection lacks. Without `observed`, what NetworkManager itself can tell."""
+    if not connection.addresses or item.address not in ("", *connection.addresses):
+        return Lack("address", _address(item, item.address))
+    link = observed.links.get(item.name) if observed is not None else None
+    if link is None or observed is None or not link.up:
+        return None
+    address = item.address or connection.addresses[0]
+    if address not in link.addresses:
+        return Lack("address", _address(item, address))
+    return next(_routes(item, address, link, observed), None)
+
+
+def _address(item: Interface, address: str) -> str:
+    return f"the address {address} of {item.name}" if address else f"the address of {item.name}"
+
+
+def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[Lack]:
+    own, subnet = _of_address(address)
+    if own not in link.routes:
+        yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", anew=True)
+    if subnet is not None and subnet not in link.routes:
+        yield Lack("route", f"the route to {subnet.to} of {item.name}")
+    rules, routes = _of_profile(item.content)
+    if item.table and not (item.table in link.tables and observed.rules >= rules):
+        yield Lack("route", f"the gateway of {item.name} (table {item.table})")
+    for route in routes:
+        if route not in link.routes:
+            yield Lack("route", f"the route to {route.to} by {route.via} of {item.name}")
+
+
+# A host is looked at every second while anything happens on it, and these are the same at each look.
+
+
+@lru_cache(VIDS)
+def _of_address(address: str) -> tuple[Route, Route | None]:
+    """The host's own route and that to the subnet, which an address with a prefix of 32 bits has not."""
+    interface = IPv4Interface(address)
+    subnet = Route(str(interface.network), MAIN_TABLE) if interface.network.prefixlen < 32 else None
+    return Route(f"{interface.ip}/32", LOCAL_TABLE), subnet
+
+
+@lru_cache(VIDS)
+def _of_profile(content: bytes) -> tuple[frozenset[Rule], tuple[Route, ...]]:
+    """The rules of the gateway and the routes that a profile asks for; none of one that nobody of ours wrote."""
+    profile = read(content)
+    if profile is None:
+        return frozenset(), ()
+    routes = (Route(route.to, MAIN_TABLE, route.via) for route in profile.routing.routes)
+    return frozenset(routing_rules(profile)), tuple(routes)
+
+
+ADDRESS_CONFLICT = "AddressConflict"
+"""The reason of a VLAN whose DHCP server leases addresses of the node's management network."""
+
+
+def conflict(
+    item: Interface, connection: Connection, observed: LinkState | None, own: Management | None
+) -> str:
+    """What is wrong with the addresses of an interface, for a report; empty if nothing is.
+
+    `own` is the node's management network, None where it isn't known. Link-local addresses are no VLAN's either.
+    What the kernel has counts as much as what NetworkManager says, which may be a moment behind.
+    """
+    if item.mode != "dhcp" or connection.phase not in ("activating", "active"):
+        return ""
+    needed = {LINK_LOCAL_SUBNET: LINK_LOCAL_TITLE}
+    if own is not None:
+        title = "this node's management network {} of " + own.interface
+        needed |= {subnet: title.format(subnet) for subnet in _networks(own, observed)}
+    for address in _addresses(item, connection, observed):
+        leased = IPv4Interface(address).network
+        taken = next((title for subnet, title in needed.items() if subnet.overlaps(leased)), "")
+        if taken:
+            server = connection.lease.server if connection.lease else ""
+            return _message(item, address, server, taken)
+    return ""
+
+
+def problem(item: Interface, message: str) -> Problem:
+    """The report of an interface whose lease was dropped."""
+    return Problem(
+        vid=item.vid, network=item.network, mode=item.mode, reason=ADDRESS_CONFLICT, message=message
+    )
+
+
+def _networks(own: Management, observed: LinkState | None) -> Iterator[IPv4Network]:
+    link = observed.links.get(own.interface) if observed is not None else None
+    yield from (IPv4Interface(text).network for text in (own.cidr, *(link.addresses if link else ())))
+
+
+def _addresses(item: Interface, connection: Connection, observed: LinkState | None) -> Iterable[str]:
+    link = observed.links.get(item.name) if observed is not None else None
+    return dict.fromkeys((*connection.addresses, *(link.addresses if link else ())))
+
+
+def _message(item: Interface, address: str, server: str, taken: str) -> str:
+    who = f"the DHCP server {server}" if server else "a DHCP server"
+    return (
+        f"{who} on VLAN {item.vid} leased {address}, which overlaps {taken}; "
+        "the lease was dropped, and is asked for again at growing intervals; correct the range of the DHCP server, "
+        "or the VLAN id of the network"
+    )

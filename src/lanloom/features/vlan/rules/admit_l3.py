@@ -1,0 +1,242 @@
+"""What the webhooks allow of node addresses, held against the cluster as it is, and the room that they need.
+
+The parsers see to it that the annotations can be read, and fit each other.
+"""
+
+from ipaddress import IPv4Network
+
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.l3 import (
+    L3,
+    AnnotationError,
+    Route,
+    parse_connectivity,
+)
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import parse_config
+from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
+from lanloom.features.vlan.reader import ClusterReader
+from lanloom.features.vlan.rules.admit_namespaces import check_namespace
+from lanloom.features.vlan.rules.capacity import (
+    LEAST_MAX,
+    least,
+    no_room,
+    room,
+    size,
+)
+from lanloom.features.vlan.rules.l3values import l3_of
+from lanloom.refusals import Denied
+from lanloom.text import listed, quote
+
+
+def check_l3(
+    nad: NetworkAttachmentDefinition,
+    value: L3,
+    before: L3 | None,
+    cluster_network: str,
+    reader: ClusterReader,
+) -> tuple[str, ...]:
+    """Whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
+
+    What did not change is not held against a cluster that has changed since.
+    """
+    if value == before:
+        return nodes_that_left(value, reader)
+    if not reader.is_usable(cluster_network):
+        raise Denied(
+            f"its cluster network {quote(cluster_network)} is not ready: no node has a working uplink for it; "
+            f"{_remedy(cluster_network)}"
+        )
+    network = reader.cluster_network(cluster_network)
+    if network is not None:
+        check_namespace(nad.metadata.namespace, value, before, network)
+    if before is None or before.vid != value.vid:
+        _check_vlan_free(nad, value.vid, cluster_network, reader)
+    if before is None or (value.source and not before.source):
+        check_room(nad, cluster_network, reader)
+    _check_routes(value, before, reader)
+    _check_all_routes(nad, value, before, cluster_network, reader)
+    _check_subnet(value, before, reader)
+    if value.addresses and (before is None or before.addresses != value.addresses):
+        _check_map_nodes(value, cluster_network, reader)
+        return ()
+    return nodes_that_left(value, reader)
+
+
+def _remedy(cluster_network: str) -> str:
+    if cluster_network == names.MGMT:
+        return "see whether Lanloom's agents run"
+    return "create a VlanConfig for it, or see its conditions"
+
+
+def nodes_that_left(value: L3, reader: ClusterReader) -> tuple[str, ...]:
+    """The warning that addresses are of nodes which are no longer there, if so."""
+    known = reader.nodes()
+    gone = sorted(node for node in value.addresses if node not in known)
+    return (f"{names.NODE_IP_MAP} names nodes that have left: {listed(gone)}",) if gone else ()
+
+
+def _check_vlan_free(
+    nad: NetworkAttachmentDefinition, vid: int, cluster_network: str, reader: ClusterReader
+) -> None:
+    if cluster_network == names.MGMT and vid in reader.reserved().vlan_ids:
+        raise Denied(
+            f"spec.config.vlan is {vid}, the VLAN of the management network itself, whose addresses belong to the "
+            "installer; choose another VLAN id"
+        )
+    for other in reader.nads_on(cluster_network, vid):
+        if other.metadata.key != nad.metadata.key and has_addresses_on(other, vid):
+            raise Denied(
+                f"spec.config.vlan is {vid} and {other.metadata.key} already has node addresses on that VLAN of "
+                f"{cluster_network}; only one network may"
+            )
+    for config in reader.host_networks_of(cluster_network):
+        if config.spec.vlanID == vid and not config.metadata.is_deleting:
+            raise Denied(
+                f"spec.config.vlan is {vid} and Harvester's HostNetworkConfig {config.metadata.name} already gives "
+                f"nodes addresses on that VLAN of {cluster_network}; delete that one, or choose another VLAN id"
+            )
+
+
+def has_addresses_on(nad: NetworkAttachmentDefinition, vid: int) -> bool:
+    """Whether a NAD has node addresses on that VLAN. Its label rules most others out without a look at their JSON."""
+    if nad.metadata.is_deleting:
+        return False
+    if nad.metadata.labels.get(names.VLAN_ID_LABEL, str(vid)) != str(vid):
+        return False
+    try:
+        network = parse_config(nad.spec.config)
+        on = parse_connectivity(nad.metadata.annotations.get(names.L3_CONNECTIVITY))
+    except AnnotationError:
+        return False
+    return on and network is not None and network.type == "L2VlanNetwork" and network.vid == vid
+
+
+def _check_map_nodes(value: L3, cluster_network: str, reader: ClusterReader) -> None:
+    expected = reader.covered(cluster_network)
+    if value.addresses.keys() == expected:
+        return
+    unknown = sorted(value.addresses.keys() - expected)
+    missing = sorted(expected - value.addresses.keys())
+    if unknown:
+        lacking = f", and has no address for {listed(missing)}" if missing else ""
+        raise Denied(
+            f"{names.NODE_IP_MAP} names {listed(unknown)}, which the cluster network {cluster_network} does not "
+            f"cover{lacking}; allowed are {listed(sorted(expected)) or 'no nodes'}"
+        )
+    if missing:
+        raise Denied(
+            f"{names.NODE_IP_MAP} has no address for {listed(missing)}; every node of {cluster_network} needs one"
+        )
+
+
+def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
+    """A subnet on a VLAN takes what is sent to its addresses away from whoever has them elsewhere."""
+    subnet = _subnet(value)
+    if subnet is None or (before is not None and subnet == _subnet(before)):
+        return
+    holder = reader.reserved().holder(subnet)
+    if holder:
+        field = names.NODE_IP_MAP if value.addresses else names.GATEWAY
+        raise Denied(f"{field} uses the subnet {subnet}, which holds {holder}; choose another subnet")
+
+
+def _subnet(value: L3) -> IPv4Network | None:
+    return subnet_of(value.addresses, value.routing.gateway)
+
+
+def _check_routes(value: L3, before: L3 | None, reader: ClusterReader) -> None:
+    """A route over a VLAN to what the nodes need would cut them off from it, and from each other."""
+    known = set(before.routing.routes) if before is not None else set()
+    for route in value.routing.routes:
+        holder = "" if route in known else reader.reserved().holder(IPv4Network(route.to))
+        if holder:
+            raise Denied(
+                f"{names.ROUTES} has a route to {route.to}, which holds {holder}; choose destinations without it"
+            )
+
+
+def _check_all_routes(
+    nad: NetworkAttachmentDefinition,
+    value: L3,
+    before: L3 | None,
+    cluster_network: str,
+    reader: ClusterReader,
+) -> None:
+    """Several networks could have a default route in parts between them."""
+    if not set(value.routing.routes) - set(before.routing.routes if before is not None else ()):
+        return
+    others = {
+        other.metadata.key: routes
+        for other in reader.nads_with_addresses(cluster_network)
+        if other.metadata.key != nad.metadata.key and (routes := _routes(other))
+    }
+    found = addresses_covered(
+        [*value.routing.routes, *(route for routes in others.values() for route in routes)]
+    )
+    if found >= COVERED_MAX:
+        raise Denied(
+            f"{names.ROUTES} and those of {listed(map(str, sorted(others)))} together cover {found} addresses, which "
+            "is half of IPv4 or more: a default route, which belongs to the management network; name the subnets that "
+            "are behind the VLANs"
+        )
+
+
+def _routes(nad: NetworkAttachmentDefinition) -> tuple[Route, ...]:
+    if names.ROUTES not in nad.metadata.annotations:
+        return ()
+    try:
+        value = l3_of(nad)
+    except AnnotationError:
+        return ()
+    return value.routing.routes if value is not None else ()
+
+
+_CIDR = "255.255.255.255/32"
+"""As long as an address from a pool can be."""
+
+
+def check_room(nad: NetworkAttachmentDefinition, cluster_network: str, reader: ClusterReader) -> None:
+    """Check that what the manager writes at the least, for this network and the others, fits.
+
+    Raises AnnotationError: with so many networks, one more or less a moment ago does not change the verdict.
+    """
+    network = reader.cluster_network(cluster_network)
+    allowed = room(network.metadata.annotations if network is not None else {})
+    known, mine = reader.nads_with_addresses(cluster_network), nad.metadata
+    every = [
+        nad,
+        *(
+            item
+            for item in known
+            if (item.metadata.name, item.metadata.namespace) != (mine.name, mine.namespace)
+        ),
+    ]
+    if len(every) * LEAST_MAX <= allowed and all(map(_is_plain, every)):
+        return  # nearly always: no configuration has to be read
+    pooled = any(item.metadata.annotations.get(names.MODE) == "pool" for item in every)
+    nodes = reader.covered(cluster_network) if pooled else frozenset()
+    needed = sum(_size(item, nodes) for item in every)
+    if needed > allowed:
+        raise no_room(cluster_network, needed, allowed)
+
+
+def _is_plain(nad: NetworkAttachmentDefinition) -> bool:
+    """Whether no more than LEAST_MAX has to be written of a network."""
+    meta = nad.metadata
+    return meta.annotations.get(names.MODE) != "pool" and names.CLUSTER_NETWORK_LABEL in meta.labels
+
+
+def _size(nad: NetworkAttachmentDefinition, nodes: frozenset[str]) -> int:
+    """The bytes that a network needs at the least, with an address from its pool for each of the nodes."""
+    try:
+        value = l3_of(nad)
+    except AnnotationError:
+        return 0
+    if value is None:
+        return 0
+    if value.source is not None:
+        value = replace(value, addresses=dict.fromkeys(nodes, _CIDR))
+    return size(least(nad, value))

@@ -1,0 +1,284 @@
+"""What the webhooks allow of NetworkAttachmentDefinitions, and what they let pass with a warning.
+
+Every refusal names the object, the field and what is allowed there.
+
+Harvester makes a NAD in its own namespace for the storage network, and labels it if the VLAN is to be exclusive. The
+label counts in that namespace only: else whoever may write a NAD somewhere could take a VLAN from everybody.
+"""
+
+from collections.abc import Callable
+
+from lanloom.api import names
+from lanloom.api.l3 import (
+    L3,
+    AnnotationError,
+    parse_connectivity,
+    parse_ip_pool,
+    parse_mode,
+    parse_node_ip_map,
+)
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import (
+    VmNetwork,
+    cluster_network_of,
+    parse_config,
+    read_config,
+)
+from lanloom.api.routing import (
+    parse_address,
+    parse_dns,
+    parse_gateway,
+    parse_routes,
+)
+from lanloom.features.vlan.reader import ClusterReader
+from lanloom.features.vlan.rules.admit_l3 import check_l3, nodes_that_left
+from lanloom.features.vlan.rules.admit_nadconfig import LABELS, check_config, check_labels, derived_labels
+from lanloom.features.vlan.rules.admit_vms import check_config_in_use, check_overlay
+from lanloom.features.vlan.rules.l3values import l3_of
+from lanloom.features.vlan.rules.uplink import uplink_mtu
+from lanloom.refusals import Denied, Malformed, Refusal
+from lanloom.text import quote
+
+
+def check_nad(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, reader: ClusterReader
+) -> tuple[str, ...]:
+    """Whether a NAD may be created or changed so; returns warnings.
+
+    Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
+    node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
+    also where the network was there before the webhooks and would be refused today.
+    """
+    if old is not None and _judged(new) == _judged(old):
+        present = _previous(old)
+        return nodes_that_left(present, reader) if present else ()
+    verb = "create" if old is None else "update"
+    title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
+    try:
+        return _check_nad(new, old, reader)
+    except AnnotationError as error:
+        raise Malformed(f"{title} because {error}") from None
+    except Refusal as refusal:
+        raise Denied(f"{title} because {refusal}") from None
+
+
+def _judged(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+    """What of a NAD may be refused. Labels count only where they say something else than the configuration."""
+    annotations, implied = nad.metadata.annotations, derived_labels(nad)
+    keys = (names.L3_CONNECTIVITY, names.MODE, *_PARSERS)
+    labels = {key: nad.metadata.labels.get(key) for key in LABELS}
+    odd = {key: value for key, value in labels.items() if value not in (None, implied.get(key))}
+    return nad.spec, {key: annotations.get(key) for key in keys}, odd
+
+
+def _check_nad(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, reader: ClusterReader
+) -> tuple[str, ...]:
+    network = parse_config(new.spec.config)
+    reconfigured = old is None or old.spec.config != new.spec.config
+    if reconfigured:
+        check_config(new.metadata.key, new.spec.config)
+    _check_annotations(new)
+    value, before = l3_of(new), _previous(old)
+    check_labels(new, old, network)
+    if old is not None:
+        _check_immutable(new, old, network)
+        check_config_in_use(new, old, reader)
+        check_overlay(before, value, cluster_network_of(old), reader)
+    if network is None:
+        return ()
+    # Only its label names what an overlay network runs over.
+    named = network.cluster_network or cluster_network_of(new)
+    if named and (named != _carrier(old) or (value is not None and value != before)):
+        _check_cluster_network(named, reader)
+    if not network.cluster_network:
+        return ()
+    warnings: tuple[str, ...] = ()
+    if reconfigured:
+        check_storage_vlan(new, network, reader)
+        warnings = network_warnings(new.spec.config, network, reader)
+    return warnings + (check_l3(new, value, before, network.cluster_network, reader) if value else _idle(new))
+
+
+def _carrier(nad: NetworkAttachmentDefinition | None) -> str:
+    """The cluster network that carries a NAD as it is; empty for none, or a configuration that can't be read."""
+    if nad is None:
+        return ""
+    try:
+        network = parse_config(nad.spec.config)
+    except AnnotationError:
+        return ""
+    return (network.cluster_network or cluster_network_of(nad)) if network is not None else ""
+
+
+def _idle(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
+    """A warning of annotations that do nothing because another is missing, perhaps misspelt."""
+    annotations = nad.metadata.annotations
+    idle = [key for key in (names.MODE, *_PARSERS) if key in annotations]
+    if names.L3_CONNECTIVITY in annotations or not idle:
+        return ()
+    verb = "has" if len(idle) == 1 else "have"
+    return (f'{", ".join(idle)} {verb} no effect without {names.L3_CONNECTIVITY}: "true"',)
+
+
+def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
+    """Values that are not in use now must be right too: they would come into force with another annotation."""
+    annotations = nad.metadata.annotations
+    on = parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
+    if names.MODE in annotations:
+        parse_mode(names.MODE, annotations[names.MODE])
+    unused = tuple(
+        field
+        for field, mode in ((names.NODE_IP_MAP, "static"), (names.IP_POOL, "pool"))
+        if not on or annotations.get(names.MODE) != mode
+    )
+    if not on:
+        unused = (*unused, names.GATEWAY, names.ROUTES, names.DNS)
+    for field in unused:
+        if annotations.get(field, "").strip() not in ("", "{}"):
+            _PARSERS[field](field, annotations[field])
+
+
+def _parse_any_gateway(field: str, text: str) -> object:
+    """A gateway whose mode is not known yet may have a prefix length or not."""
+    return parse_gateway(field, text, "dhcp", {}) if "/" in text else parse_address(field, text)
+
+
+_PARSERS: dict[str, Callable[[str, str], object]] = {
+    names.NODE_IP_MAP: parse_node_ip_map,
+    names.IP_POOL: parse_ip_pool,
+    names.GATEWAY: _parse_any_gateway,
+    names.ROUTES: lambda field, text: parse_routes(field, text, {}),
+    names.DNS: parse_dns,
+}
+
+
+def _check_immutable(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition, network: VmNetwork | None
+) -> None:
+    before, after = cluster_network_of(old), cluster_network_of(new)
+    if not before or after == before:
+        return
+    if network is None:
+        raise Denied(
+            f"spec.config, of type {quote(read_config(new.spec.config).get('type'))}, names no bridge of its cluster "
+            f"network {quote(before)} any more, and the cluster network of a network can't change; delete the network "
+            "and create it anew"
+        )
+    raise Denied(
+        f"the cluster network of a network can't change (it is {quote(before)}, not {quote(after)}); "
+        "delete the network and create it anew"
+    )
+
+
+def _check_cluster_network(name: str, reader: ClusterReader) -> None:
+    network = reader.cluster_network(name)
+    if network is None or network.metadata.is_deleting:
+        raise Denied(f"its cluster network {quote(name)} does not exist; create the ClusterNetwork first")
+
+
+def _previous(old: NetworkAttachmentDefinition | None) -> L3 | None:
+    try:
+        return l3_of(old) if old is not None else None
+    except AnnotationError:
+        return None
+
+
+def network_warnings(text: str, network: VmNetwork, reader: ClusterReader) -> tuple[str, ...]:
+    """The warnings of a new `spec.config` and of the VM network that it says."""
+    found = (_management(network, reader), _mtu(text, network, reader))
+    return tuple(warning for warning in found if warning)
+
+
+def _management(network: VmNetwork, reader: ClusterReader) -> str:
+    """Machines on the management VLAN reach every node as an administrator does."""
+    if network.cluster_network != names.MGMT:
+        return ""
+    ids = reader.reserved().vlan_ids
+    if network.type == "UntaggedNetwork":
+        if ids:
+            return ""
+        where = (
+            f"the network carries the untagged frames of {names.MGMT}, which may be the management network"
+        )
+        return f"{where}: machines on it may reach the nodes there; use a VLAN id if they shall not"
+    held = sorted(
+        vid for vid in ids if vid == network.vid or any(first <= vid <= last for first, last in network.trunk)
+    )
+    if not held:
+        return ""
+    field = "spec.config.vlanTrunk holds" if network.trunk else "spec.config.vlan is"
+    return (
+        f"{field} {held[0]}, the VLAN of the management network: machines on it reach the nodes there; choose other "
+        "VLAN ids if they shall not"
+    )
+
+
+def _mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
+    """Frames that are larger than the uplink's MTU are dropped on it."""
+    try:
+        mtu = read_config(text).get("mtu", 0)
+    except AnnotationError:
+        return ""
+    found = reader.cluster_network(network.cluster_network)
+    largest = uplink_mtu(found) if found is not None else 0
+    if type(mtu) is not int or not largest or mtu <= largest:
+        return ""
+    return (
+        f"spec.config.mtu is {mtu}, more than the MTU {largest} of the uplinks of {network.cluster_network}, which "
+        f"drop larger frames; choose at most {largest}, or change the MTU of its VlanConfigs"
+    )
+
+
+_SYSTEM_NETWORKS = {
+    "storage-network.settings.harvesterhci.io": "storagenetwork-",
+    "rwx-network.settings.harvesterhci.io": "rwx-network-",
+}
+"""By what Harvester knows the NADs of its own networks: an annotation that is `true`, or how the name begins."""
+
+
+def check_storage_vlan(nad: NetworkAttachmentDefinition, network: VmNetwork, reader: ClusterReader) -> None:
+    """Check that a NAD keeps off the exclusive VLANs of its cluster network. Harvester's own NADs are exempt."""
+    if _is_system_network(nad):
+        return
+    for other in reader.exclusive_of(network.cluster_network):
+        storage = _exclusive(other)
+        if storage is None or other.metadata.key == nad.metadata.key:
+            continue
+        clash = _clash(network, storage)
+        if clash:
+            raise Denied(
+                f"{clash} of the storage network {other.metadata.key}, which has it for itself (label "
+                f'{names.EXCLUSIVE_VLAN_LABEL}: "true"); choose other VLAN ids'
+            )
+
+
+def _is_system_network(nad: NetworkAttachmentDefinition) -> bool:
+    """Whether a NAD is of Harvester's storage network, or of its network for shared volumes."""
+    meta = nad.metadata
+    return meta.namespace == names.HARVESTER_NAMESPACE and any(
+        meta.annotations.get(annotation) == "true" or meta.name.startswith(prefix)
+        for annotation, prefix in _SYSTEM_NETWORKS.items()
+    )
+
+
+def _exclusive(nad: NetworkAttachmentDefinition) -> VmNetwork | None:
+    """The network of a NAD that has its VLAN for itself; None for any other."""
+    meta = nad.metadata
+    if meta.namespace != names.HARVESTER_NAMESPACE or meta.labels.get(names.EXCLUSIVE_VLAN_LABEL) != "true":
+        return None
+    try:
+        return parse_config(nad.spec.config)
+    except AnnotationError:
+        return None
+
+
+def _clash(network: VmNetwork, storage: VmNetwork) -> str:
+    """What of a network is on the VLAN of another, empty for nothing. A trunk carries untagged frames as well."""
+    if any(first <= storage.vid <= last for first, last in network.trunk):
+        return f"spec.config.vlanTrunk holds {storage.vid}, the VLAN id"
+    if network.vid != storage.vid:
+        return ""
+    return (
+        f"spec.config.vlan is {storage.vid}, the VLAN id" if storage.vid else "it carries the untagged frames"
+    )

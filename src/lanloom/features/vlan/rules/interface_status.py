@@ -1,0 +1,147 @@
+"""What is said of one VLAN sub-interface: from what is wanted, what NetworkManager says and what the kernel has."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
+from lanloom.api.times import rfc3339
+from lanloom.features.vlan.rules.activation import lack
+from lanloom.features.vlan.rules.network import (
+    AWAITING_ADDRESS,
+    Interface,
+    Problem,
+    is_down,
+)
+from lanloom.node.ports import Connection, LinkState
+
+
+class Judgement(NamedTuple):
+    """A state (Ready, Pending or Failed), and why."""
+
+    state: str
+    reason: str
+    message: str = ""
+
+
+def failed(problem: Problem) -> VlanInterface:
+    """The report of a VLAN that can't be carried as asked, or not yet."""
+    return VlanInterface(
+        vlan_id=problem.vid,
+        name="",
+        network=problem.network,
+        mode=problem.mode,
+        state="Pending" if problem.reason == AWAITING_ADDRESS else "Failed",
+        reason=problem.reason,
+        message=problem.message,
+    )
+
+
+def unbuilt(item: Interface, obstacle: Problem) -> VlanInterface:
+    """The report of a sub-interface that something stands in the way of."""
+    return VlanInterface(
+        vlan_id=item.vid,
+        name=item.name,
+        network=item.network,
+        mode=item.mode,
+        state="Failed",
+        reason=obstacle.reason,
+        message=obstacle.message,
+    )
+
+
+def judged(
+    item: Interface, connections: Mapping[str, Connection] | None, observed: LinkState, now: float
+) -> VlanInterface:
+    """The report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
+    if connections is None:
+        verdict = Judgement(
+            "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"
+        )
+        connection = Connection(uuid=item.uuid)
+    else:
+        connection = connections.get(item.uuid, Connection(uuid=item.uuid))
+        verdict = _judge(item, connection, observed, now)
+    lease = connection.lease
+    return VlanInterface(
+        vlan_id=item.vid,
+        name=item.name,
+        network=item.network,
+        mode=item.mode,
+        address=_address(item, connection),
+        table=item.table,
+        state=verdict.state,
+        reason=verdict.reason,
+        message=verdict.message,
+        lease=DhcpLease(server=lease.server, expiry=rfc3339(lease.expiry) if lease.expiry else "")
+        if lease
+        else None,
+    )
+
+
+def _address(item: Interface, connection: Connection) -> str:
+    """The address that the user knows it by: another may have been put beside it."""
+    if item.address in connection.addresses:
+        return item.address
+    return connection.addresses[0] if connection.addresses else ""
+
+
+def _judge(item: Interface, connection: Connection, observed: LinkState, now: float) -> Judgement:
+    match connection.phase:
+        case "absent":
+            said = f": {connection.reason}" if connection.reason else "; see its log on the node"
+            return Judgement(
+                "Failed",
+                "ProfileRejected",
+                f"NetworkManager does not accept the profile {item.file}{said}",
+            )
+        case "failed":
+            return _failure(item, connection.reason)
+        case "active" if connection.applied:
+            return _judge_active(item, connection, observed, now)
+        case "inactive":
+            return Judgement("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
+        case _:
+            return _waiting(item)
+
+
+def _judge_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Judgement:
+    link = observed.links.get(item.name)
+    if link is None:
+        return _waiting(item)
+    if not link.up:
+        why = "was set down" if is_down(item, observed) else "is down with its bridge"
+        return Judgement("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
+    if missing := lack(item, connection, observed):
+        if missing.kind == "address":
+            return _waiting(item)
+        return Judgement("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
+    lease = connection.lease
+    if lease is not None and 0 < lease.expiry < now:
+        ended = rfc3339(lease.expiry)
+        message = (
+            f"the lease of {connection.addresses[0]} ended at {ended}; check the DHCP server {lease.server}"
+        )
+        return Judgement("Pending", "LeaseExpired", message)
+    return Judgement("Ready", "Assigned")
+
+
+def _waiting(item: Interface) -> Judgement:
+    awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
+    return Judgement("Pending", "Activating", f"{item.name} is waiting for {awaited}")
+
+
+def _failure(item: Interface, reason: str) -> Judgement:
+    static = item.mode == "static"
+    if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
+        other = f"another host on VLAN {item.vid} already has"
+        remedy = (
+            f"{item.address}; choose another address"
+            if static
+            else "the address that the DHCP server gave; correct that host or the server's range"
+        )
+        return Judgement("Failed", "DuplicateAddress", f"{other} {remedy}")
+    if reason == "ip-config-unavailable":
+        message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
+        return Judgement("Failed", "DHCPTimeout", message)
+    message = f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})"
+    return Judgement("Failed", "ActivationFailed", message)

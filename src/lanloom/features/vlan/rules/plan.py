@@ -1,0 +1,247 @@
+"""From what a node has to what it should have: only the difference, in an order that is safe to stop anywhere.
+
+Profiles that go are removed first (NetworkManager then removes the sub-interface), links change next, and new
+profiles are written last, when their bridge is there. Links with Lanloom's mark and sub-interfaces of its profiles that
+no network needs are orphans, and go as well.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from lanloom.api.names import MGMT, bridge_name
+from lanloom.features.vlan.rules import foreign, uplink_steps
+from lanloom.features.vlan.rules.foreign import NOTHING, Added, Additions
+from lanloom.features.vlan.rules.names import (
+    interface_name,
+    network_of_bridge,
+    network_of_link,
+    parse_profile_file,
+    profile_file,
+)
+from lanloom.features.vlan.rules.network import (
+    Interface,
+    NodeNetwork,
+    Problem,
+    blocked,
+    kept_ids,
+)
+from lanloom.node.ports import Link, LinkState, LinkStep
+from lanloom.node.steps import DeleteLink, SetMaster
+from lanloom.node.vlanids import contains
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What to do, in the order of the fields.
+
+    `steps` come in groups by cluster network (what has the mark but no name of ours is in "", the last), so that one
+    that fails does not hold up the others, and is told. `problems` maps cluster networks to what stood in the way of a
+    plan. `forget` are profiles without a file whose sub-interface is still there: NetworkManager was not told of the
+    removal, or it was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it
+    was told.
+    `added` is what will be Lanloom's on links of others: it is to be recorded before the steps run, and also where the
+    plan is empty.
+    """
+
+    remove_files: tuple[str, ...] = ()
+    forget: tuple[str, ...] = ()
+    steps: tuple[tuple[str, tuple[LinkStep, ...]], ...] = ()
+    write_files: tuple[tuple[str, bytes], ...] = ()
+    problems: dict[str, tuple[Problem, ...]] = {}
+    added: dict[str, Added] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether the node already is as it should be."""
+        return not (self.remove_files or self.forget or self.steps or self.write_files)
+
+
+def plan(
+    wanted: tuple[NodeNetwork, ...],
+    observed: LinkState,
+    files: Mapping[str, bytes],
+    added: Additions | None = None,
+    *,
+    tidy: bool = True,
+) -> Plan:
+    """The difference between what is wanted and what the kernel and the profile directory have.
+
+    `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
+    """
+    added = added or {}
+    problems = {}
+    groups: dict[str, tuple[LinkStep, ...]] = {}
+    for network in wanted:
+        name = network.cluster_network
+        found = _obstacles(network, observed, files, added.get(name, NOTHING))
+        if found:
+            problems[name] = found
+        if not (network.foreign or blocked(found)):
+            groups[name] = uplink_steps.build_steps(network, observed, found)
+    guests, record = _as_guest(wanted, observed, files, added, problems)
+    groups |= guests
+    orphaned = orphans(wanted, observed, files, added)
+    surplus, busy = orphan_steps(wanted, observed) if tidy else ({}, {})
+    for link in orphaned:
+        name = network_of_bridge(link.parent)
+        guest = not observed.links[link.parent].ours
+        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, guest=guest))
+    for name, steps in surplus.items():
+        groups[name] = (*groups.get(name, ()), *steps)
+    return Plan(
+        remove_files=_files_to_remove(wanted, files),
+        forget=tuple(profile_of(link, observed) for link in orphaned),
+        steps=tuple((name, steps) for name, steps in groups.items() if steps),
+        write_files=_files_to_write(settleable(wanted, problems), files),
+        problems=problems | busy,
+        added=record,
+    )
+
+
+def _as_guest(
+    wanted: tuple[NodeNetwork, ...],
+    observed: LinkState,
+    files: Mapping[str, bytes],
+    added: Additions,
+    problems: Mapping[str, tuple[Problem, ...]],
+) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, Added]]:
+    """The steps on links of others, by cluster network, and what is to be recorded before."""
+    networks = {network.cluster_network: network for network in wanted}
+    groups: dict[str, tuple[LinkStep, ...]] = {}
+    record: dict[str, Added] = {}
+    for name in sorted(added.keys() | {name for name, network in networks.items() if network.foreign}):
+        network, before = networks.get(name), added.get(name, NOTHING)
+        if bridge_name(name) not in observed.links:
+            continue  # what was on it went with it
+        if (network is not None and not network.foreign) or blocked(problems.get(name, ())):
+            after = before
+        else:
+            unusable = frozenset(item.vid for item in problems.get(name, ()))
+            groups[name], after = foreign.guest_steps(name, network, unusable, observed, files, before)
+        if after != NOTHING:
+            record[name] = after
+    return groups, record
+
+
+def _obstacles(
+    network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], added: Added
+) -> tuple[Problem, ...]:
+    if network.foreign:
+        return foreign.obstacles(network, observed, files, added)
+    return uplink_steps.obstacles(network, observed)
+
+
+def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:
+    keep = {item.file for network in wanted for item in network.interfaces}
+    frozen = {network.cluster_network: kept_ids(network) for network in wanted}
+    gone = []
+    for name in sorted(set(files) - keep):
+        owner = parse_profile_file(name)
+        kept = frozen.get(owner[0], frozenset()) if owner else frozenset()
+        if not (kept is None or (owner and owner[1] in kept)):
+            gone.append(name)
+    return tuple(gone)
+
+
+def carried_networks(
+    observed: LinkState, files: Iterable[str] = (), added: Additions | None = None
+) -> frozenset[str]:
+    """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours.
+
+    One whose bridge others made, as they did that of `mgmt`, counts if Lanloom has a profile or VLAN ids on it.
+    """
+    bridges = {
+        network_of_bridge(link.name)
+        for link in observed.links.values()
+        if link.ours and link.kind == "bridge"
+    }
+    guests = {name for name, item in (added or {}).items() if item.bridge or item.uplink}
+    owners = {owner[0] for name in files if (owner := parse_profile_file(name))}
+    guests |= {name for name in owners if name == MGMT or bridge_name(name) in observed.links}
+    return frozenset(bridges | guests)
+
+
+def settleable(
+    wanted: Iterable[NodeNetwork], problems: Mapping[str, tuple[Problem, ...]]
+) -> tuple[Interface, ...]:
+    """The interfaces that nothing stands in the way of; `problems` by cluster network."""
+    return tuple(
+        item
+        for network in wanted
+        if not blocked(obstacles := problems.get(network.cluster_network, ()))
+        for item in network.interfaces
+        if not any(problem.vid == item.vid for problem in obstacles)
+    )
+
+
+def built(networks: Iterable[NodeNetwork], todo: Plan) -> tuple[Interface, ...]:
+    """The interfaces on bridges that get their uplink by the plan, and with it another MAC address."""
+    joined = {
+        step.master
+        for _, steps in todo.steps
+        for step in steps
+        if isinstance(step, SetMaster) and step.master
+    }
+    return tuple(item for network in networks if network.bridge in joined for item in network.interfaces)
+
+
+def _files_to_write(
+    interfaces: Iterable[Interface], files: Mapping[str, bytes]
+) -> tuple[tuple[str, bytes], ...]:
+    return tuple((item.file, item.content) for item in interfaces if files.get(item.file) != item.content)
+
+
+def orphans(
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes], added: Additions
+) -> tuple[Link, ...]:
+    """Sub-interfaces on bridges of ours, of the name that a profile of ours gives, without such a profile."""
+    frozen = {network.cluster_network: kept_ids(network) for network in wanted}
+    keep = {item.name for network in wanted for item in network.interfaces}
+    found = []
+    for name, link in sorted(observed.links.items()):
+        parent = observed.links.get(link.parent)
+        if link.kind != "vlan" or name in keep or parent is None:
+            continue
+        cluster_network = network_of_bridge(parent.name)
+        made = added.get(cluster_network, NOTHING).interfaces
+        if not (parent.ours or contains(made, link.vlan_id)):
+            continue
+        kept = frozen.get(cluster_network, frozenset())
+        ours = name == interface_name(cluster_network, link.vlan_id)
+        missing = profile_file(cluster_network, link.vlan_id) not in files
+        if ours and missing and kept is not None and link.vlan_id not in kept:
+            found.append(link)
+    return tuple(found)
+
+
+def profile_of(sub_interface: Link, observed: LinkState) -> str:
+    """The file of the profile that made a sub-interface."""
+    parent = observed.links[sub_interface.parent]
+    return profile_file(network_of_bridge(parent.name), sub_interface.vlan_id)
+
+
+def orphan_steps(
+    wanted: tuple[NodeNetwork, ...], observed: LinkState
+) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
+    """Links of ours that nothing wants any more, by cluster network. A bridge that still has somebody's port stays."""
+    needed = {name for network in wanted for name in (network.bridge, network.bond)}
+    surplus = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
+    gone = {link.name for link in surplus}
+    steps: dict[str, tuple[LinkStep, ...]] = {}
+    problems: dict[str, tuple[Problem, ...]] = {}
+    for link in sorted(surplus, key=lambda link: link.kind != "bridge"):
+        name = network_of_link(link.name)
+        ports = _ports(link, observed) - gone
+        if ports:
+            message = f"the bridge {link.name} is not wanted any more but has the port {min(ports)}; stop what uses it"
+            problem = Problem(vid=0, network=link.name, reason="BridgeInUse", message=message, keep=True)
+            problems[network_of_bridge(link.name)] = (problem,)
+        else:
+            steps[name] = (*steps.get(name, ()), DeleteLink(name=link.name))
+    return steps, problems
+
+
+def _ports(link: Link, observed: LinkState) -> set[str]:
+    if link.kind != "bridge":
+        return set()
+    return {name for name, port in observed.links.items() if port.master == link.name}

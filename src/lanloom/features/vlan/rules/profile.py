@@ -1,0 +1,219 @@
+"""A NetworkManager keyfile for one VLAN sub-interface. Equal input gives equal bytes: there is no timestamp in it.
+
+There is no MTU in it either: without one, NetworkManager gives the sub-interface that of its bridge and follows it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+from msgspec import Struct
+
+from lanloom.api import names
+from lanloom.api.l3 import (
+    L3,
+    VID_MAX,
+    VID_MIN,
+    AnnotationError,
+    Mode,
+    Routing,
+    parse_cidr,
+    parse_vid,
+)
+from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
+from lanloom.features.vlan.rules.names import (
+    interface_name,
+    is_cluster_network,
+    profile_id,
+    profile_uuid,
+    routing_table,
+)
+from lanloom.node.errors import ProfileError
+from lanloom.node.keyfile import (
+    OWNER_KEY,
+    OWNER_SECTION,
+    Keyfile,
+    parse,
+)
+from lanloom.node.ports import MAIN_TABLE, Rule
+from lanloom.text import quote
+
+DHCP_TIMEOUT = 45
+"""Seconds that NetworkManager waits for a lease before it calls the attempt failed."""
+
+DAD_TIMEOUT = 2000
+"""Milliseconds that NetworkManager listens whether another host already uses the address (RFC 5227)."""
+
+DHCP_METRIC = 10_000
+"""Of the routes that a lease brings: after those of every other link, so that a lease of the management network's own
+subnet takes nothing over until it is dropped. NetworkManager's default for a VLAN, 400, is before a bridge's, 425."""
+
+SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
+"""Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after everybody else's."""
+
+DNS_PRIORITY = 200
+"""Higher numbers are asked later; what says nothing, as the management network does, has 100."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_FROM = re.compile(r"priority [0-9]+ from (?P<subnet>[0-9./]+) table .*", re.ASCII)
+_ROUTES_KEY = re.compile(r"route[1-9][0-9]*", re.ASCII)
+_DEFAULT = IPv4Network("0.0.0.0/0")
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What a profile means: mode static or dhcp. `address` is a CIDR, empty with mode dhcp."""
+
+    cluster_network: str
+    vid: int
+    uuid: str
+    mode: Mode
+    address: str = ""
+    routing: Routing = Routing()
+
+
+def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Profile:
+    """The profile of `value` on `node`. Where addresses are fixed the node must be among them (KeyError otherwise)."""
+    return Profile(
+        cluster_network=cluster_network,
+        vid=value.vid,
+        uuid=profile_uuid(cluster, node, cluster_network, value.vid),
+        mode="static" if value.fixed else "dhcp",
+        address=value.addresses[node] if value.fixed else "",
+        routing=value.routing,
+    )
+
+
+def render(profile: Profile) -> bytes:
+    """The keyfile. Raises ValueError for a value that no parser would have let pass: it would become lines of its own.
+
+    * `never-default`, `ignore-auto-routes` and `ignore-auto-dns`: a VLAN's default route would win over the management
+      network's (metric 400 before 425), a DHCP server could draw any traffic into the VLAN (option 121), and its DNS
+      servers would be added.
+    * `may-fail=false` and `dad-timeout`: an address that can't be had, or that another host has, is an error.
+    * `autoconnect-retries=0`: try for ever; a DHCP server may come back after hours.
+    """
+    name, vid = profile.cluster_network, profile.vid
+    if not (is_cluster_network(name) and VID_MIN <= vid <= VID_MAX and _UUID.fullmatch(profile.uuid)):
+        raise ValueError(
+            f"no profile can be written of VLAN {vid!r} of {quote(name)} ({quote(profile.uuid)})"
+        )
+    ipv4 = {
+        "dad-timeout": str(DAD_TIMEOUT),
+        "ignore-auto-dns": "true",
+        "ignore-auto-routes": "true",
+        "may-fail": "false",
+        "never-default": "true",
+    }
+    if profile.mode == "static":
+        ipv4 |= {"method": "manual", "address1": str(IPv4Interface(profile.address))}
+    else:
+        ipv4 |= {"method": "auto", "dhcp-timeout": str(DHCP_TIMEOUT), "route-metric": str(DHCP_METRIC)}
+    sections = {
+        "connection": {
+            "id": profile_id(name, vid),
+            "uuid": profile.uuid,
+            "type": "vlan",
+            "interface-name": interface_name(name, vid),
+            "autoconnect-retries": "0",
+        },
+        "vlan": {"flags": "1", "id": str(vid), "parent": names.bridge_name(name)},
+        "ipv4": dict(sorted(ipv4.items())) | _routing(profile),
+        "ipv6": {"method": "disabled"},
+        OWNER_SECTION: {OWNER_KEY: f"{name}/{vid}"},
+    }
+    return _keyfile(sections)
+
+
+def _routing(profile: Profile) -> dict[str, str]:
+    """Routes, rules and DNS servers.
+
+    The gateway is the default route of a table of its own, which is looked up for what is sent from the VLAN's subnet;
+    but only after the main table, where that has a route more specific than its default (`suppress_prefixlength 0`), so
+    that such packets still reach the VLAN itself, pods and services.
+    """
+    routing = profile.routing
+    routes = [(IPv4Network(route.to), IPv4Address(route.via), "") for route in routing.routes]
+    keys: dict[str, str] = {}
+    if routing.gateway:
+        specific, own = routing_rules(profile)
+        routes.insert(0, (_DEFAULT, IPv4Interface(routing.gateway).ip, f"table={own.table}"))
+        keys["routing-rule1"] = f"{_rule(specific)} suppress_prefixlength 0"
+        keys["routing-rule2"] = _rule(own)
+    for number, (to, via, options) in enumerate(routes, start=1):
+        keys[f"route{number}"] = f"{to},{via}"
+        keys |= {f"route{number}_options": options} if options else {}
+    if routing.dns:
+        servers = "".join(f"{IPv4Address(server)};" for server in routing.dns)
+        keys |= {"dns": servers, "dns-priority": str(DNS_PRIORITY)}
+    return keys
+
+
+def routing_rules(profile: Profile) -> tuple[Rule, ...]:
+    """The rules of a VLAN with a gateway: for the main table, without its default route, and for its own. Else none."""
+    if not profile.routing.gateway:
+        return ()
+    subnet = str(IPv4Interface(profile.routing.gateway).network)
+    table = routing_table(profile.cluster_network, profile.vid)
+    return Rule(SPECIFIC_PRIORITY, subnet, MAIN_TABLE), Rule(GATEWAY_PRIORITY, subnet, table)
+
+
+def _rule(rule: Rule) -> str:
+    return f"priority {rule.priority} from {rule.source} table {rule.table}"
+
+
+def _keyfile(sections: dict[str, dict[str, str]]) -> bytes:
+    lines = ["# Written by the Lanloom agent, which overwrites any change."]
+    for section, entries in sections.items():
+        lines += ["", f"[{section}]", *(f"{key}={value}" for key, value in entries.items())]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def read(content: bytes) -> Profile | None:
+    """What a keyfile means, if `render` could have written it, this version's or an older one's with fewer keys.
+
+    None for any other, whatever NetworkManager would make of it.
+    """
+    try:
+        sections = parse(content)
+        profile = _meant(sections)
+    except (ProfileError, AnnotationError, KeyError, ValueError):
+        return None
+    allowed = parse(render(profile))
+    known = all(
+        name in allowed and entries.items() <= allowed[name].items() for name, entries in sections.items()
+    )
+    return profile if known else None
+
+
+def _meant(sections: Keyfile) -> Profile:
+    cluster_network, _, vid = sections[OWNER_SECTION][OWNER_KEY].partition("/")
+    uuid, ipv4 = sections["connection"]["uuid"], sections["ipv4"]
+    if not (is_cluster_network(cluster_network) and _UUID.fullmatch(uuid)):
+        raise ValueError(cluster_network)
+    mode: Mode = "static" if ipv4["method"] == "manual" else "dhcp"
+    address = str(parse_cidr("address1", ipv4["address1"])) if mode == "static" else ""
+    return Profile(
+        cluster_network=cluster_network,
+        vid=parse_vid("id", vid),
+        uuid=uuid,
+        mode=mode,
+        address=address,
+        routing=_meant_routing(ipv4, mode, {"": address} if address else {}),
+    )
+
+
+def _meant_routing(ipv4: Mapping[str, str], mode: Mode, addresses: dict[str, str]) -> Routing:
+    pairs = [value.split(",") for key, value in ipv4.items() if _ROUTES_KEY.fullmatch(key)]
+    routers = [via for to, via in pairs if to == str(_DEFAULT)]
+    gateway = ""
+    if routers:
+        rule = _FROM.fullmatch(ipv4["routing-rule1"])
+        length = rule["subnet"].partition("/")[2] if rule else ""
+        gateway = parse_gateway("gateway", f"{routers[0]}/{length}", mode, addresses)
+    routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != str(_DEFAULT)])
+    return Routing(
+        gateway=gateway,
+        routes=parse_routes("routes", routes, addresses, gateway),
+        dns=parse_dns("dns", ipv4.get("dns", "").replace(";", ",").removesuffix(",")),
+    )

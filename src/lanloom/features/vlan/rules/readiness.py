@@ -1,0 +1,262 @@
+"""What the nodes' reports mean for a cluster network: is it ready, who is not, and which change deserves an Event.
+
+A report is read once, into a `NodeState`, and again only when it or what is wanted changes: with 500 nodes of 200
+networks nobody can afford to look at every interface whenever one node says something.
+
+Nodes fail one after the other, and a repair takes some seconds, so a network counts as degraded only some time after a
+node failed; its one Event then names all the nodes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.core import EventDraft
+from lanloom.api.l3 import L3
+from lanloom.api.meta import Condition
+from lanloom.features.vlan.rules.network import AWAITING_ADDRESS
+from lanloom.features.vlan.rules.status import (
+    L3_READY,
+    PASSING,
+    READY,
+    Finding,
+    with_finding,
+)
+from lanloom.kube.conditions import find
+
+NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})
+"""Reasons of a node for which the configuration has no address."""
+
+WITHHELD = {"Held", "RolledBack"}
+"""Reasons of a node that knows the present configuration, and does not carry it."""
+
+_NAMED = 5
+"""So many nodes are named in a message, each with its own words; of more, the number by reason."""
+
+_LONGEST = 300
+"""Characters of one node's words in a message about many nodes."""
+
+
+class Obstacle(Struct, frozen=True):
+    """Why a node is not well: a reason as in its report, and what to do."""
+
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+class NodeState(Struct, frozen=True, kw_only=True):
+    """What one node reports of a cluster network, in short.
+
+    `uplink` and `addresses` say why the node is not ready, or not L3Ready; None where it is. `obstacles` hold every
+    reason once, but for those of `NO_ADDRESS`, of which the node is not guilty. `unready` are the interfaces without an
+    address. `current` is False where the report does not speak of what is wanted now.
+    """
+
+    uplink: Obstacle | None = None
+    addresses: Obstacle | None = None
+    obstacles: tuple[Obstacle, ...] = ()
+    unready: tuple[VlanInterface, ...] = ()
+    revision: str = ""
+    current: bool = True
+
+
+NO_REPORT = Obstacle("NoReport", "its agent has not reported yet")
+UNSEEN = NodeState(uplink=NO_REPORT, addresses=NO_REPORT, obstacles=(NO_REPORT,), current=False)
+"""The state of a node that reports nothing."""
+
+_OUTDATED = Obstacle("Configuring", "its agent has not taken up the present configuration yet")
+
+
+class Wanted(Struct, frozen=True):
+    """The addresses that nodes should have now: mode of the profile by VLAN id, and the maps of static ones."""
+
+    modes: dict[int, str]
+    maps: dict[int, dict[str, str]]
+
+
+def wanted_of(values: Iterable[L3]) -> Wanted:
+    """What a cluster network's L3 configurations ask for."""
+    known = {value.vid: value for value in values}
+    return Wanted(
+        modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},
+        maps={vid: value.addresses for vid, value in known.items() if value.fixed},
+    )
+
+
+def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
+    """What a report says of the present configuration."""
+    unready = tuple(item for item in status.interfaces if item.state != "Ready")
+    current = not _outdated(status, wanted)
+    addresses = _failing(status, L3_READY)
+    if not current and (addresses is None or addresses.reason not in WITHHELD):
+        addresses = _OUTDATED
+    reported = [_obstacle(item) for item in status.conditions if item.status != "True"]
+    reported += [Obstacle(item.reason, item.message) for item in unready]
+    if find(status.conditions, READY) is None:
+        reported.append(NO_REPORT)
+    reasons = {item.reason: item for item in reversed(reported) if item.reason not in NO_ADDRESS}
+    return NodeState(
+        uplink=_failing(status, READY),
+        addresses=addresses,
+        obstacles=tuple(reasons[key] for key in sorted(reasons)),
+        unready=unready,
+        revision=status.revision,
+        current=current,
+    )
+
+
+def _outdated(status: ClusterNetworkNodeStatus, wanted: Wanted) -> bool:
+    """Whether a report is not about what is wanted now."""
+    reported = {item.vlan_id: item for item in status.interfaces if item.vlan_id}
+    if wanted.modes != {vid: item.mode for vid, item in reported.items()}:
+        return True
+    return any(
+        reported[vid].state == "Ready"
+        and addresses.get(status.node, reported[vid].address) != reported[vid].address
+        for vid, addresses in wanted.maps.items()
+    )
+
+
+def _failing(status: ClusterNetworkNodeStatus, type: str) -> Obstacle | None:
+    found = find(status.conditions, type)
+    if found is None:
+        return NO_REPORT
+    return None if found.status == "True" else _obstacle(found)
+
+
+def _obstacle(condition: Condition) -> Obstacle:
+    return Obstacle(condition.reason, condition.message)
+
+
+def network_conditions(
+    previous: tuple[Condition, ...], nodes: Mapping[str, NodeState], now: float
+) -> tuple[Condition, ...]:
+    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses."""
+    uplinks = {name: state.uplink for name, state in nodes.items() if state.uplink is not None}
+    addresses = {name: state.addresses for name, state in nodes.items() if state.addresses is not None}
+    conditions = with_finding(previous, READY, _finding(uplinks, len(nodes)), now)
+    return with_finding(conditions, L3_READY, _finding(addresses, len(nodes)), now)
+
+
+def _finding(failing: Mapping[str, Obstacle], nodes: int) -> Finding:
+    if not nodes:
+        message = (
+            "no live node carries this cluster network; create a VlanConfig for it or widen its nodeSelector"
+        )
+        return Finding("False", "NoNodes", message)
+    if not failing:
+        return Finding("True", "AllNodesReady")
+    return Finding("False", _worst(failing)[0][1].reason, summary(failing, nodes))
+
+
+def summary(failing: Mapping[str, Obstacle], nodes: int) -> str:
+    """Which of so many nodes are not well, and why: a few by name, the others by number and reason."""
+    ordered = _worst(failing)
+    texts = [f"{name}: {obstacle}"[:_LONGEST] for name, obstacle in ordered[:_NAMED]]
+    others = Counter(obstacle.reason for _, obstacle in ordered[_NAMED:])
+    if others:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(others.items()))
+        texts.append(f"and {others.total()} more ({reasons})")
+    return f"{len(failing)} of {nodes} nodes: {'; '.join(texts)}"
+
+
+def _worst(failing: Mapping[str, Obstacle]) -> list[tuple[str, Obstacle]]:
+    """By name, those first that do not become well by themselves."""
+    return sorted(failing.items(), key=lambda item: (item[1].reason in PASSING, item[0]))
+
+
+def awaited(node: str, wanted: Wanted, reports: Iterable[ClusterNetworkNodeStatus]) -> tuple[str, ...]:
+    """The nodes that still have an address which `node` should have."""
+    mine = {(vid, addresses[node]) for vid, addresses in wanted.maps.items() if node in addresses}
+    return tuple(
+        sorted(
+            status.node
+            for status in reports
+            if status.node != node and any((item.vlan_id, item.address) in mine for item in status.interfaces)
+        )
+    )
+
+
+SETTLE_SECONDS = 10.0
+"""How long some node has been without its address before that is told."""
+
+
+class LastReported(Struct, frozen=True):
+    """What was last reported of a network, if anything, and since when some node fails (seconds since the epoch).
+
+    A node that tries again is about to be ready for a moment; `since` stays until all are.
+    """
+
+    said: Literal["", "NetworkReady", "NetworkDegraded"] = ""
+    since: float | None = None
+
+
+class NetworkHealth(Struct, frozen=True):
+    """The health of the networks of a cluster network on its live nodes.
+
+    `failing` are the nodes without their address, by the NAD's `namespace/name`; `pending` those networks that are
+    about to be ready on some node, `stale` whether some node has not taken up the present configuration.
+    """
+
+    nodes: int
+    failing: dict[str, dict[str, Obstacle]]
+    pending: frozenset[str]
+    stale: bool
+
+
+def network_health(states: Mapping[str, NodeState]) -> NetworkHealth:
+    """The networks' state, in one pass over what is not well."""
+    failing: dict[str, dict[str, Obstacle]] = {}
+    pending: set[str] = set()
+    for node, state in states.items():
+        for item in state.unready:
+            if item.state == "Failed":
+                failing.setdefault(item.network, {})[node] = Obstacle(item.reason, item.message)
+            else:
+                pending.add(item.network)
+    stale = any(not state.current for state in states.values())
+    return NetworkHealth(len(states), failing, frozenset(pending), stale)
+
+
+def network_event(
+    last_reported: LastReported | None, network: str, now_on: NetworkHealth, now: float
+) -> tuple[LastReported, EventDraft | None, float | None]:
+    """What to remember of a network and what to tell; and in how many seconds there may be something to tell.
+
+    A network that is ready when it is first seen (`last_reported` is None) is no news.
+    """
+    failing = now_on.failing.get(network, {})
+    if not failing and not now_on.stale and network not in now_on.pending and now_on.nodes:
+        ready = LastReported("NetworkReady")
+        if last_reported is None or last_reported.said == "NetworkReady":
+            return ready, None, None
+        return ready, EventDraft("Normal", "NetworkReady", _everywhere(now_on.nodes)), None
+    last_reported = last_reported or LastReported()
+    if not failing or last_reported.said == "NetworkDegraded":
+        return last_reported, None, None
+    since = now if last_reported.since is None else last_reported.since
+    due = since + SETTLE_SECONDS - now
+    if due > 0:
+        return LastReported(last_reported.said, since), None, due
+    return (
+        LastReported("NetworkDegraded", since),
+        EventDraft("Warning", "NetworkDegraded", summary(failing, now_on.nodes)),
+        None,
+    )
+
+
+def _everywhere(nodes: int) -> str:
+    return (
+        f"the network has its addresses on all {nodes} nodes" if nodes > 1 else "the network has its address"
+    )
+
+
+def soonest(waits: Iterable[float | None]) -> float | None:
+    """The shortest of these waits, if there is any."""
+    return min((item for item in waits if item is not None), default=None)

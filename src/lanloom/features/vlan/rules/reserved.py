@@ -1,0 +1,169 @@
+"""The VLAN ids and addresses that the nodes need for themselves, and that no VLAN may have.
+
+They are those of the management network, of pods, services and API servers, and the link-local addresses: a subnet or
+a route of a VLAN that holds one of them would lead the nodes' own traffic to that VLAN.
+"""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import ClusterNetworkNode, Management
+from lanloom.api.clusterranges import Taken, pod_ranges
+from lanloom.api.core import Node
+from lanloom.api.l3 import L3
+from lanloom.api.names import MGMT_BRIDGE
+from lanloom.api.routing import subnet_of
+from lanloom.features.vlan.rules.names import interface_name, parse_profile_file
+from lanloom.node.ports import LinkState
+
+
+class Held(Struct, frozen=True):
+    """Addresses that are taken, `first` to `last` as numbers, and by whom, for a message."""
+
+    first: int
+    last: int
+    owner: str
+
+
+LINK_LOCAL_SUBNET = IPv4Network("169.254.0.0/16")
+LINK_LOCAL_TITLE = f"the link-local addresses {LINK_LOCAL_SUBNET}"
+LINK_LOCAL = Held(
+    int(LINK_LOCAL_SUBNET.network_address),
+    int(LINK_LOCAL_SUBNET.broadcast_address),
+    LINK_LOCAL_TITLE,
+)
+"""Each link has these for itself (RFC 3927); metadata services of clouds and DNS caches of nodes are among them."""
+
+
+class Reserved(Struct, frozen=True, kw_only=True):
+    """What the nodes need. `addresses` are the management network's, `others` those of pods, services and API servers.
+
+    No VLAN ids means that nobody knows them.
+    """
+
+    vlan_ids: frozenset[int] = frozenset()
+    addresses: tuple[Held, ...] = ()
+    others: tuple[Held, ...] = (LINK_LOCAL,)
+
+    def holder(self, subnet: IPv4Network) -> str:
+        """Who has addresses in a subnet; empty if nobody."""
+        return self.management_holder(subnet) or _holder(self.others, subnet)
+
+    def management_holder(self, subnet: IPv4Network) -> str:
+        """What the management network has in a subnet; empty if nothing."""
+        return _holder(self.addresses, subnet)
+
+
+def reserved(
+    nodes: Iterable[Node],
+    reports: Iterable[ClusterNetworkNode],
+    vlan_id: int = 0,
+    ranges: Iterable[Taken] = (),
+) -> Reserved:
+    """What the agents report of the cluster network `mgmt`, the InternalIPs and pods of all nodes, and `ranges`.
+
+    `vlan_id` is the management VLAN where no agent has reported, 0 if that is not known either. The subnet of the
+    address that one node reports is that of all nodes in it. `ranges` are those of services and API servers.
+    """
+    known = sorted(nodes, key=lambda item: item.metadata.name)
+    told = [
+        (item.status.node, item.status.management) for item in reports if item.status.management is not None
+    ]
+    ids = frozenset(management.vlan_id for _, management in told) or frozenset({vlan_id})
+    held: dict[tuple[int, int], Held] = {}
+    for node, management in sorted(told, key=lambda item: item[0]):
+        subnet = _subnet(management.cidr)
+        if subnet is not None:
+            item = _of(subnet, f"the management network {subnet} of node {node}")
+            held.setdefault((item.first, item.last), item)
+    subnets = tuple(held.values())
+    hosts = tuple(host for node in known for host in _internal(node) if not _is_within(host, subnets))
+    pods = (taken for node in known for taken in pod_ranges(node))
+    return Reserved(
+        vlan_ids=ids - {0},
+        addresses=subnets + hosts,
+        others=(*_held(ranges), *_held(pods), LINK_LOCAL),
+    )
+
+
+def own_reserved(management: Management | None) -> Reserved:
+    """What an agent knows of it: the management network of its own node, as it observed it."""
+    subnet = _subnet(management.cidr) if management is not None else None
+    own = (_of(subnet, f"this node's management network {subnet}"),) if subnet is not None else ()
+    return Reserved(addresses=own)
+
+
+def conflict(value: L3, taken: Reserved) -> str:
+    """What of node addresses or routes holds what the nodes need, for a message; empty for nothing."""
+    subnet = subnet_of(value.addresses, value.routing.gateway)
+    if subnet is not None and (holder := taken.holder(subnet)):
+        return f"its subnet {subnet} holds {holder}"
+    for route in value.routing.routes:
+        if holder := taken.holder(IPv4Network(route.to)):
+            return f"its route to {route.to} holds {holder}"
+    return ""
+
+
+def _holder(held: Iterable[Held], subnet: IPv4Network) -> str:
+    first, last = int(subnet.network_address), int(subnet.broadcast_address)
+    return next((item.owner for item in held if item.first <= last and first <= item.last), "")
+
+
+def _of(subnet: IPv4Network, owner: str) -> Held:
+    return Held(int(subnet.network_address), int(subnet.broadcast_address), owner)
+
+
+def _held(ranges: Iterable[Taken]) -> Iterator[Held]:
+    for taken in ranges:
+        subnet = _subnet(taken.cidr)
+        if subnet is not None:
+            yield _of(subnet, f"{taken.cidr} of {taken.owner}")
+
+
+def _internal(node: Node) -> list[Held]:
+    found = []
+    for item in node.status.addresses:
+        address = _address(item.address) if item.type == "InternalIP" else None
+        if address is not None:
+            title = f"the management address {address} of node {node.metadata.name}"
+            found.append(Held(int(address), int(address), title))
+    return found
+
+
+def _is_within(host: Held, subnets: tuple[Held, ...]) -> bool:
+    return any(subnet.first <= host.first <= subnet.last for subnet in subnets)
+
+
+def _subnet(cidr: str) -> IPv4Network | None:
+    try:
+        return IPv4Interface(cidr).network
+    except ValueError:  # not for a webhook to judge what an agent reports
+        return None
+
+
+def _address(text: str) -> IPv4Address | None:
+    try:
+        return IPv4Address(text)
+    except ValueError:  # an IPv6 address, which can't be in an IPv4 subnet
+        return None
+
+
+def management(observed: LinkState, files: Iterable[str] = ()) -> Management | None:
+    """The node's management network: the link of the default route, else what has an address on the bridge `mgmt-br`.
+
+    `files` are the names of Lanloom's profiles, whose sub-interfaces are never it. None where nothing tells.
+    """
+    ours = {interface_name(*owner) for name in files if (owner := parse_profile_file(name)) is not None}
+    addressed = sorted(
+        (link for link in observed.links.values() if link.addresses and link.name not in ours),
+        key=lambda link: link.index,
+    )
+    on_bridge = [link for link in addressed if MGMT_BRIDGE in (link.name, link.parent)]
+    routed = [link for link in addressed if link.name in observed.default_route_links]
+    candidates = [link for link in on_bridge if link in routed] or on_bridge or routed
+    if not candidates:
+        return None
+    link = candidates[0]
+    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=link.addresses[0])

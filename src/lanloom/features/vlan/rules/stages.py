@@ -1,0 +1,275 @@
+"""Staged roll-out: which nodes are released next, and why no more are.
+
+A pure state machine: the policy, what was written last, the present revision and what the nodes report make the next
+state, which the manager writes on the ClusterNetwork in the same patch as the configuration itself. It remembers
+nothing else, so a manager that dies at any point is followed by one that decides the same.
+
+What holds at every step:
+
+* Canaries go first; no other node is released until each of them that lives carries the configuration and is well.
+  Until then it does not count that others are unready, because they can't be cured before.
+* Any other node that is well is released only while fewer than `maxUnavailable` nodes are unavailable: released and
+  not done, or unready for whatever reason of their own.
+* A node that is unready anyhow can't get worse, so it is released although others are unready, and before those that
+  are well; else what repairs nodes could not reach them. Even so no more than `maxUnavailable` nodes are on their way
+  at a time. One that has arrived and merely lacks a carrier is not on its way: a cable that is out holds nobody up
+  but the nodes that are well.
+* A node that is down when its turn comes is skipped. It is released by the same rules once it returns, rather than
+  beforehand: when many nodes are cut off and come back at once, they must not all change at once.
+* A node that went down after it was released, before it was done, counts as on its way until it returns or leaves
+  the cluster. Nobody can tell whether the configuration took it down, and the next node must not find out.
+* A failure stops everything until that node recovers or the configuration changes.
+* An address that is another node's until that is released, too, as when two nodes exchange theirs, is no failure: the
+  holder is released at once, whatever the limit says, because neither of them could get any further.
+
+`MissingAddress` and `AwaitingAddress` are no obstacles: the configuration has no address for that node, and so the node
+carries all there is. A node that should no longer carry the network lets it go at once, and is no part of this.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.core import EventDraft
+from lanloom.api.harvester import ClusterNetwork
+from lanloom.api.l3 import AnnotationError
+from lanloom.features.vlan.rules.readiness import Obstacle
+from lanloom.features.vlan.rules.rollout import (
+    EVERY_NODE,
+    RolloutPolicy,
+    RolloutState,
+    parse_rollout,
+    rollout_state,
+)
+from lanloom.features.vlan.rules.status import PASSING, Finding
+
+ROLLED_OUT = "RolledOut"
+"""The type of the ClusterNetwork's condition."""
+
+FINISHED, PROGRESSING, STOPPED, INVALID = "Finished", "Progressing", "Stopped", "InvalidPolicy"
+"""Its reasons."""
+
+NO_CARRIER, HELD, ROLLED_BACK, DUPLICATE = "UplinkDown", "Held", "RolledBack", "DuplicateAddress"
+_PASSING = PASSING | {NO_CARRIER}
+"""Reasons of a node that may yet become well by itself."""
+
+_NAMED = 5
+"""So many nodes are named in a message; of more, the number."""
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A node that should carry the network: the revision that it reports, and why it is not well, if so.
+
+    `awaits` are the nodes that still have an address which this one should have.
+    """
+
+    live: bool
+    revision: str = ""
+    obstacles: tuple[Obstacle, ...] = ()
+    awaits: tuple[str, ...] = ()
+
+
+class Standing(Enum):
+    """How far a node is."""
+
+    DONE = "carries the configuration and is well"
+    FAILED = "took it up and is not well"
+    UPDATING = "released and not done"
+    NO_CARRIER = "carries it but has no carrier"
+    READY = "not released, and well"
+    UNREADY = "not released, and not well"
+    DOWN = "not released, and not live"
+
+
+_WAITING = (Standing.READY, Standing.UNREADY)
+
+
+def roll_out(
+    policy: RolloutPolicy, previous: RolloutState, present: str, members: Mapping[str, Member]
+) -> tuple[RolloutState, Finding]:
+    """The next state of the roll-out of the revision `present`, and the finding for the condition `RolledOut`.
+
+    Once every member is done the state is that of every node, and stays so until the revision changes: nodes that
+    join later carry it at once.
+    """
+    state = previous if previous.revision == present else RolloutState(revision=present)
+    if EVERY_NODE in state.released:
+        return state, Finding("True", FINISHED)
+    standings = _standings(members, present, state)
+    failed = [name for name, value in standings.items() if value is Standing.FAILED]
+    stopped = "; ".join(f"{name}: {_worst(members[name]).reason}" for name in failed[:_NAMED])
+    released = _arrived(state, standings)
+    if not failed:
+        holders = _holders(members, standings)
+        standings |= dict.fromkeys(holders, Standing.UPDATING)
+        live = sum(member.live for member in members.values())
+        released = (*released, *holders, *_next(policy, standings, live))
+    if all(value is Standing.DONE for value in standings.values()):
+        released = (EVERY_NODE,)
+    state = replace(state, released=released, stopped=stopped)
+    return state, _finding(state, standings, members)
+
+
+def standing(member: Member, present: str, released: bool) -> Standing:
+    """How far one node is."""
+    reasons = {item.reason for item in member.obstacles}
+    arrived = member.revision == present
+    if arrived and not reasons:
+        return Standing.DONE
+    if not member.live:
+        return Standing.UPDATING if released else Standing.DOWN
+    if (arrived and reasons - _PASSING) or (released and ROLLED_BACK in reasons):
+        return Standing.FAILED
+    if arrived and NO_CARRIER in reasons:
+        return Standing.NO_CARRIER
+    if arrived or released:
+        return Standing.UPDATING
+    return Standing.UNREADY if reasons - {HELD} else Standing.READY
+
+
+def _standings(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, Standing]:
+    """How far each node is, by name."""
+    found = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
+    for name, value in found.items():
+        if value is Standing.FAILED and _merely_waits(members[name], members):
+            found[name] = Standing.UPDATING
+    return found
+
+
+def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
+    """Whether nothing keeps a node from being done but an address that another live one still has."""
+    reasons = {item.reason for item in member.obstacles}
+    holders = [other for other in member.awaits if other in members and members[other].live]
+    return bool(holders) and DUPLICATE in reasons and reasons <= _PASSING | {DUPLICATE}
+
+
+def _holders(members: Mapping[str, Member], standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    """The nodes that must let an address go before another one can be done."""
+    moving = [name for name, value in standings.items() if value is Standing.UPDATING]
+    wanted = {other for name in moving for other in members[name].awaits}
+    return tuple(sorted(name for name in wanted if standings.get(name) in _WAITING))
+
+
+def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    """Those released, and those that turn out to carry the configuration already."""
+    done = [name for name, value in standings.items() if value is Standing.DONE]
+    return tuple(dict.fromkeys((*state.released, *done)))
+
+
+def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -> tuple[str, ...]:
+    """The nodes that may be released now. A percentage is one of the nodes that live."""
+    limit = policy.limit(live)
+    concerned = _pending_canaries(policy, standings) or list(standings)
+    counts = Counter(standings.values())
+    moving = counts[Standing.UPDATING]
+    unready = sum(standings[name] is Standing.UNREADY for name in concerned)
+    unavailable = moving + counts[Standing.NO_CARRIER] + unready
+    waiting = [name for name in concerned if standings[name] in _WAITING]
+    released = []
+    for name in sorted(waiting, key=lambda name: standings[name] is Standing.READY):
+        if moving >= limit:
+            break
+        if standings[name] is Standing.READY:
+            if unavailable >= limit:
+                break
+            unavailable += 1
+        moving += 1
+        released.append(name)
+    return tuple(released)
+
+
+def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) -> list[str]:
+    """The canaries that everybody else waits for."""
+    settled = (Standing.DONE, Standing.DOWN)
+    return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
+
+
+def _worst(member: Member) -> Obstacle:
+    """The obstacle that made a node's roll-out fail."""
+    return min(member.obstacles, key=lambda item: (item.reason != ROLLED_BACK, item.reason in _PASSING))
+
+
+def _finding(
+    state: RolloutState, standings: Mapping[str, Standing], members: Mapping[str, Member]
+) -> Finding:
+    if EVERY_NODE in state.released:
+        return Finding("True", FINISHED)
+    kinds: dict[Standing, list[str]] = {kind: [] for kind in Standing}
+    for name, value in standings.items():
+        kinds[value].append(name)
+    progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the present configuration"
+    if kinds[Standing.FAILED]:
+        reasons = (f"{name}: {_worst(members[name])}" for name in kinds[Standing.FAILED][:_NAMED])
+        message = "; ".join(reasons) + _more(len(kinds[Standing.FAILED]))
+        remedy = (
+            "no other node gets the present configuration until this recovers or the configuration changes"
+        )
+        return Finding("False", STOPPED, f"{message}; {remedy}; {progress}")
+    if kinds[Standing.DONE] and len(kinds[Standing.DONE]) + len(kinds[Standing.DOWN]) == len(standings):
+        return Finding("True", FINISHED, f"{progress}; {_named(kinds[Standing.DOWN])} get it on their return")
+    return Finding("False", PROGRESSING, "; ".join((progress, *_waits(state, kinds, members))))
+
+
+def _waits(
+    state: RolloutState, kinds: Mapping[Standing, list[str]], members: Mapping[str, Member]
+) -> Iterable[str]:
+    """What a roll-out waits for, each a clause."""
+    moving = [name for name in kinds[Standing.UPDATING] if members[name].live]
+    released = [name for name in (*kinds[Standing.READY], *kinds[Standing.UNREADY]) if name in state.released]
+    if moving or released:
+        yield f"on their way: {_named(sorted((*moving, *released)))}"
+    lost = [name for name in kinds[Standing.UPDATING] if not members[name].live]
+    if lost:
+        yield f"{_named(lost)} went down on the way: start them again, or remove them from the cluster"
+    if kinds[Standing.NO_CARRIER]:
+        yield f"without a carrier: {_named(kinds[Standing.NO_CARRIER])}"
+    unready = [name for name in kinds[Standing.UNREADY] if name not in state.released]
+    if unready:
+        yield f"not ready already: {_named(unready)}"
+    if kinds[Standing.DOWN]:
+        yield f"down: {_named(kinds[Standing.DOWN])}"
+
+
+def _named(nodes: list[str]) -> str:
+    return ", ".join(nodes[:_NAMED]) + _more(len(nodes))
+
+
+def _more(count: int) -> str:
+    return f" and {count - _NAMED} more" if count > _NAMED else ""
+
+
+def next_step(
+    network: ClusterNetwork, present: str, members: Mapping[str, Member]
+) -> tuple[RolloutState | None, Finding | None]:
+    """What the ClusterNetwork's roll-out comes to: both None without a policy.
+
+    Under a policy that can't be read nothing moves on.
+    """
+    text = network.metadata.annotations.get(names.ROLLOUT)
+    if text is None:
+        return None, None
+    previous = rollout_state(network)
+    try:
+        policy = parse_rollout(text)
+    except AnnotationError as error:
+        return previous, Finding("False", INVALID, f"{error}; until then no node gets another configuration")
+    return roll_out(policy, previous, present, members)
+
+
+def rollout_news(before: RolloutState, after: RolloutState, message: str) -> tuple[EventDraft, ...]:
+    """What became of a roll-out in one step; `message` is the condition's."""
+    finished = EVERY_NODE in after.released
+    if after.revision != before.revision:
+        if finished:  # nothing had to be done, or there was nobody to do it
+            return ()
+        started = (EventDraft("Normal", "RolloutStarted", message),)
+        return (*started, EventDraft("Warning", "RolloutStopped", message)) if after.stopped else started
+    if finished and EVERY_NODE not in before.released:
+        return (EventDraft("Normal", "RolloutFinished", "every node carries the present configuration"),)
+    if after.stopped and not before.stopped:
+        return (EventDraft("Warning", "RolloutStopped", message),)
+    return ()

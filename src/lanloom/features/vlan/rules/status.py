@@ -1,0 +1,254 @@
+"""What a node's agent reports: one ClusterNetworkNode per cluster network, from what is wanted and what is observed.
+
+VlanStatus, Harvester's report of a node, follows from it, for the clients that know no other. It is written only where
+Harvester's controller does not run, which writes it itself.
+"""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Interface
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.harvester import LocalArea, VlanStatusFields
+from lanloom.api.meta import Condition
+from lanloom.api.names import MGMT
+from lanloom.features.vlan.rules.foreign import uplink_port
+from lanloom.features.vlan.rules.interface_status import failed, judged, unbuilt
+from lanloom.features.vlan.rules.network import (
+    AWAITING_ADDRESS,
+    NOT_WRITTEN,
+    Interface,
+    NodeNetwork,
+    Problem,
+    blocked,
+)
+from lanloom.features.vlan.rules.reserved import management
+from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.node.ports import Connection, Link, LinkState
+from lanloom.node.vlanids import (
+    merge,
+    render,
+    subtract,
+    vlan_ids,
+)
+
+READY = "ready"
+L3_READY = "L3Ready"
+
+PASSING = frozenset({"Activating", AWAITING_ADDRESS, "Configuring", "NoReport", "Held"})
+"""Reasons that usually go away by themselves: others are named first."""
+
+RESYNC_SECONDS = 30.0
+"""How often a host is looked at when nothing seems to happen."""
+
+_TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "RouteMissing", "UplinkDown"}
+
+
+class Finding(NamedTuple):
+    """What a condition says, whatever its type."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def with_finding(
+    conditions: tuple[Condition, ...], type: str, finding: Finding, now: float
+) -> tuple[Condition, ...]:
+    """The conditions with that one saying `finding`."""
+    status, reason, message = finding
+    return set_condition(conditions, type=type, status=status, reason=reason, message=message, now=now)
+
+
+def node_status(
+    node: str,
+    network: NodeNetwork,
+    obstacles: tuple[Problem, ...],
+    observed: LinkState,
+    connections: Mapping[str, Connection] | None,
+    previous: tuple[Condition, ...],
+    now: float,
+    *,
+    revision: str = "",
+    withheld: Problem | None = None,
+) -> ClusterNetworkNodeStatus:
+    """The status of one cluster network on the node, in the form that it carries.
+
+    `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
+    transition times stay where nothing changed. `now` in seconds since the epoch. `revision` is that of the
+    configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack).
+    """
+    own = management(observed, (item.file for item in network.interfaces))
+    judgements = [_judged(item, obstacles, connections, observed, now) for item in network.interfaces]
+    judgements += [failed(item) for item in network.problems]
+    interfaces = tuple(sorted(judgements, key=lambda item: (item.vlan_id, item.network)))
+    bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
+    ids = merge((*(bridge.self_vlans if bridge else ()), *(uplink.vlans if uplink else ())))
+    finding = _uplink_finding(network, obstacles, observed)
+    conditions = with_finding(previous, READY, _rolled_back(finding, withheld), now)
+    conditions = with_finding(conditions, L3_READY, _held(_l3_finding(interfaces), withheld), now)
+    return ClusterNetworkNodeStatus(
+        cluster_network=network.cluster_network,
+        vlan_config=network.vlan_config,
+        node=node,
+        mode="beside" if network.delegated else "alone",
+        bridge=network.bridge if bridge else "",
+        uplink=uplink.name if uplink else "",
+        mtu=bridge.mtu if bridge else 0,
+        vlan_ids=render(ids),
+        addresses=",".join(item.address for item in interfaces if item.address),
+        interfaces=interfaces,
+        desired_hash=network.digest,
+        revision=revision,
+        management=own if network.cluster_network == MGMT else None,
+        conditions=conditions,
+    )
+
+
+def _judged(
+    item: Interface,
+    obstacles: tuple[Problem, ...],
+    connections: Mapping[str, Connection] | None,
+    observed: LinkState,
+    now: float,
+) -> VlanInterface:
+    if blocked(obstacles):
+        return unbuilt(item, obstacles[0])
+    own = next((problem for problem in obstacles if problem.vid == item.vid), None)
+    if own is not None and own.reason != NOT_WRITTEN:
+        return unbuilt(item, own)
+    found = judged(item, connections, observed, now)
+    if own is None:
+        return found
+    return replace(
+        found, state="Failed", reason=own.reason, message=own.message
+    )  # it may have its former address
+
+
+def _uplink(network: NodeNetwork, observed: LinkState) -> Link | None:
+    return (
+        uplink_port(observed, network.cluster_network)
+        if network.foreign
+        else observed.links.get(network.bond)
+    )
+
+
+def _rolled_back(finding: Finding, withheld: Problem | None) -> Finding:
+    """A form that was rolled back makes the node not ready; why the one that it returned to fails comes first."""
+    if withheld is None or withheld.reason == "Held" or finding.status != "True":
+        return finding
+    return Finding("False", withheld.reason, withheld.message)
+
+
+def _held(finding: Finding, withheld: Problem | None) -> Finding:
+    """Addresses of an older form are not those that the node should have, though its uplink may well work."""
+    if withheld is None or finding.status != "True":
+        return finding
+    return Finding("False", withheld.reason, withheld.message)
+
+
+def leftover_status(
+    node: str,
+    cluster_network: str,
+    obstacles: tuple[Problem, ...],
+    previous: tuple[Condition, ...],
+    now: float,
+) -> ClusterNetworkNodeStatus:
+    """The status of a cluster network of which the node carries no form.
+
+    It should no longer have it but can't let go of it yet, or it may not take it up yet.
+    """
+    problem = obstacles[0]
+    uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
+    conditions = with_finding(uplink, READY, Finding("False", problem.reason, problem.message), now)
+    return ClusterNetworkNodeStatus(
+        cluster_network=cluster_network, node=node, bridge=problem.network, conditions=conditions
+    )
+
+
+def look_again(status: ClusterNetworkNodeStatus) -> float:
+    """Seconds until another look at the host is due: few while something is on its way, more after a failure."""
+    unready = {condition.reason for condition in status.conditions if condition.status != "True"}
+    if unready & _TRANSIENT:
+        return 1.0
+    return 5.0 if unready else RESYNC_SECONDS
+
+
+def _uplink_finding(network: NodeNetwork, obstacles: tuple[Problem, ...], observed: LinkState) -> Finding:
+    general = [item for item in obstacles if not item.vid]
+    if general:
+        return Finding("False", general[0].reason, "; ".join(item.message for item in general))
+    bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
+    if bridge is None or uplink is None or uplink.master != bridge.name or not (bridge.up and uplink.up):
+        return Finding("False", "Configuring", f"bridge {network.bridge} is being built")
+    forbidden = vlan_ids(item.vid for item in obstacles)
+    on_uplink = subtract(subtract(network.uplink_ids, uplink.vlans), forbidden)
+    on_bridge = subtract(subtract(network.bridge_ids, bridge.self_vlans), forbidden)
+    if network.delegated and on_uplink:
+        message = f"Harvester's controller has not put the VLAN ids {render(on_uplink)} on {uplink.name} yet"
+        return Finding("False", "Configuring", message)
+    if missing := merge((*on_uplink, *on_bridge)):
+        return Finding("False", "Configuring", f"VLAN ids {render(missing)} are not on {network.bridge} yet")
+    return _carrier_finding(network, uplink, observed)
+
+
+def _carrier_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Finding:
+    if network.foreign:
+        if _has_carrier(uplink):
+            return Finding("True", "UplinkReady")
+        message = f"the uplink {uplink.name} has no carrier; check the cables and the switch"
+        return Finding("False", "UplinkDown", message)
+    dead = [nic for nic in network.nics if not _carries(nic, network, observed)]
+    if len(dead) == len(network.nics):
+        message = f"none of the NICs {', '.join(network.nics)} has a carrier; check the cables and the switch"
+        return Finding("False", "UplinkDown", message)
+    if dead:
+        message = f"no carrier on {', '.join(dead)}; check the cables and the switch"
+        return Finding("True", "UplinkDegraded", message)
+    return Finding("True", "UplinkReady")
+
+
+def _carries(nic: str, network: NodeNetwork, observed: LinkState) -> bool:
+    link = observed.links.get(nic)
+    return link is not None and link.master == network.bond and _has_carrier(link)
+
+
+def _has_carrier(link: Link) -> bool:
+    return link.up and link.operstate in ("UP", "UNKNOWN")
+
+
+def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
+    unready = [item for item in interfaces if item.state != "Ready"]
+    if not unready:
+        return Finding("True", "AddressesAssigned" if interfaces else "NothingToAssign")
+    worst = next((item for item in unready if item.state == "Failed"), unready[0])
+    message = "; ".join(f"VLAN {item.vlan_id or '?'}: {item.message}" for item in unready)
+    return Finding("False", worst.reason, message)
+
+
+def vlan_statuses(reports: Mapping[str, ClusterNetworkNodeStatus]) -> dict[str, VlanStatusFields]:
+    """The statuses by cluster network, of those that come from a VlanConfig: `mgmt` and leftovers have none."""
+    return {name: _vlan_status(report) for name, report in reports.items() if report.vlan_config}
+
+
+def _vlan_status(report: ClusterNetworkNodeStatus) -> VlanStatusFields:
+    return VlanStatusFields(
+        cluster_network=report.cluster_network,
+        vlan_config=report.vlan_config,
+        link_monitor=report.cluster_network,
+        node=report.node,
+        local_areas=_local_areas(report.interfaces),
+        conditions=tuple(item for item in report.conditions if item.type == READY),
+    )
+
+
+def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
+    """The VLANs with node addresses, and the subnets of those that have one."""
+    areas = {
+        item.vlan_id: str(IPv4Interface(item.address).network) if item.address else ""
+        for item in interfaces
+        if item.name
+    }
+    return tuple(LocalArea(vlanID=vid, cidr=cidr) for vid, cidr in areas.items())

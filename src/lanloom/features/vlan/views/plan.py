@@ -1,0 +1,243 @@
+"""What a manifest would change, node by node: the values behind `lanloom vlan plan`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.harvester import ClusterNetwork, VlanConfig
+from lanloom.api.l3 import AnnotationError
+from lanloom.api.meta import Object
+from lanloom.features.vlan.rules.cluster import (
+    annotation_patch,
+    derive_annotations,
+    is_live,
+    matched_annotation,
+    matching,
+)
+from lanloom.features.vlan.rules.desired import node_networks
+from lanloom.features.vlan.rules.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.rollout import Percentage, parse_rollout
+from lanloom.features.vlan.views.apply import Applied, apply, delete
+from lanloom.features.vlan.views.manifests import Document
+from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.node.vlanids import VlanIds, render, subtract
+
+Verb = Literal["add", "change", "remove"]
+
+
+class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that changes: what kind of thing, its name on the node, and what was and what will be said of it."""
+
+    verb: Verb
+    kind: str
+    name: str
+    before: str = ""
+    after: str = ""
+
+
+class NodeChanges(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What changes of one cluster network on one node."""
+
+    node: str
+    cluster_network: str
+    changes: tuple[Change, ...]
+
+
+class VlanPlan(Struct, frozen=True, kw_only=True):
+    """A manifest's consequences. `notes` say how the changes would reach the nodes."""
+
+    objects: tuple[Applied, ...]
+    nodes: tuple[NodeChanges, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether any object would be refused."""
+        return any(item.outcome == "refused" for item in self.objects)
+
+
+def plan(objects: VlanObjects, documents: Iterable[Document], *, deleting: bool = False) -> VlanPlan:
+    """What applying, or deleting, the documents would change. Refused ones change nothing, the others are planned."""
+    step = delete if deleting else apply
+    after, outcomes = objects, []
+    for document in documents:
+        after, outcome = step(after, document)
+        outcomes.append(outcome)
+    nodes = _differences(objects, after)
+    return VlanPlan(objects=tuple(outcomes), nodes=nodes, notes=tuple(_notes(after, nodes)))
+
+
+def _differences(before: VlanObjects, after: VlanObjects) -> tuple[NodeChanges, ...]:
+    old, new = carried(derived(before)), carried(derived(after))
+    found = []
+    for node in sorted(new):
+        for network in sorted({*old[node], *new[node]}):
+            different = changes(old[node].get(network), new[node].get(network))
+            if different:
+                found.append(NodeChanges(node=node, cluster_network=network, changes=different))
+    return tuple(found)
+
+
+def _notes(objects: VlanObjects, nodes: tuple[NodeChanges, ...]) -> Iterable[str]:
+    if objects.beside:
+        yield "Harvester's controller makes the uplinks; what it would change is not shown."
+    touched = {item.node for item in nodes}
+    down = [
+        item.metadata.name for item in objects.nodes if not is_live(item) and item.metadata.name in touched
+    ]
+    if down:
+        yield f"Not Ready now, and changed when they return: {', '.join(sorted(down))}."
+    for name in sorted({item.cluster_network for item in nodes}):
+        network = objects.network(name)
+        if network is not None and names.ROLLOUT in network.metadata.annotations:
+            yield _rollout_note(name, network.metadata.annotations[names.ROLLOUT])
+
+
+def _rollout_note(name: str, text: str) -> str:
+    try:
+        policy = parse_rollout(text)
+    except AnnotationError as error:
+        return f"{name} has a roll-out policy that can't be read: {error}"
+    most = policy.max_unavailable
+    limit = f"{most.value}% of the nodes" if isinstance(most, Percentage) else f"{most}"
+    first = f"{', '.join(policy.canary)} first, then " if policy.canary else ""
+    return f"{name} is rolled out {first}with at most {limit} unavailable at a time; a failure stops it."
+
+
+T = TypeVar("T", bound=Object)
+V = TypeVar("V", bound=VlanObjects)
+
+CLUSTER = "lanloom"
+"""What tells this cluster's profiles from another's: the agent's default."""
+
+
+def derived(objects: V) -> V:
+    """The objects with everything that a manager derives from them: matched nodes and L3 annotations.
+
+    Beside Harvester's controller that matches nodes; it would do so by the same rule.
+    """
+    configs = tuple(_matched(config, objects) for config in objects.configs)
+    known = replace(objects, configs=configs)
+    return replace(known, networks=tuple(_annotated(network, known) for network in known.networks))
+
+
+def carried(objects: VlanObjects) -> dict[str, dict[str, NodeNetwork]]:
+    """What every node should carry: node → cluster network → what. The objects must be derived."""
+    reports = objects.reports_of(names.MGMT)
+    result = {}
+    for node in sorted(item.metadata.name for item in objects.nodes):
+        report = reports.get(node)
+        found = node_networks(
+            node,
+            CLUSTER,
+            objects.networks,
+            objects.configs,
+            objects.nads,
+            management=report.status.management if report else None,
+            beside=objects.beside,
+        )
+        result[node] = {item.cluster_network: item for item in found}
+    return result
+
+
+def _matched(config: VlanConfig, objects: VlanObjects) -> VlanConfig:
+    nodes = matching(config.spec.node_selector, objects.nodes)
+    return annotated(config, {names.MATCHED_NODES: matched_annotation(nodes)})
+
+
+def _annotated(network: ClusterNetwork, objects: VlanObjects) -> ClusterNetwork:
+    name = network.metadata.name
+    host_networks = (item for item in objects.host_networks if item.spec.cluster_network == name)
+    found = derive_annotations(
+        network,
+        objects.nads_of(name),
+        objects.configs_of(name),
+        host_networks=host_networks,
+        beside=objects.beside,
+    )
+    patch = annotation_patch(network, found.annotations)
+    if name == names.MGMT:
+        patch[names.MATCHED_NODES] = matched_annotation(matching({}, objects.nodes))
+    return annotated(network, patch)
+
+
+def annotated(item: T, patch: Mapping[str, str | None]) -> T:
+    """An object with a merge patch applied to its annotations."""
+    merged = {**item.metadata.annotations, **patch}
+    annotations = {key: value for key, value in merged.items() if value is not None}
+    return replace(item, metadata=replace(item.metadata, annotations=annotations))
+
+
+class _Fact(NamedTuple):
+    """A thing that a node has."""
+
+    kind: str
+    name: str
+
+
+def changes(before: NodeNetwork | None, after: NodeNetwork | None) -> tuple[Change, ...]:
+    """What changes between two forms; None where the node does not carry the network."""
+    old, new = _facts(before), _facts(after)
+    found = [*_id_changes(before, after)]
+    for fact in (*new, *(fact for fact in old if fact not in new)):
+        was, will = old.get(fact), new.get(fact)
+        if was != will:
+            verb: Verb = "add" if was is None else "remove" if will is None else "change"
+            told = (was or "", will or "") if fact.kind != _PROFILE else ("", "")
+            found.append(Change(verb=verb, kind=fact.kind, name=fact.name, before=told[0], after=told[1]))
+    return tuple(sorted(found, key=lambda item: _ORDER.index(item.kind)))
+
+
+_PROFILE = "profile"
+"""Its content differs from node to node and is told to nobody."""
+
+_ORDER = ("bond", "NICs", "bridge", "MTU", "VLAN ids", "interface", _PROFILE, "problem")
+
+
+def _facts(network: NodeNetwork | None) -> dict[_Fact, str]:
+    if network is None:
+        return {}
+    facts = {} if network.foreign else _uplink_facts(network)
+    for item in network.interfaces:
+        facts[_Fact("interface", item.name)] = _address(item)
+        facts[_Fact(_PROFILE, item.file)] = item.content.decode(errors="replace")
+    for problem in (*network.problems, *network.uplink_problems):
+        facts[_Fact("problem", f"{problem.reason} of {problem.network}")] = problem.message
+    return facts
+
+
+def _uplink_facts(network: NodeNetwork) -> dict[_Fact, str]:
+    bond = f"{network.mode}, miimon {network.miimon}"
+    if network.mac:
+        bond += f", address {network.mac}"
+    if network.tx_queue_length is not None:
+        bond += f", queue of {network.tx_queue_length}"
+    return {
+        _Fact("bond", network.bond): bond,
+        _Fact("NICs", network.bond): ", ".join(network.nics),
+        _Fact("bridge", network.bridge): "with VLAN filtering",
+        _Fact("MTU", f"{network.bond} and {network.bridge}"): str(network.mtu),
+    }
+
+
+def _address(item: Interface) -> str:
+    table = f", routing table {item.table}" if item.table else ""
+    return f"{item.address or 'address by DHCP'} of {item.network}{table}"
+
+
+def _id_changes(before: NodeNetwork | None, after: NodeNetwork | None) -> Iterator[Change]:
+    known = after or before
+    if known is None:
+        return
+    ids: tuple[tuple[str, VlanIds, VlanIds], ...] = (
+        (known.bond, before.uplink_ids if before else (), after.uplink_ids if after else ()),
+        (known.bridge, before.bridge_ids if before else (), after.bridge_ids if after else ()),
+    )
+    for link, old, new in ids[1:] if known.delegated else ids:  # its uplink is another controller's business
+        if gone := subtract(old, new):
+            yield Change(verb="remove", kind="VLAN ids", name=link, before=render(gone))
+        if added := subtract(new, old):
+            yield Change(verb="add", kind="VLAN ids", name=link, after=render(added))

@@ -1,1 +1,0 @@
-"""Address management: networks with many subnets and pools, NICs with many addresses."""

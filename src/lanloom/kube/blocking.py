@@ -1,0 +1,155 @@
+"""Reading objects with the standard library alone, for commands that read once and end.
+
+aiohttp and an event loop take longer to import than such a command takes to do its work. `BlockingReader` speaks the
+reading half of `lanloom.kube.ports.Client`, so that the same coroutines use it. It waits inside of each call, so a
+coroutine that awaits nothing else runs from its first line to its last without an event loop (`finished`).
+
+What it sends and what it raises is what `lanloom.kube.http.HttpClient` does; tests hold the two together.
+"""
+
+import time
+from collections.abc import Coroutine, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from lanloom.api.meta import Object
+from lanloom.api.reading import Unreadable
+from lanloom.api.resource import Resource
+from lanloom.kube.codec import Codec, refusal
+from lanloom.kube.config import ClusterConfig
+from lanloom.kube.errors import ConfigError, Unreachable, from_status
+from lanloom.kube.ports import Listing
+from lanloom.kube.tls import client_context, why_not_connected
+
+T = TypeVar("T", bound=Object)
+V = TypeVar("V")
+
+PAGE = 500
+"""Objects in a page of a list."""
+
+REQUEST_SECONDS = 30.0
+
+_CHUNK = 1 << 18
+
+
+class BlockingReader:
+    """Reads from the server of `config`. Use it as a context manager.
+
+    `page` is in objects; `timeout`, in seconds, is that of each request. Raises ConfigError for certificates or a token
+    file that can't be used.
+    """
+
+    def __init__(self, config: ClusterConfig, *, page: int = PAGE, timeout: float = REQUEST_SECONDS) -> None:
+        self._server = config.server
+        self._page = page
+        self._timeout = timeout
+        self._headers = {"Accept": "application/json", "User-Agent": "lanloom"}
+        if token := _token(config):
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._place = urlsplit(config.server)
+        self._connection = _connection(config, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says, without ever yielding to an event loop."""
+        return Codec(resource).object(self._read(resource.path(namespace, name), {}))
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says, without ever yielding to an event loop."""
+        chosen = {"labelSelector": labels, "fieldSelector": fields}
+        query = {name: value for name, value in chosen.items() if value} | {"limit": str(self._page)}
+        codec = Codec(resource)
+        items: list[T] = []
+        failed: list[Unreadable] = []
+        while True:
+            page = codec.page(self._read(resource.path(namespace), query))
+            items.extend(page.items or ())
+            failed.extend(page.unreadable)
+            if not page.metadata.continue_:
+                return Listing(tuple(items), page.metadata.resource_version, tuple(failed))
+            query = query | {"continue": page.metadata.continue_}
+
+    def _read(self, path: str, query: Mapping[str, str]) -> bytes:
+        """The body of an answer. Raises ApiError, and Unreachable for every way to get none."""
+        asked = f"GET {self._server}{path}"
+        deadline = time.monotonic() + self._timeout
+        self._connect(asked)
+        target = self._place.path + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            self._connection.request("GET", target, headers=self._headers)
+            response = self._connection.getresponse()
+            body = b"".join(_chunks(response, deadline))
+        except TimeoutError:
+            raise Unreachable(f"{asked}: no answer in time") from None
+        except (OSError, HTTPException) as error:
+            raise Unreachable(f"{asked}: {str(error) or type(error).__name__}") from None
+        if response.status >= 300:
+            raise from_status(response.status, refusal(body, response.status, response.reason))
+        return body
+
+    def _connect(self, asked: str) -> None:
+        """Connects, unless the connection of the last request is still open."""
+        if self._connection.sock is not None:
+            return
+        try:
+            self._connection.connect()
+        except TimeoutError:
+            raise Unreachable(f"{asked}: no answer in time") from None
+        except OSError as error:
+            place = f"{self._connection.host}:{self._connection.port}"
+            raise Unreachable(f"{asked}: {why_not_connected(error, place) or error}") from None
+
+
+def finished(work: Coroutine[Any, Any, V]) -> V:
+    """What a coroutine returns that awaits nothing but a BlockingReader. Raises RuntimeError if it awaits more."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: V = done.value
+        return value
+    work.close()
+    raise RuntimeError("the coroutine waits for something that needs an event loop")
+
+
+def _connection(config: ClusterConfig, timeout: float) -> HTTPConnection:
+    place = urlsplit(config.server)
+    try:
+        host, port = place.hostname or "", place.port
+    except ValueError:
+        raise ConfigError(
+            f"the server {config.server} has no port that is a number; write it as https://host:6443"
+        ) from None
+    if place.scheme != "https":
+        return HTTPConnection(host, port, timeout=timeout)
+    return HTTPSConnection(host, port, timeout=timeout, context=client_context(config))
+
+
+def _token(config: ClusterConfig) -> str:
+    if not config.token_file:
+        return config.token
+    try:
+        return Path(config.token_file).read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"can't read the token file {config.token_file}: {error.strerror}") from None
+
+
+def _chunks(response: HTTPResponse, deadline: float) -> list[bytes]:
+    """The body in pieces. Raises TimeoutError where the deadline passes before its end."""
+    found: list[bytes] = []
+    while chunk := response.read(_CHUNK):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        found.append(chunk)
+    return found

@@ -1,0 +1,100 @@
+"""Objects are patched and never written back whole: the JSON merge patch between two values, and patches of statuses.
+
+A CustomResourceDefinition may have a status subresource, or none: then the status is a field like any other. The same
+kind may have either, by whose definition the cluster has, and may change while we run. A kube-apiserver words a missing
+subresource like a missing object, and drops a status that is written to the object where there is a subresource.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import structlog
+from msgspec import Struct, to_builtins
+
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+from lanloom.kube.errors import NotFound
+from lanloom.kube.ports import Client
+
+T = TypeVar("T", bound=Object)
+Raw = dict[str, Any]
+
+log = structlog.get_logger(__name__)
+
+
+def merge_diff(old: Raw, new: Raw) -> Raw:
+    """The RFC 7386 patch that turns `old` into `new`: changed members, and null for those that go. Empty if equal."""
+    patch: Raw = dict.fromkeys(sorted(old.keys() - new.keys()))
+    for key, value in new.items():
+        before = old.get(key)
+        if key in old and before == value:
+            continue
+        patch[key] = (
+            merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        )
+    return patch
+
+
+def merge(old: Any, patch: Any) -> Any:
+    """What an RFC 7386 patch makes of a value."""
+    if not isinstance(patch, Mapping):
+        return patch
+    found = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merge(found.get(key), value)
+    return found
+
+
+def struct_diff(old: Struct, new: Struct) -> Raw:
+    """The patch between two values as they are on the wire."""
+    return merge_diff(to_builtins(old), to_builtins(new))
+
+
+class StatusWriter:
+    """Patches statuses through one client, and remembers which kinds have a subresource."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._with: dict[str, bool] = {}
+
+    async def patch(
+        self, resource: Resource[T], name: str, patch: Mapping[str, Any], namespace: str = ""
+    ) -> T:
+        """A merge patch with `status` in it. Raises NotFound only where the object is gone, or its kind not served."""
+        if self._with.get(resource.full_name, resource.status):
+            try:
+                return await self._client.patch(resource, name, patch, namespace, subresource="status")
+            except NotFound as error:
+                if not error.is_of(name):
+                    raise
+            await self._client.get(resource, name, namespace)
+            self._remember(resource, False)
+        answer = await self._client.patch(resource, name, patch, namespace)
+        if _holds(answer, patch):
+            return answer
+        # The definition has got a subresource meanwhile, or its schema has no place for what was written.
+        again = dict(patch)
+        if "metadata" in patch:
+            again["metadata"] = {"resourceVersion": answer.metadata.resource_version}
+        try:
+            answer = await self._client.patch(resource, name, again, namespace, subresource="status")
+        except NotFound as error:
+            if not error.is_of(name):
+                raise
+            return answer
+        self._remember(resource, True)
+        return answer
+
+    def _remember(self, resource: Resource[Any], has: bool) -> None:
+        """Keeps what the server showed, which is not what Lanloom's own definition says."""
+        log.info("status-subresource", resource=resource.full_name, served=has)
+        self._with[resource.full_name] = has
+
+
+def _holds(answer: Object, patch: Mapping[str, Any]) -> bool:
+    """Whether the answer has the status that was asked for."""
+    status = to_builtins(answer).get("status", {})
+    return bool(merge(status, to_builtins(patch["status"])) == status)

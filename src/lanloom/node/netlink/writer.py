@@ -1,0 +1,290 @@
+"""Steps as rtnetlink messages: what has its effect already is not sent again.
+
+`LinkWriter` is the one writer of links. `apply` is the table of adapters by the type of the step; a feature registers
+those of its own steps: `@apply.register` on a function of the step and the writer.
+"""
+
+import errno
+import socket
+import struct
+from binascii import crc32
+from functools import singledispatch
+
+from lanloom.api.harvester import BOND_MODES
+from lanloom.node.errors import KernelUnsupported
+from lanloom.node.marks import MARK
+from lanloom.node.netlink.dump import inspect_bridge, read_links
+from lanloom.node.netlink.messages import (
+    AF_BRIDGE,
+    IFF_UP,
+    IFLA_ADDRESS,
+    IFLA_AF_SPEC,
+    IFLA_BOND_MIIMON,
+    IFLA_BOND_MODE,
+    IFLA_BR_STP_STATE,
+    IFLA_BR_VLAN_FILTERING,
+    IFLA_BRIDGE_FLAGS,
+    IFLA_BRIDGE_VLAN_INFO,
+    IFLA_IFALIAS,
+    IFLA_IFNAME,
+    IFLA_INET6_ADDR_GEN_MODE,
+    IFLA_INFO_DATA,
+    IFLA_INFO_KIND,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
+    IFLA_MTU,
+    IFLA_TXQLEN,
+    NLM_F_CREATE_NEW,
+    RANGE_BEGIN,
+    RANGE_END,
+    RTM_DELLINK,
+    RTM_NEWLINK,
+    RTM_SETLINK,
+    attribute,
+    nested,
+    request,
+    tolerating,
+    word,
+)
+from lanloom.node.ports import LinkStep
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from lanloom.node.vlanids import VlanIds
+
+UNFINISHED = "lanloom-new"
+"""The name of a link until it has its mark: the kernel takes no ifalias when it makes a link, and a link that
+was made by an agent that died before it could mark it would be nobody's for ever. Renaming and marking are one
+message."""
+
+BRIDGE_FLAGS_SELF = 2
+"""The ids are meant for the bridge itself, not for it as a port of another."""
+
+_LINK = struct.Struct("=BxHiII")
+_ENTRY = struct.Struct("=HHHH")
+
+NO_LINK_LOCAL = nested(IFLA_AF_SPEC, nested(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([1]))))
+"""No IPv6 link-local address: the host must not become reachable on a network that only its guests are meant to
+be on."""
+
+
+class LinkWriter:
+    """Changes links through one socket, and knows them in `links` as of the last `refresh`.
+
+    Every method raises OSError with the kernel's number and words.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.links = read_links(sock)
+
+    def write(self, step: LinkStep) -> None:
+        """Apply one step. Raises LinkError and its kinds; a step that failed may have had a part of its effect."""
+        if step.inspects:
+            self.links = inspect_bridge(self.sock, self.links, step.inspects)
+        step.guard(self.links)
+        try:
+            apply(step, self)
+        except OSError as error:
+            raise step.refusal(error) from error
+
+    def refresh(self) -> None:
+        """Read all links anew."""
+        self.links = read_links(self.sock)
+
+    def add(self, link: str, kind: str, data: bytes, attributes: bytes = b"") -> None:
+        """Make a link of a kind, down, with the attributes `data` of that kind."""
+        body = _LINK.pack(0, 0, 0, 0, 0) + name(link) + info(kind, data) + attributes
+        request(self.sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
+
+    def change(self, index: int, attributes: bytes) -> None:
+        """Change attributes of a link."""
+        request(self.sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + attributes)
+
+    def set_up(self, index: int, *, up: bool = True) -> None:
+        """Set a link up or down."""
+        request(self.sock, RTM_NEWLINK, _LINK.pack(0, 0, index, IFF_UP if up else 0, IFF_UP))
+
+    def delete(self, link: str) -> None:
+        """Delete a link; one that is gone is no error."""
+        if link in self.links:
+            with tolerating(errno.ENODEV):
+                request(self.sock, RTM_DELLINK, _LINK.pack(0, 0, self.links[link].index, 0, 0))
+            self.refresh()
+
+    def change_vlans(self, index: int, ids: VlanIds, *, add: bool, on_bridge: bool) -> None:
+        """Add tagged ids to a bridge port or the bridge itself, or remove them, as one message."""
+        if ids:
+            flags = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", BRIDGE_FLAGS_SELF)) if on_bridge else b""
+            spec = nested(IFLA_AF_SPEC, flags + b"".join(_entries(first, last) for first, last in ids))
+            kind = RTM_SETLINK if add else RTM_DELLINK
+            request(self.sock, kind, _LINK.pack(AF_BRIDGE, 0, index, 0, 0) + spec)
+
+    def make_ours(self, link: str, kind: str, data: bytes) -> None:
+        """Make a link with Lanloom's mark."""
+        if UNFINISHED in self.links:
+            self.delete(UNFINISHED)
+        self.add(UNFINISHED, kind, data)
+        self.refresh()
+        index = self.links[UNFINISHED].index
+        with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
+            self.change(index, NO_LINK_LOCAL)
+        self.change(index, name(link) + alias(MARK))
+        self.refresh()
+
+    def set_master(self, link: str, master_name: str) -> None:
+        """Put a link under a master and up, or release it."""
+        found = self.links[link]
+        if found.master != master_name:
+            if master_name and self.links[master_name].kind == "bond" and found.up:
+                self.set_up(found.index, up=False)
+            self.change(found.index, master(self.links[master_name].index if master_name else 0))
+            self.refresh()
+        if master_name and not self.links[link].up:
+            self.set_up(found.index)
+            self.refresh()
+
+    def adjust(
+        self, link: str, *, mtu: int = 0, up: bool = False, tx_queue_length: int | None = None, mac: str = ""
+    ) -> None:
+        """Change what differs of a link."""
+        found = self.links[link]
+        if mac and found.mac != mac:
+            self.change(found.index, address(bytes.fromhex(mac.replace(":", ""))))
+        if tx_queue_length is not None and found.tx_queue_length != tx_queue_length:
+            self.change(found.index, word(IFLA_TXQLEN, tx_queue_length))
+        if mtu and found.mtu != mtu:
+            self.change(found.index, word(IFLA_MTU, mtu))
+        if up and not found.up:
+            self.set_up(found.index)
+        self.refresh()
+
+
+@singledispatch
+def apply(step: LinkStep, writer: LinkWriter) -> None:
+    """Apply a step that its guard let pass, by the adapter of its type. Raises OSError or LinkError."""
+    raise NotImplementedError(f"no adapter of the kernel is registered for {type(step).__name__}")
+
+
+@apply.register
+def _ensure_bond(step: EnsureBond, writer: LinkWriter) -> None:
+    if step.name not in writer.links:
+        writer.make_ours(step.name, "bond", _mode(step.mode))
+    elif writer.links[step.name].bond_mode != step.mode:
+        _change_mode(step, writer)
+    bond = writer.links[step.name]
+    if step.miimon is not None and bond.bond_miimon != step.miimon:
+        writer.change(bond.index, info("bond", word(IFLA_BOND_MIIMON, step.miimon)))
+    writer.adjust(step.name, mtu=step.mtu, up=True, tx_queue_length=step.tx_queue_length, mac=step.mac)
+
+
+def _change_mode(step: EnsureBond, writer: LinkWriter) -> None:
+    # The kernel changes the mode only of a bond that is down and has no slaves.
+    slaves = [link.name for link in writer.links.values() if link.master == step.name]
+    for slave in slaves:
+        writer.set_master(slave, "")
+    index = writer.links[step.name].index
+    writer.set_up(index, up=False)
+    writer.change(index, info("bond", _mode(step.mode)))
+    for slave in slaves:
+        writer.set_master(slave, step.name)
+
+
+@apply.register
+def _ensure_bridge(step: EnsureBridge, writer: LinkWriter) -> None:
+    filtering = attribute(IFLA_BR_VLAN_FILTERING, b"\1")
+    if step.name not in writer.links:
+        writer.make_ours(step.name, "bridge", filtering + word(IFLA_BR_STP_STATE, 0))
+        # Until an MTU is set that differs from the one it has, a bridge takes the least of its ports'.
+        writer.adjust(step.name, mtu=step.mtu ^ 1)
+    elif not writer.links[step.name].vlan_filtering:
+        writer.change(writer.links[step.name].index, info("bridge", filtering))
+        writer.refresh()
+    if not writer.links[step.name].vlan_filtering:
+        raise KernelUnsupported(
+            f"{step.title}: this kernel's bridges don't filter VLANs; take one that has "
+            "CONFIG_BRIDGE_VLAN_FILTERING"
+        )
+    writer.adjust(step.name, mtu=step.mtu, up=True)
+
+
+@apply.register
+def _set_master(step: SetMaster, writer: LinkWriter) -> None:
+    writer.set_master(step.link, step.master)
+
+
+@apply.register
+def _set_mtu(step: SetMtu, writer: LinkWriter) -> None:
+    writer.adjust(step.link, mtu=step.mtu)
+
+
+@apply.register
+def _set_up(step: SetUp, writer: LinkWriter) -> None:
+    writer.adjust(step.link, up=True)
+
+
+@apply.register(AddVlans)
+@apply.register(RemoveVlans)
+def _change_vlans(step: AddVlans | RemoveVlans, writer: LinkWriter) -> None:
+    if step.link in writer.links:
+        index = writer.links[step.link].index
+        writer.change_vlans(index, step.ids, add=isinstance(step, AddVlans), on_bridge=step.self_)
+
+
+@apply.register
+def _delete(step: DeleteLink, writer: LinkWriter) -> None:
+    writer.delete(step.name)
+
+
+def info(kind: str, data: bytes) -> bytes:
+    """The attribute for what only links of one kind have."""
+    return nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind.encode()) + nested(IFLA_INFO_DATA, data))
+
+
+def name(text: str) -> bytes:
+    """The attribute for a link's name."""
+    return attribute(IFLA_IFNAME, text.encode() + b"\0")
+
+
+def alias(text: str) -> bytes:
+    """The attribute for a link's ifalias."""
+    return attribute(IFLA_IFALIAS, text.encode())
+
+
+def address(mac: bytes) -> bytes:
+    """The attribute for a link's hardware address."""
+    return attribute(IFLA_ADDRESS, mac)
+
+
+def master(index: int) -> bytes:
+    """The attribute for a link's master; with 0 it is released."""
+    return word(IFLA_MASTER, index)
+
+
+def hardware_address(text: str) -> bytes:
+    """A locally administered address for a link that is made under this name.
+
+    A checksum does: what two bridges of a host are on never meets, and `hashlib` would take 4 MB of each process.
+    """
+    return b"\x02\x00" + crc32(text.encode()).to_bytes(4, "big")
+
+
+def _mode(mode: str) -> bytes:
+    return attribute(IFLA_BOND_MODE, bytes([BOND_MODES.index(mode)]))
+
+
+def _entries(first: int, last: int) -> bytes:
+    if first == last:
+        return _entry(0, first)
+    return _entry(RANGE_BEGIN, first) + _entry(RANGE_END, last)
+
+
+def _entry(flags: int, vid: int) -> bytes:
+    return _ENTRY.pack(_ENTRY.size, IFLA_BRIDGE_VLAN_INFO, flags, vid)

@@ -1,0 +1,1 @@
+"""The processes and what they are put together of."""

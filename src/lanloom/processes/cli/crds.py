@@ -1,0 +1,67 @@
+"""`lanloom crds`: bring a cluster the kinds that Lanloom needs, and leave those of others alone."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.listing import output_option, print_data
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from lanloom.processes.definitions import Definition
+
+_VERBS = {"created": "create", "updated": "update", "unchanged": "unchanged", "left alone": "leave alone"}
+"""What is going to be done, without --apply."""
+
+
+@click.command(name="crds")
+@click.option(
+    "--apply",
+    "applying",
+    is_flag=True,
+    help="Create and update the definitions instead of showing the changes.",
+)
+@kubeconfig_option
+@output_option
+def command(applying: bool, kubeconfig: str | None, output: str) -> None:
+    """Show which CustomResourceDefinitions a cluster lacks, or install them with --apply.
+
+    Definitions of Harvester and Multus are not changed: Lanloom uses them as they are. If a cluster has none, Lanloom
+    installs its own, which include all fields of theirs.
+
+    Exit code: 0 on success, 1 if the cluster refuses a definition or can't be reached.
+
+    \b
+    Examples:
+      lanloom crds
+      lanloom crds --apply
+      lanloom crds --output json | jq -r '.[] | select(.outcome == "left alone").name'
+    """
+    from lanloom.kube.errors import KubeError
+
+    try:
+        found = asyncio.run(_install(kubeconfig, applying))
+    except KubeError as error:
+        raise click.ClickException(str(error)) from None
+    if output != "table":
+        print_data(found, output)
+    else:
+        _show(found, applying)
+
+
+async def _install(kubeconfig: str | None, applying: bool) -> "tuple[Definition, ...]":
+    from lanloom.processes.definitions import install
+    from lanloom.runtime.connect import connect
+
+    async with connect(kubeconfig) as client:
+        return await install(client, dry_run=not applying)
+
+
+def _show(found: "tuple[Definition, ...]", applying: bool) -> None:
+    for item in found:
+        verb = item.outcome if applying else _VERBS[item.outcome]
+        whose = f" (defined by {item.maker})" if item.maker else ""
+        click.echo(f"{verb:<12} {item.name}{whose}")
+    if not applying and any(item.outcome in ("created", "updated") for item in found):
+        click.echo("Nothing was changed. To apply the changes, use --apply.")

@@ -1,0 +1,118 @@
+"""`lanloom manager`: the controllers and the admission webhooks."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lanloom.cli.options import kubeconfig_option, metrics_option
+from lanloom.features import FEATURES
+from lanloom.runtime.feature import CommandOptions, load
+
+if TYPE_CHECKING:
+    from lanloom.processes.manager import ManagerSettings
+
+
+_OPTIONS: dict[str, CommandOptions] = {
+    feature.name: load(feature.manager_options) for feature in FEATURES if feature.manager_options
+}
+"""What features add, by their names."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _feature_options(function: F) -> F:
+    for each in reversed(_OPTIONS.values()):
+        function = each.decorate(function)
+    return function
+
+
+@click.command(name="manager")
+@kubeconfig_option
+@click.option(
+    "--identity",
+    envvar="LANLOOM_IDENTITY",
+    metavar="NAME",
+    help="Unique name of this replica. Default: the host name.",
+)
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(1, 65535),
+    default=9443,
+    show_default=True,
+    help="Port to listen on.",
+)
+@click.option(
+    "--webhook-address",
+    metavar="ADDRESS",
+    help="Address at which the API server reaches this process. Default: the Service lanloom-webhook.",
+)
+@click.option(
+    "--user",
+    metavar="NAME",
+    default="",
+    help="Username that the manager authenticates as. Default: queried from the API server (Kubernetes 1.28).",
+)
+@_feature_options
+@metrics_option("0.0.0.0:8080")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(
+    kubeconfig: str | None,
+    identity: str | None,
+    webhook_port: int,
+    webhook_address: str | None,
+    user: str,
+    metrics_address: tuple[str, ...],
+    log_level: str,
+    **options: Any,
+) -> None:
+    """Run the controllers and the admission webhooks until SIGTERM.
+
+    Any number of replicas can run. All replicas serve webhooks; the leader runs the controllers.
+
+    \b
+    Examples:
+      lanloom manager                                   # in a pod
+      lanloom manager --webhook-address 127.0.0.1       # next to an API server on this machine
+    """
+    import socket
+
+    from lanloom.kube.errors import ConfigError
+    from lanloom.processes.manager import ManagerSettings
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import run_process
+
+    configure_logs(log_level)
+    settings = ManagerSettings(
+        identity=identity or socket.gethostname(),
+        host=webhook_address or "0.0.0.0",
+        port=webhook_port,
+        local=webhook_address is not None,
+        user=user,
+        features={name: each.settings(options) for name, each in _OPTIONS.items()},
+    )
+    try:
+        run_process(_run(kubeconfig, settings, metrics_address))
+    except (ConfigError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: tuple[str, ...]) -> None:
+    import asyncio
+    import random
+    import time
+
+    from lanloom.processes.manager import Manager
+    from lanloom.processes.managermetrics import ManagerMetrics
+    from lanloom.runtime.connect import connect
+    from lanloom.runtime.metrics.probes import ProbeServer, pages
+
+    metrics = ManagerMetrics()
+    async with connect(kubeconfig, metrics.request, logs=True) as client:
+        probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
+        manager = Manager(client, settings, now=time.time, rng=random.Random(), metrics=metrics)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(probes.run())
+            group.create_task(manager.run())

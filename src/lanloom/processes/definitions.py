@@ -1,0 +1,118 @@
+"""Bringing a cluster the kinds that Lanloom needs, without touching the definitions of others.
+
+Harvester and Multus define some of these kinds themselves, and their programs rely on what their definitions say. So a
+kind of others is created where there is none, and changed only where Lanloom's own definition is in its place.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from lanloom.api.core import CRDS, CustomResourceDefinition
+from lanloom.api.crds import CATEGORY, manifest
+from lanloom.api.resource import Resource
+from lanloom.features import FEATURES
+from lanloom.kube.errors import NotFound
+from lanloom.kube.patches import merge, merge_diff
+from lanloom.kube.ports import Client
+from lanloom.runtime.feature import Feature, rights_of
+
+Outcome = Literal["created", "updated", "unchanged", "left alone"]
+
+Raw = dict[str, Any]
+
+
+def own(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
+    """The kinds of Lanloom."""
+    return tuple(kind for feature in features for kind in rights_of(feature).own)
+
+
+def foreign(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
+    """The kinds of Harvester and of Multus, for clusters that don't have them. They are never applied over others."""
+    return tuple(kind for feature in features for kind in rights_of(feature).foreign)
+
+
+def resources(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
+    """The kinds that need a CRD, in the order in which they are applied."""
+    return (*foreign(features), *own(features))
+
+
+def manifests(features: Iterable[Feature] = FEATURES) -> tuple[dict[str, Any], ...]:
+    """The CRDs of `resources`, the same at every call."""
+    return tuple(manifest(resource) for resource in resources(features))
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """One kind and what becomes of its definition. `maker` tells whose it is where that is somebody else's."""
+
+    name: str
+    outcome: Outcome
+    maker: str = ""
+
+
+_INSTALLERS = ("meta.helm.sh/", "objectset.rio.cattle.io/")
+"""Annotations of the programs that bring Harvester's definitions."""
+
+
+def outcome(
+    resource: Resource[Any], found: CustomResourceDefinition | None, features: Iterable[Feature] = FEATURES
+) -> Outcome:
+    """What is to become of a definition; None where there is none."""
+    if found is None:
+        return "created"
+    spec = found.spec
+    if resource in foreign(features) and not _is_lanlooms(found):
+        return "left alone"
+    return "unchanged" if merge(spec, manifest(resource)["spec"]) == spec else "updated"
+
+
+async def install(
+    client: Client, *, dry_run: bool = False, features: tuple[Feature, ...] = FEATURES
+) -> tuple[Definition, ...]:
+    """Creates and updates what is Lanloom's to define; what became, or with `dry_run` would, of each kind.
+
+    Raises KubeError.
+    """
+    return tuple(
+        [
+            await _install(client, resource, dry_run=dry_run, features=features)
+            for resource in resources(features)
+        ]
+    )
+
+
+async def _install(
+    client: Client, resource: Resource[Any], *, dry_run: bool, features: tuple[Feature, ...]
+) -> Definition:
+    name, wanted = resource.full_name, manifest(resource)
+    try:
+        found = await client.get(CRDS, name)
+    except NotFound as error:
+        if not error.is_of(name):
+            raise
+        if not dry_run:
+            await client.create(CRDS, wanted)
+        return Definition(name=name, outcome="created")
+    result = outcome(resource, found, features)
+    if result == "updated" and not dry_run:
+        version = {"metadata": {"resourceVersion": found.metadata.resource_version}}
+        await client.patch(
+            CRDS, name, {**version, "spec": merge_diff(found.spec, merge(found.spec, wanted["spec"]))}
+        )
+    return Definition(
+        name=name, outcome=result, maker=_maker(found.metadata.labels) if result == "left alone" else ""
+    )
+
+
+def _is_lanlooms(found: CustomResourceDefinition) -> bool:
+    """Whether a definition was brought by Lanloom, whose category it then has, and not replaced since."""
+    categories = found.spec.get("names", {}).get("categories", ())
+    return CATEGORY in categories and not any(
+        key.startswith(_INSTALLERS) for key in found.metadata.annotations
+    )
+
+
+def _maker(labels: Mapping[str, str]) -> str:
+    keys = ("app.kubernetes.io/part-of", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by")
+    return next((labels[key] for key in keys if labels.get(key)), "others")

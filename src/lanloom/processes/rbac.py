@@ -1,0 +1,182 @@
+"""The rights of the manager and of the agents, exactly: verbs and kinds, nothing more.
+
+The embedded server and the manifests in `deploy/` use the same rules: those of the features (`Feature.rights`), and
+here those that every feature shares.
+
+Where a process needs one object of a kind, its name is said: other Secrets of the namespace, other webhooks and other
+Leases are none of its business. Creating can't be bound to a name. The manager may create Secrets and Leases in its own
+namespace, which harms nothing that is there. It may not create webhook configurations: a webhook about Secrets and pods
+would read and rewrite all of them. They are installed, and the manager patches them by name.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lanloom.api import (
+    core,
+    harvester,
+    kubevirt,
+    multus,
+    names,
+    services,
+)
+from lanloom.api.clusterranges import API_SERVICE
+from lanloom.api.resource import Resource
+from lanloom.features import FEATURES
+from lanloom.processes.manager import LEASE_NAME
+from lanloom.runtime.credentials import SECRET_NAME
+from lanloom.runtime.feature import Feature, rights_of
+from lanloom.runtime.rights import FOLLOW, READ, Access
+from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
+
+Raw = dict[str, Any]
+
+_EVENTS: Raw = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
+_WEBHOOKS = "admissionregistration.k8s.io"
+_CONFIGURATIONS = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+_LEASES = core.LEASES
+_MACHINES, _INSTANCES = kubevirt.VIRTUAL_MACHINES, kubevirt.VIRTUAL_MACHINE_INSTANCES
+_REVIEWS = core.SELF_REVIEWS
+
+_WORKLOADS: tuple[Raw, ...] = (
+    {
+        "apiGroups": [_INSTANCES.group],
+        "resources": [_MACHINES.plural, _INSTANCES.plural],
+        "verbs": READ,
+    },
+    {"apiGroups": [""], "resources": ["pods"], "verbs": READ},
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+        "verbs": READ,
+    },
+    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": READ},
+)
+"""What may use a network."""
+
+_CLUSTER: tuple[Raw, ...] = (
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["services"], "resourceNames": [API_SERVICE], "verbs": READ},
+    {"apiGroups": [services.SERVICE_CIDRS.group], "resources": ["servicecidrs"], "verbs": FOLLOW},
+    {
+        "apiGroups": [services.ENDPOINT_SLICES.group],
+        "resources": [services.ENDPOINT_SLICES.plural],
+        "resourceNames": [API_SERVICE],
+        "verbs": FOLLOW,
+    },
+)
+"""What the cluster says of itself: its namespaces, and which addresses it has taken."""
+
+_PROCESS: tuple[Raw, ...] = (
+    {
+        "apiGroups": [_WEBHOOKS],
+        "resources": _CONFIGURATIONS,
+        "resourceNames": [CONFIGURATION_NAME],
+        "verbs": ["get", "patch"],
+    },
+    {"apiGroups": [_REVIEWS.group], "resources": [_REVIEWS.plural], "verbs": ["create"]},
+    _EVENTS,
+)
+
+_NAMESPACE: tuple[Raw, ...] = (
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET_NAME], "verbs": [*READ, "patch"]},
+    {"apiGroups": [_LEASES.group], "resources": [_LEASES.plural], "verbs": ["create"]},
+    {
+        "apiGroups": [_LEASES.group],
+        "resources": [_LEASES.plural],
+        "resourceNames": [LEASE_NAME],
+        "verbs": ["get", "patch"],
+    },
+)
+"""In Lanloom's namespace. Lists and watches of one object are those with its name as a field selector."""
+
+
+def agent_role(features: Iterable[Feature] = FEATURES) -> tuple[Raw, Raw]:
+    """The cluster role of the agents and its binding: to their group on the embedded server, and to their account."""
+    access = [rights_of(feature).agent for feature in features]
+    rules = (*_rules(access), _definitions(kind for each in access for kind in each.definitions), _EVENTS)
+    return _cluster_role("lanloom-agent", rules), _binding(
+        "ClusterRoleBinding",
+        "lanloom-agent",
+        "ClusterRole",
+        [_group(names.AGENTS_GROUP), _account("lanloom-agent")],
+    )
+
+
+def manager_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
+    """The manager's cluster role, its roles in Lanloom's namespace and in those that features name, and the bindings of
+    all to its account."""
+    account = [_account("lanloom-manager")]
+    access = [rights_of(feature).manager for feature in features]
+    own = [kind for each in access for kind in each.definitions]
+    asked: tuple[Resource[Any], ...] = (
+        _MACHINES,
+        _INSTANCES,
+        multus.NADS,
+        *own,
+        harvester.HOST_NETWORK_CONFIGS,
+    )
+    rules = (*_rules(access), *_WORKLOADS, _definitions(asked), *_CLUSTER, *_PROCESS)
+    namespaces = {names.LANLOOM_NAMESPACE: _NAMESPACE}
+    for each in access:
+        for namespace, more in each.namespaces.items():
+            namespaces[namespace] = (*namespaces.get(namespace, ()), *more)
+    roles = (_role("lanloom-manager", name, each, account) for name, each in namespaces.items())
+    return (
+        _cluster_role("lanloom-manager", rules),
+        _binding("ClusterRoleBinding", "lanloom-manager", "ClusterRole", account),
+        *(part for role in roles for part in role),
+    )
+
+
+def _rules(access: Iterable[Access]) -> tuple[Raw, ...]:
+    return tuple(rule for each in access for rule in each.cluster)
+
+
+def _definitions(kinds: Iterable[Resource[Any]]) -> Raw:
+    """Their definitions are asked for, to know whether they are only not served at the moment."""
+    return {
+        "apiGroups": [core.CRDS.group],
+        "resources": [core.CRDS.plural],
+        "resourceNames": [kind.full_name for kind in kinds],
+        "verbs": ["get"],
+    }
+
+
+def _role(name: str, namespace: str, rules: tuple[Raw, ...], subjects: list[Raw]) -> tuple[Raw, Raw]:
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": list(rules),
+    }
+    return role, _binding("RoleBinding", name, "Role", subjects, namespace)
+
+
+def _cluster_role(name: str, rules: tuple[Raw, ...]) -> Raw:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": list(rules),
+    }
+
+
+def _binding(kind: str, name: str, role_kind: str, subjects: list[Raw], namespace: str = "") -> Raw:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": name},
+        "subjects": subjects,
+    }
+
+
+def _group(name: str) -> Raw:
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}
+
+
+def _account(name: str) -> Raw:
+    return {"kind": "ServiceAccount", "name": name, "namespace": names.LANLOOM_NAMESPACE}

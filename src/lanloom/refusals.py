@@ -1,0 +1,18 @@
+"""What a rule raises where it says no. A message says what is wrong, of which object and field, and what to do.
+
+Refusal
+├── Malformed   the input can never be right, whatever the state is (exit status 2)
+└── Denied      the state does not allow it; nothing was changed (exit status 1)
+"""
+
+
+class Refusal(Exception):
+    """Base of all of them; the message is the user's."""
+
+
+class Malformed(Refusal):
+    """An option, field, name, address or range that can't be read or can never be."""
+
+
+class Denied(Refusal):
+    """Well formed, but the state forbids it; nothing was changed."""

@@ -1,0 +1,99 @@
+"""What a feature is: one object from which its CRDs, rights, flags, webhooks, controllers and commands follow.
+
+A feature names its modules by text, `module:attribute`. So a process imports of each feature only what it runs, and
+`lanloom --help` nothing at all. The processes loop over features and know none of them.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from lanloom.runtime.rights import Rights
+    from lanloom.runtime.webhooktable import Webhook
+
+
+class CommandOptions(NamedTuple):
+    """Options that a feature adds to a command.
+
+    `decorate` adds them to the command's function; `settings` makes the feature's setting of all that the command got.
+    """
+
+    decorate: Callable[[Any], Any]
+    settings: Callable[[Mapping[str, Any]], Any]
+
+
+class Feature(Struct, frozen=True, kw_only=True):
+    """A feature, registered in `lanloom.features.FEATURES`.
+
+    Each text is `module:attribute`, empty for a part that the feature does not have. `commands` are the words after
+    `lanloom`: module with an object `command`, and the line in the help.
+    """
+
+    name: str
+    rights: str = ""
+    """A `Rights`: the kinds that the feature brings, and what its processes may do."""
+    webhooks: str = ""
+    """A tuple of `Webhook`: what the API server asks about, and which function answers."""
+    after: tuple[str, ...] = ()
+    """Features whose parts of a process are built before, because they provide what this one needs."""
+    manager: str = ""
+    """A function from `ManagerContext` to `ManagerPart`."""
+    manager_options: str = ""
+    """A `CommandOptions` of `lanloom manager`; the manager's part finds the result in `ManagerContext.setting`."""
+    metrics: str = ""
+    """Called with the manager's registry; the manager's part finds the result in `ManagerContext.metrics`."""
+    agent: str = ""
+    """A function from `AgentContext` to `AgentPart`."""
+    agent_metrics: str = ""
+    """A `FeatureMetrics`, for `AgentContext.metrics`."""
+    cni: Mapping[str, str] = {}
+    """CNI programs by name: a function from the path of the agent's socket to the program's text."""
+    commands: Mapping[str, tuple[str, str]] = {}
+
+
+def load(reference: str) -> Any:
+    """The object that `module:attribute` names."""
+    module, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
+    """The features in the order in which they are built: each after those that it names, if they are there."""
+    waiting = list(features)
+    ordered: list[Feature] = []
+    while waiting:
+        names = {feature.name for feature in waiting}
+        ready = next((feature for feature in waiting if not names.intersection(feature.after)), None)
+        if ready is None:
+            raise ValueError(
+                f"the features {', '.join(sorted(names))} are each to be built after another one"
+            )
+        waiting.remove(ready)
+        ordered.append(ready)
+    return tuple(ordered)
+
+
+def commands(features: Iterable[Feature]) -> dict[str, tuple[str, str]]:
+    """The commands of the features by name: module, and line in the help."""
+    return {name: entry for feature in features for name, entry in feature.commands.items()}
+
+
+def rights_of(feature: Feature) -> "Rights":
+    """The kinds and rights of a feature."""
+    from lanloom.runtime.rights import Rights
+
+    return load(feature.rights) if feature.rights else Rights()
+
+
+def webhooks_of(features: Iterable[Feature]) -> "tuple[Webhook, ...]":
+    """The rows of all features."""
+    return tuple(row for feature in features if feature.webhooks for row in load(feature.webhooks))
+
+
+def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:
+    """The texts of all CNI programs by name, for an agent that listens there."""
+    return {name: load(text)(socket) for feature in features for name, text in feature.cni.items()}

@@ -1,0 +1,187 @@
+"""The limits of an HTTPS port, and its open connections: which one ends when there are too many.
+
+A server that is full must stay reachable. So a new connection takes the place of one that does no work: first of one
+that has not finished a request, then of an idle one, the oldest first. A request in progress is never cut off; where
+there is nothing else, the new connection is refused. Refusing newcomers always would let a thousand silent connections
+keep everybody out; ending the oldest always would end watches.
+"""
+
+import ipaddress
+import resource
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+_RESERVED_FILES = 256
+"""File descriptors that connections never take: the database, listening sockets, calls of webhooks."""
+
+_FEWEST = 16
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Limits of one server.
+
+    `connections` is the number of open connections, `per_peer` that of one peer: an IPv4 address, or the /64 of an
+    IPv6 address. `header_bytes` counts the request line, the headers and the trailers of a request. `pipelined` is the
+    number of requests that may wait behind the one in progress on a connection.
+
+    Times are in seconds: for a TLS handshake, for the headers of a request, for its body, and for a client to read
+    what the server wrote. An idle connection is closed after `idle_seconds`.
+    """
+
+    connections: int = 4096
+    per_peer: int = 2048
+    header_bytes: int = 64 * 1024
+    pipelined: int = 32
+    handshake_seconds: float = 10.0
+    header_seconds: float = 30.0
+    body_seconds: float = 60.0
+    stall_seconds: float = 60.0
+    idle_seconds: int = 90
+
+
+def limits_of_process(most: int) -> Limits:
+    """Limits for this process's file descriptors (`ulimit -n`), with at most `most` connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        soft = most + _RESERVED_FILES
+    connections = max(_FEWEST, min(most, soft - min(_RESERVED_FILES, soft // 2)))
+    return Limits(connections=connections, per_peer=connections // 2)
+
+
+log = structlog.get_logger(__name__)
+
+_REPORT_SECONDS = 60.0
+"""Least time between two lines in the log."""
+
+_IPV6_NETWORK = 64
+
+
+class Stage(IntEnum):
+    """How far a connection is. Lower stages end first."""
+
+    UNFINISHED = 0
+    """In its handshake, or in a request that is not complete."""
+    IDLE = 1
+    """Between two requests."""
+    BUSY = 2
+    """In a request that the application works on."""
+
+
+class Slot:
+    """The place of one connection. Move it along with the connection, and release it in the end."""
+
+    __slots__ = ("_connections", "_end", "peer", "stage")
+
+    def __init__(self, connections: "Connections", peer: str, end: Callable[[], None]) -> None:
+        self._connections = connections
+        self._end = end
+        self.peer = peer
+        self.stage = Stage.UNFINISHED
+
+    def ends_by(self, end: Callable[[], None]) -> None:
+        """Set how the connection is ended from now on. `end` must not fail, and may be called twice."""
+        self._end = end
+
+    def move(self, stage: Stage) -> None:
+        """Record a new stage; the connection becomes the youngest of it."""
+        self._connections.move(self, stage)
+
+    def release(self) -> None:
+        """Give the place back. A second time does nothing."""
+        self._connections.remove(self)
+
+    def end(self) -> None:
+        """End the connection and give its place back."""
+        self.release()
+        self._end()
+
+
+class Connections:
+    """The connections of one server. `clock` gives monotonic seconds."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._peers: dict[str, tuple[dict[Slot, None], ...]] = {}
+        self._count = 0
+        self._reported = float("-inf")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def admit(self, peer: str, end: Callable[[], None]) -> Slot | None:
+        """A place for a new connection of a peer, or None if it must be refused."""
+        if self._count_of(peer) >= self._limits.per_peer and not self._evict(peer):
+            self._report("refused", peer)
+            return None
+        if self._count >= self._limits.connections and not self.relieve():
+            self._report("refused", peer)
+            return None
+        slot = Slot(self, peer, end)
+        stages = self._peers.setdefault(peer, tuple({} for _ in Stage))
+        stages[slot.stage][slot] = None
+        self._count += 1
+        return slot
+
+    def relieve(self) -> bool:
+        """End one connection that does no work, of the peer with the most of them. False if there is none."""
+        spare = {peer: len(self._spare(peer)) for peer in self._peers}
+        peer = max(spare, key=spare.__getitem__, default="")
+        return bool(spare.get(peer)) and self._evict(peer)
+
+    def move(self, slot: Slot, stage: Stage) -> None:
+        """See Slot.move."""
+        stages = self._peers.get(slot.peer)
+        if stages is not None and slot in stages[slot.stage]:
+            del stages[slot.stage][slot]
+            slot.stage = stage
+            stages[stage][slot] = None
+
+    def remove(self, slot: Slot) -> None:
+        """See Slot.release."""
+        stages = self._peers.get(slot.peer)
+        if stages is None or slot not in stages[slot.stage]:
+            return
+        del stages[slot.stage][slot]
+        self._count -= 1
+        if not any(stages):
+            del self._peers[slot.peer]
+
+    def _count_of(self, peer: str) -> int:
+        return sum(map(len, self._peers.get(peer, ())))
+
+    def _spare(self, peer: str) -> dict[Slot, None]:
+        """The connections of a peer at the lowest stage below BUSY that has any."""
+        stages = self._peers[peer]
+        return stages[Stage.UNFINISHED] or stages[Stage.IDLE]
+
+    def _evict(self, peer: str) -> bool:
+        oldest = next(iter(self._spare(peer)), None)
+        if oldest is None:
+            return False
+        self._report("ended", peer)
+        oldest.end()
+        return True
+
+    def _report(self, outcome: str, peer: str) -> None:
+        if self._clock() - self._reported < _REPORT_SECONDS:
+            return
+        self._reported = self._clock()
+        log.warning("connections-limit", outcome=outcome, peer=peer, connections=self._count)
+
+
+def peer_of(address: Any) -> str:
+    """The peer of a socket address, by which its connections are counted."""
+    if not isinstance(address, tuple):
+        return ""
+    host = str(address[0]).partition("%")[0]
+    if ":" not in host:
+        return host
+    parsed = ipaddress.IPv6Address(host)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, _IPV6_NETWORK), strict=False))

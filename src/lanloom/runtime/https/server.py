@@ -1,0 +1,273 @@
+"""The HTTPS server around the application: uvicorn on sockets that are given to it, within limits.
+
+uvicorn brings the parser, ASGI and the graceful end. Connections are accepted and limited here: see `connections` and
+`protocol`. asyncio's own servers count nothing before the TLS handshake is over, and stop accepting for a second when
+the process has no file descriptor left. Here each connection takes a place before its handshake.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+import uvicorn
+
+from lanloom.kube.outofmemory import End, end_process, is_out_of_memory
+from lanloom.runtime.https.connections import (
+    Connections,
+    Limits,
+    Slot,
+    peer_of,
+)
+from lanloom.runtime.https.protocol import LimitedProtocol
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE = 32
+"""Connections accepted before other work gets a turn."""
+
+_PAUSE_SECONDS = 0.1
+_SHUTDOWN_SECONDS = 5.0
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+Factory = Callable[[Slot], asyncio.Protocol]
+"""Makes the protocol of a connection whose handshake is over."""
+
+
+class Listener:
+    """Accepts from construction to `close`. Must be constructed in a running loop."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext,
+        connections: Connections,
+        limits: Limits,
+        factory: Factory,
+    ) -> None:
+        self._socket = sock
+        self._context = context
+        self._connections = connections
+        self._limits = limits
+        self._factory = factory
+        self._loop = asyncio.get_running_loop()
+        self._handshakes: dict[asyncio.Task[None], Slot] = {}
+        self._closed = False
+        sock.setblocking(False)
+        self._resume()
+
+    def close(self) -> None:
+        """Stop accepting, close the listening socket, and end handshakes in progress."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        for slot in tuple(self._handshakes.values()):
+            slot.end()
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._ready)
+
+    def _ready(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, address = self._socket.accept()
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._wait_for_files(error)
+                return
+            self._open(sock, address)
+
+    def _wait_for_files(self, error: OSError) -> None:
+        log.warning("cannot-accept", error=str(error))
+        self._connections.relieve()
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.call_later(_PAUSE_SECONDS, self._resume)
+
+    def _open(self, sock: socket.socket, address: Any) -> None:
+        slot = self._connections.admit(peer_of(address), partial(_hang_up, sock))
+        if slot is None:
+            sock.close()
+            return
+        sock.setblocking(False)
+        task = self._loop.create_task(self._handshake(sock, slot))
+        self._handshakes[task] = slot
+        task.add_done_callback(self._handshakes.pop)
+
+    async def _handshake(self, sock: socket.socket, slot: Slot) -> None:
+        try:
+            await self._first_byte(sock)
+        except OSError:  # also TimeoutError
+            slot.release()
+            sock.close()
+            return
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._factory(slot),
+                sock,
+                ssl=self._context,
+                ssl_handshake_timeout=self._limits.handshake_seconds,
+                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+            )
+        except OSError as error:  # also ssl.SSLError and TimeoutError
+            log.debug("handshake-failed", peer=slot.peer, error=str(error))
+            slot.release()
+            # Its frames hold the future that holds the error, and asyncio's 256 KiB for each connection with them.
+            error.__traceback__ = None
+
+    async def _first_byte(self, sock: socket.socket) -> None:
+        """Wait for a client to send something: until then it costs a socket, and no buffers of TLS.
+
+        Raises TimeoutError, and OSError when the connection is over.
+        """
+        readable = self._loop.create_future()
+        self._loop.add_reader(sock.fileno(), _set, readable)
+        try:
+            async with asyncio.timeout(self._limits.handshake_seconds):
+                await readable
+        finally:
+            self._loop.remove_reader(sock.fileno())
+        if not sock.recv(1, socket.MSG_PEEK):
+            raise ConnectionResetError("the client left")
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _hang_up(sock: socket.socket) -> None:
+    """End a connection whose socket belongs to a transport: the transport notices, and closes it."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+_DRAIN_SECONDS = 2
+
+
+class HttpsServer:
+    """Serves an application on listening sockets until `stop`.
+
+    `end` ends the process when a request runs out of memory. uvicorn itself would log that and go on.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        context: ssl.SSLContext,
+        sockets: Sequence[socket.socket],
+        limits: Limits,
+        *,
+        end: End = end_process,
+    ) -> None:
+        config = uvicorn.Config(
+            _ending(app, end),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=limits.idle_seconds,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+        )
+        self._sockets = list(sockets)
+        self._server = _Server(config, context, limits)
+
+    async def run(self) -> None:
+        """Serves; returns after `stop` when open requests are answered or a grace period is over."""
+        await self._server.serve(self._sockets)
+
+    async def started(self) -> None:
+        """Returns when it accepts connections."""
+        await self._server.up.wait()
+
+    def stop(self) -> None:
+        """Accepts no more connections and ends `run`."""
+        self._server.should_exit = True
+
+    def hang_up(self) -> None:
+        """Stops listening and ends idle connections at once. uvicorn itself does neither when it is cancelled."""
+        if self._server.up.is_set():
+            self._server.close_listeners()
+            for connection in tuple(self._server.server_state.connections):
+                connection.shutdown()
+
+
+def _ending(app: Any, end: End) -> Any:
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await app(scope, receive, send)
+        except (MemoryError, BaseExceptionGroup) as error:
+            if is_out_of_memory(error):
+                end()
+            raise
+
+    return serve
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that says when it is up, accepts by `Listener`, and leaves signals to the process's owner."""
+
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, limits: Limits) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+        self._context = context
+        self._limits = limits
+        self._listeners: list[Listener] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections, then say so."""
+        await self.lifespan.startup()
+        self.servers = []
+        connections = Connections(self._limits, asyncio.get_running_loop().time)
+        self._listeners = [
+            Listener(sock, self._context, connections, self._limits, self._protocol) for sock in sockets or ()
+        ]
+        self.started = True
+        self.up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, and wait for those that are open."""
+        self.close_listeners()
+        await super().shutdown(sockets)
+
+    def close_listeners(self) -> None:
+        """Accept no more connections."""
+        for listener in self._listeners:
+            listener.close()
+
+    def _protocol(self, slot: Slot) -> LimitedProtocol:
+        return LimitedProtocol(
+            slot, self._limits, config=self.config, server_state=self.server_state, app_state={}
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError, which names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named, because asyncio switches Nagle off only for sockets that say they are TCP.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        raise OSError(
+            f"can't listen on {host}:{port}: {error.strerror}; choose another port or address"
+        ) from error
+    return sock

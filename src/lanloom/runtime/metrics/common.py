@@ -1,0 +1,175 @@
+"""What every process of Lanloom measures: itself, its reconciles, its watches, and its requests to the API server.
+
+Metrics are kept for one process object, not for the Python process, so that a test may have many. What can be read when
+somebody asks (queues, stores) is read then, by a collector; only what would be lost otherwise is counted as it happens.
+No label takes a value that users or other machines choose without bounds: resources, verbs and reasons are ours,
+cluster networks are few because each needs NICs of its own.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lanloom import __version__
+from lanloom.kube.controller import Controller, Outcome
+from lanloom.kube.informer import Informer
+
+__all__ = ["CONTENT_TYPE", "FeatureMetrics", "OnDemand", "ProcessMetrics", "counter", "gauge"]
+
+RECONCILE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds in seconds; a request ends after 30."""
+
+Row = tuple[Sequence[str], float]
+"""The labels' values, and the value."""
+
+
+class OnDemand(Collector):
+    """A collector whose metrics are computed when somebody asks for them."""
+
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._collect = collect
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics as of now."""
+        return self._collect()
+
+
+def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    """A family of gauges; it is there, without samples, also where there are no rows."""
+    family = GaugeMetricFamily(name, documentation, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family
+
+
+def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    """A family of counters; `name` is without `_total`."""
+    family = CounterMetricFamily(name, documentation, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family
+
+
+class FeatureMetrics:
+    """What a feature measures in an agent; constructed with the process's registry."""
+
+    def missing(self) -> Iterator[str]:
+        """What the feature lacks for the process to be ready, in words."""
+        return iter(())
+
+
+class ProcessMetrics:
+    """The metrics that manager, agent and server have in common, in a registry that others add theirs to."""
+
+    def __init__(self) -> None:
+        self._informers: tuple[Informer[Any], ...] = ()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nothing of ours needs
+        self.registry = CollectorRegistry()
+        for standard in (ProcessCollector, PlatformCollector, GCCollector):
+            standard(registry=self.registry)
+        build = Info("lanloom_build", "The version that runs.", registry=self.registry)
+        build.info({"version": __version__})
+        self._reconciles = Histogram(
+            "lanloom_reconcile_duration_seconds",
+            "How long reconciles took, by how they ended: done, later, retry or error.",
+            ("controller", "outcome"),
+            buckets=RECONCILE_BUCKETS,
+            registry=self.registry,
+        )
+        self._requests = Counter(
+            "lanloom_api_requests",
+            "Requests to the API server; the code is `error` where no answer began.",
+            ("verb", "resource", "code"),
+            registry=self.registry,
+        )
+        self._latency = Histogram(
+            "lanloom_api_request_duration_seconds",
+            "How long the API server took to begin its answer.",
+            ("verb",),
+            buckets=REQUEST_BUCKETS,
+            registry=self.registry,
+        )
+
+    def request(self, verb: str, resource: str, code: str, seconds: float) -> None:
+        """An observer of `lanloom.kube.http`."""
+        self._requests.labels(verb, resource, code).inc()
+        self._latency.labels(verb).observe(seconds)
+
+    def reconcile(self, controller: str, _key: Hashable, seconds: float, outcome: Outcome) -> None:
+        """An observer of `lanloom.kube.controller`."""
+        self._reconciles.labels(controller, outcome).observe(seconds)
+
+    def follow(self, informers: Iterable[Informer[Any]], controllers: Iterable[Controller[Any]]) -> None:
+        """Shows these informers and queues from now on; called once."""
+        self._informers, queues = tuple(informers), tuple(controllers)
+        self.registry.register(OnDemand(lambda: _kit(self._informers, queues)))
+
+    def unread(self) -> Iterator[str]:
+        """What has not been read from the API server yet, in words."""
+        if not self._informers:
+            yield "it is starting"
+        for item in self._informers:
+            if not item.is_synced:
+                yield f"{item.title} have not been read from the API server yet"
+
+    def exposition(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[Any]]) -> Iterator[Metric]:
+    yield gauge(
+        "lanloom_queue_depth",
+        "Keys that wait for a worker.",
+        ("controller",),
+        [((item.name,), item.depth) for item in controllers],
+    )
+    yield gauge(
+        "lanloom_informer_synced",
+        "Whether the objects of a resource were read once.",
+        ("resource",),
+        [(_label(item), item.is_synced) for item in informers],
+    )
+    yield gauge(
+        "lanloom_informer_objects",
+        "Objects in the store of a resource.",
+        ("resource",),
+        [(_label(item), len(item.store)) for item in informers],
+    )
+    yield gauge(
+        "lanloom_informer_unreadable_objects",
+        "Objects of a resource that can't be read. Each counts as it was when it last could be, if ever.",
+        ("resource",),
+        [(_label(item), len(item.unreadable)) for item in informers],
+    )
+    yield gauge(
+        "lanloom_informer_silence_seconds",
+        "Seconds since the API server was last heard of on the watch of a resource; it sends a bookmark each minute.",
+        ("resource",),
+        [(_label(item), item.silence) for item in informers],
+    )
+    yield counter(
+        "lanloom_informer_watch_restarts",
+        "Watches that were begun anew; a server ends each after ten minutes.",
+        ("resource",),
+        [(_label(item), item.restarts) for item in informers],
+    )
+
+
+def _label(informer: Informer[Any]) -> tuple[str]:
+    return (informer.title,)

@@ -1,0 +1,247 @@
+"""The admission webhooks over HTTPS: AdmissionReview in, AdmissionReview out, the features' verdicts between.
+
+`mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
+`references` is about everybody's pods and machines, so it is a webhook of its own (see `webhookconfig`).
+"""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from hmac import compare_digest
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.kube.tls import memory_file
+from lanloom.runtime.certificates import Bundle
+from lanloom.runtime.https.bodies import (
+    DEPTH,
+    VALUES,
+    check_json,
+    decoded,
+)
+from lanloom.runtime.https.connections import limits_of_process
+from lanloom.runtime.https.errors import StatusError
+from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.webhookconfig import REFERENCES_PATH
+from lanloom.runtime.webhooktable import TableAdmission
+
+log = structlog.get_logger(__name__)
+
+API_VERSION = "admission.k8s.io/v1"
+BODY_MAX = 32 * 1024 * 1024
+"""Bytes of a review: an object has 3 MiB at the most, the one that is stored 1.5, and six stand for one where it is
+escaped."""
+CONNECTIONS = 512
+"""Connections of the port, half of them of one peer. An API server needs one for each review in progress."""
+
+Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
+Observer = Callable[[str, str, float], None]
+"""Told of each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
+
+WebhookObserver = Callable[[str, str, str, float], None]
+"""The same with the webhook's name (mutate, validate, references) before it."""
+
+
+class Admission(Protocol):
+    """What a feature answers."""
+
+    def mutate(self, request: AdmissionRequest) -> Verdict:
+        """Defaults as a JSON patch."""
+        ...
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses."""
+        ...
+
+
+class _Review(Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+
+_VALUES = 3 * VALUES
+"""Values of a review: those of an object before and after, and who asks for it."""
+_DEPTH = DEPTH + 2
+"""Levels of a review, which holds the objects in its request."""
+
+_DECODER = msgspec.json.Decoder(_Review)
+
+
+def _request_in(body: bytes) -> AdmissionRequest:
+    check_json(body, _VALUES, _DEPTH)
+    return _DECODER.decode(body).request
+
+
+async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
+    """The response to an AdmissionReview.
+
+    Raises msgspec.DecodeError for a body that is none, StatusError for one with too many values or levels.
+    """
+    request = await decoded(_request_in, body)
+    started, outcome = asyncio.get_running_loop().time(), "failed"
+    try:
+        verdict = await decide(request)
+        outcome = "allowed" if verdict.allowed else "refused"
+    finally:
+        observe(request.resource.resource, outcome, asyncio.get_running_loop().time() - started)
+    response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.message}
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
+    if verdict.warnings:
+        response["warnings"] = verdict.warnings
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+
+
+def mutate_all(admissions: Sequence[Admission]) -> Decide:
+    """The defaults of every feature, one after the other, and what they say of them."""
+
+    async def decide(request: AdmissionRequest) -> Verdict:
+        verdicts = [admission.mutate(request) for admission in admissions]
+        return Verdict(
+            patch=tuple(item for verdict in verdicts for item in verdict.patch),
+            warnings=tuple(text for verdict in verdicts for text in verdict.warnings),
+        )
+
+    return decide
+
+
+def validate_all(admissions: Sequence[Admission]) -> Decide:
+    """The first refusal, after which nobody else is asked, or everybody's warnings."""
+    return _judge_all([admission.validate for admission in admissions])
+
+
+def _judge_all(judges: Sequence[Decide]) -> Decide:
+    async def decide(request: AdmissionRequest) -> Verdict:
+        warnings: list[str] = []
+        for judge in judges:
+            verdict = await judge(request)
+            if not verdict.allowed:
+                return verdict
+            warnings += verdict.warnings
+        return Verdict(warnings=tuple(warnings))
+
+    return decide
+
+
+def refer_all(admissions: Sequence[TableAdmission]) -> Decide:
+    """The first refusal of a reference, after which nobody else is asked, or everybody's warnings."""
+    return _judge_all([admission.refer for admission in admissions])
+
+
+async def _allowed(_request: AdmissionRequest) -> Verdict:
+    return Verdict()
+
+
+def webhook_app(
+    admissions: Sequence[Admission],
+    ready: Callable[[], bool],
+    observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
+    refer: Decide = _allowed,
+) -> Starlette:
+    """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
+
+    Of several refusals the first feature's is told, so whose rules are the narrowest comes first. `refer` judges what
+    refers to networks.
+    """
+
+    def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:
+        async def review(request: Request) -> Response:
+            if not ready():
+                return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
+            body = await _body(request)
+            if body is None:
+                return PlainTextResponse(f"The body is longer than {BODY_MAX} bytes", 413)
+            try:
+                return Response(
+                    await answer(body, decide, partial(observe, webhook)), media_type="application/json"
+                )
+            except msgspec.DecodeError as error:
+                return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
+            except StatusError as error:
+                return PlainTextResponse(f"The body is not an AdmissionReview: {error}", error.code)
+
+        return review
+
+    return Starlette(
+        routes=[
+            Route("/mutate", endpoint("mutate", mutate_all(admissions)), methods=["POST"]),
+            Route("/validate", endpoint("validate", validate_all(admissions)), methods=["POST"]),
+            Route(REFERENCES_PATH, endpoint("references", refer), methods=["POST"]),
+        ]
+    )
+
+
+def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
+    """The application below a path of one segment; whoever does not know that is told that there is nothing.
+
+    Nothing at all is there as long as the path is empty.
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            first, _, rest = scope["path"][1:].partition("/")
+            known = path()
+            if not known or not compare_digest(first.encode(), known.encode()):
+                await PlainTextResponse("There is nothing here", 404)(scope, receive, send)
+                return
+            scope = {**scope, "path": f"/{rest}"}
+        await app(scope, receive, send)
+
+    return serve
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None for one that is too long, of which no more is kept: whoever reaches the port may send one."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_MAX:
+            return None
+    return bytes(body)
+
+
+class TlsServer:
+    """An HTTPS server whose certificate can be exchanged while it runs: new connections get the new one."""
+
+    def __init__(self, app: ASGIApp, host: str, port: int, bundle: Bundle) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.use(bundle)
+        self._socket = listen(host, port)
+        self._server = HttpsServer(app, self._context, (self._socket,), limits_of_process(CONNECTIONS))
+
+    def use(self, bundle: Bundle) -> None:
+        """Presents this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
+        with memory_file(bundle.certificate + bundle.key) as path:
+            self._context.load_cert_chain(path)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._socket.getsockname()[1])
+
+    async def started(self) -> None:
+        """Returns when it accepts connections."""
+        await self._server.started()
+
+    async def run(self) -> None:
+        """Serves until cancelled; then nobody can connect any more."""
+        try:
+            await self._server.run()
+        finally:
+            self._server.hang_up()

@@ -1,0 +1,35 @@
+"""Texts of others in messages: printable, on one line, and of bounded length."""
+
+import json
+from collections.abc import Iterable
+
+QUOTED = 60
+"""Characters that a message shows of a value."""
+LISTED = 10
+"""Names that a message lists; of the others it gives the number."""
+
+
+def one_line(text: str) -> str:
+    """A text with a replacement character for each character that a terminal would not print."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def quote(value: object, limit: int = QUOTED) -> str:
+    """A value in JSON and ASCII, so that look-alike letters show; cut to `limit` characters.
+
+    The quotation marks of a text come on top of that.
+    """
+    try:
+        text = json.dumps(value, default=str)
+    except RecursionError:  # a document that could just be read may be nested too deeply to be written
+        return "a deeply nested value"
+    if isinstance(value, str):
+        return text if len(text) <= limit + 2 else text[:limit] + '…"'
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def listed(texts: Iterable[str], most: int = LISTED) -> str:
+    """The first names, and the number of the others."""
+    every = list(texts)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

@@ -1,0 +1,74 @@
+"""`lanloom backup`: fetches a copy of an embedded server's data, and checks it before it is called a backup."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct
+
+from lanloom.kube.errors import NotFound
+from lanloom.kube.http import HttpClient
+
+_PATH = "/backup"
+
+
+class BackupError(Exception):
+    """There is no backup; the message says why."""
+
+
+class Backup(Struct, frozen=True):
+    """What a backup holds: the number of `objects`, and its `size` in bytes."""
+
+    objects: int
+    size: int
+
+
+async def back_up(client: HttpClient, path: Path) -> Backup:
+    """Writes the server's data to `path`, all of them or nothing. Raises BackupError, KubeError, OSError.
+
+    A file that is there is replaced. Only its owner can read the new one: it has all Secrets.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        await _fetch(client, draft)
+        found = _checked(draft)
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_directory(path.parent)
+    return found
+
+
+async def _fetch(client: HttpClient, draft: Path) -> None:
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        try:
+            await client.download(_PATH, file.write)
+        except NotFound:
+            raise BackupError(
+                "the API server has no backups: it is not `lanloom serve`, or an older one. Back up its etcd instead"
+            ) from None
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _checked(draft: Path) -> Backup:
+    """What a file holds, which must be a whole database."""
+    try:
+        with closing(sqlite3.connect(draft)) as db:
+            (verdict,) = db.execute("PRAGMA quick_check").fetchone()
+            (objects,) = db.execute("SELECT count(*) FROM objects").fetchone()
+    except sqlite3.Error as error:
+        raise BackupError(f"what the API server sent is no backup: {error}") from None
+    if verdict != "ok":
+        raise BackupError(f"what the API server sent is damaged: {verdict}")
+    return Backup(objects, draft.stat().st_size)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

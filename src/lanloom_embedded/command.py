@@ -1,0 +1,97 @@
+"""`lanloom serve`: an embedded API server with the manager in it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lanloom.cli.options import metrics_option
+from lanloom.features.dummy.cli.options import dummy_default_option, dummy_options, given
+
+
+@click.command(name="serve")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="SQLite file for all objects.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File for the administrator's credentials.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free port."
+)
+@click.option("--listen", multiple=True, metavar="HOST:PORT", help="Additional address. Can be repeated.")
+@click.option(
+    "--socket-fd",
+    multiple=True,
+    type=click.IntRange(3),
+    help="Listening socket inherited from the parent process. Can be repeated.",
+)
+@click.option(
+    "--tokens",
+    "--token-auth-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help='Additional users: lines of token,user,uid,"group1,group2". Reloaded when it changes.',
+)
+@click.option(
+    "--manager/--no-manager", default=True, help="Also run the manager and its webhooks.", show_default=True
+)
+@dummy_default_option(default=False)
+@dummy_options("image", "node-timeout")
+@metrics_option()
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
+def command(
+    data: Path,
+    kubeconfig: Path,
+    port: int,
+    listen: tuple[str, ...],
+    socket_fd: tuple[int, ...],
+    tokens: Path | None,
+    manager: bool,
+    metrics_address: tuple[str, ...],
+    log_level: str,
+    **dummy: Any,
+) -> None:
+    """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
+
+    Serves Lanloom's kinds, the kinds of Kubernetes that they need, and any CRD that you apply. Prints one line when it
+    is ready.
+
+    \b
+    Example:
+      lanloom serve --data lanloom.db --kubeconfig kubeconfig
+      kubectl --kubeconfig kubeconfig get clusternetworks
+    """
+    import uvloop
+
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import run_process
+    from lanloom_embedded.engine.storage import StorageError
+    from lanloom_embedded.serve import ServeSettings, print_ready, serve
+
+    configure_logs(log_level)
+    settings = ServeSettings(
+        data=data,
+        kubeconfig=kubeconfig,
+        port=port,
+        listen=listen,
+        sockets=socket_fd,
+        tokens=tokens,
+        manager=manager,
+        metrics=tuple(filter(None, metrics_address)),
+        dummy=given(dummy),
+    )
+    try:
+        run_process(serve(settings, print_ready), uvloop.new_event_loop)
+    except (StorageError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error

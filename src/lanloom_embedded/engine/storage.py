@@ -1,0 +1,59 @@
+"""The port to whatever keeps the objects when the process ends."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from lanloom_embedded.engine.stored import Change, Stored
+from lanloom_embedded.kinds import GroupPlural
+
+
+class StorageError(Exception):
+    """The storage can't be opened, or can't keep a change; the message says which file and why."""
+
+
+class DiskFull(StorageError):
+    """There is no space for a change. Deletions may still be kept."""
+
+
+class Snapshot(Struct, frozen=True):
+    """What a storage held when it was opened.
+
+    `version` is the newest resourceVersion ever given out; `compacted` the newest one whose change is forgotten.
+    `history` holds the changes after `compacted`, oldest first.
+    """
+
+    version: int
+    compacted: int
+    objects: tuple[tuple[GroupPlural, Stored], ...] = ()
+    history: tuple[Change, ...] = ()
+
+
+class Storage(Protocol):
+    """Keeps changes. One engine uses it, which never commits twice at the same time.
+
+    `full` says that a change found no space, and that the space which is kept for deletions may be in use.
+    """
+
+    full: bool
+
+    def load(self) -> Snapshot:
+        """What is kept. Raises StorageError."""
+        ...
+
+    async def commit(self, changes: Sequence[Change], compacted: int) -> None:
+        """Keeps all changes or none; returns when they outlive the process. Raises StorageError, DiskFull.
+
+        Changes up to `compacted` may be forgotten; the objects themselves are kept. Changes of which one is a step of
+        a deletion (`Change.frees`) may use the space that is kept for that.
+        """
+        ...
+
+    async def make_room(self) -> None:
+        """Tries to end `full`: takes the space for deletions back from the disk. May be called at any time."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of the storage."""
+        ...

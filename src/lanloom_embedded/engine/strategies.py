@@ -1,0 +1,202 @@
+"""What is particular to a kind when its objects are written.
+
+A strategy answers for one served kind; the write path knows only this interface. Custom kinds follow their
+schema, built-in ones their tables.
+"""
+
+from typing import Protocol
+
+from lanloom.runtime.https.errors import BadRequest
+from lanloom.runtime.https.fields import FieldError
+from lanloom_embedded import syntax
+from lanloom_embedded.builtin import default_builtin, prune_builtin, validate_builtin
+from lanloom_embedded.engine.metadata import NameRule, bare_finalizers, check_bare_finalizers
+from lanloom_embedded.kinds import CRDS, Raw, ServedKind
+from lanloom_embedded.schema import CompiledSchema
+
+
+class Strategy(Protocol):
+    """The rules of one kind."""
+
+    name_rule: NameRule
+    generation: bool
+    """Whether metadata.generation counts changes of what is wanted."""
+    unconditional_update: bool
+    """Whether a PUT may come without a resourceVersion."""
+    create_on_update: bool
+    """Whether a PUT of an unknown name creates the object."""
+
+    def decode(self, obj: Raw) -> list[str]:
+        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        ...
+
+    def prepare_create(self, obj: Raw) -> None:
+        """Sets what the server decides about a new object, in place."""
+        ...
+
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """Takes back what this request may not change, in place."""
+        ...
+
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
+        """The rules that the object breaks; `old` is None when it is new."""
+        ...
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """What is allowed but unwise about a valid object; `old` is None when it is new."""
+        ...
+
+
+class CustomStrategy:
+    """Objects of a CRD: its schema says almost everything."""
+
+    generation = True
+    unconditional_update = False
+    create_on_update = False
+
+    def __init__(self, kind: ServedKind) -> None:
+        self.name_rule: NameRule = syntax.subdomain
+        self._schema = CompiledSchema(kind.schema) if kind.schema is not None else None
+        self._has_status = kind.has_status
+
+    def decode(self, obj: Raw) -> list[str]:
+        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        if self._schema is None:
+            return []
+        unknown = self._schema.prune(obj)
+        self._schema.default(obj)
+        return unknown
+
+    def prepare_create(self, obj: Raw) -> None:
+        """A new object has no status where the status is apart."""
+        if self._has_status:
+            obj.pop("status", None)
+
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """The object's own path leaves the status alone; the status path all else, even labels."""
+        if subresource == "status":
+            status, version = obj.get("status"), obj["metadata"].get("resourceVersion")
+            obj.clear()
+            obj.update(old, metadata=dict(old["metadata"]))
+            put(obj["metadata"], "resourceVersion", version)
+            put(obj, "status", status)
+        elif self._has_status:
+            put(obj, "status", old.get("status"))
+
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
+        """The rules of the schema that the object breaks; on the status path, those of the status."""
+        if self._schema is None:
+            return []
+        only = subresource if subresource == "status" else ""
+        return self._schema.validate(obj, old, only)
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """New finalizers without a domain, which others may use by accident."""
+        known = old["metadata"].get("finalizers", ()) if old is not None else ()
+        added = set(obj["metadata"].get("finalizers", ())) - set(known)
+        return [
+            f'metadata.finalizers: "{each}": prefer a domain-qualified finalizer name to avoid accidental '
+            "conflicts with other finalizer writers"
+            for each in bare_finalizers(sorted(added))
+        ]
+
+
+class BuiltinStrategy:
+    """Objects of Kubernetes' own kinds."""
+
+    def __init__(self, kind: ServedKind) -> None:
+        self._kind = kind
+        name = str(kind.key)
+        self.name_rule: NameRule = _NAME_RULES.get(name, syntax.subdomain)
+        self.generation = name in _GENERATIONS
+        self.unconditional_update = name not in _CONDITIONAL
+        self.create_on_update = name in _CREATE_ON_UPDATE
+
+    def decode(self, obj: Raw) -> list[str]:
+        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        unknown = prune_builtin(self._kind, obj)
+        default_builtin(self._kind, obj)
+        return unknown
+
+    def prepare_create(self, obj: Raw) -> None:
+        """The status of a new object is what the defaults say; a node brings its own."""
+        if self._kind.has_status and str(self._kind.key) not in _BORN_WITH_STATUS:
+            obj.pop("status", None)
+            default_builtin(self._kind, obj)
+
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """The object's own path leaves the status alone, the status path the specification."""
+        if subresource == "status":
+            put(obj, "spec", old.get("spec"))
+        elif self._kind.has_status:
+            put(obj, "status", old.get("status"))
+
+    def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
+        """The rules that the object breaks."""
+        broken = validate_builtin(self._kind, obj, old)
+        check_readable(self._kind, broken)
+        found = [] if self._kind.key == CRDS else check_bare_finalizers(obj["metadata"].get("finalizers", ()))
+        return found + broken
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """What the kind's own rules warn of."""
+        return []
+
+
+_WRONG_TYPE = " in body must be of type "
+
+
+def check_readable(kind: ServedKind, broken: list[FieldError]) -> None:
+    """Refuse values of wrong types: they can't even be read into a built-in kind. Raises BadRequest."""
+    # What begins with these words is about a default within a schema, which can be read.
+    wrong = [str(each) for each in broken if each.detail.find(_WRONG_TYPE) > 0]
+    if wrong:
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {"; ".join(wrong)}'
+        )
+
+
+_NAME_RULES: dict[str, NameRule] = {
+    "namespaces": syntax.dns_label,
+    **{
+        f"{plural}.rbac.authorization.k8s.io": syntax.path_segment
+        for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+    },
+}
+_GENERATIONS = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "deployments.apps",
+        "daemonsets.apps",
+        "pods",
+    }
+)
+_BORN_WITH_STATUS = frozenset({"nodes"})
+_CONDITIONAL = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "leases.coordination.k8s.io",
+    }
+)
+_CREATE_ON_UPDATE = frozenset(
+    {
+        "events",
+        "leases.coordination.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+    }
+)
+
+
+def put(obj: Raw, name: str, value: object) -> None:
+    """Sets a field, or removes it for None."""
+    if value is None:
+        obj.pop(name, None)
+    else:
+        obj[name] = value

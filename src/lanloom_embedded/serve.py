@@ -1,0 +1,284 @@
+"""`lanloom serve`: the embedded API server, the manager and its webhooks in one process.
+
+The order of the start matters: data, then the kinds and roles that Lanloom brings along, then the socket, then the
+manager; ready is when the webhooks are registered, so that nothing that a user writes goes unchecked.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import structlog
+import yaml
+from msgspec import Struct, convert
+
+from lanloom import __version__
+from lanloom.api.core import CRDS
+from lanloom.api.meta import Key
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
+from lanloom.features.dummy.rules.flags import Flags
+from lanloom.kube.tls import memory_file
+from lanloom.kube.webhookcall import HttpsPoster
+from lanloom.processes.definitions import manifests, outcome, resources
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.processes.rbac import agent_role
+from lanloom.runtime.https.connections import limits_of_process
+from lanloom.runtime.https.errors import StatusError
+from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.metrics.probes import ProbeServer, pages
+from lanloom.runtime.webhookconfig import installed_configurations
+from lanloom_embedded.authz import MASTERS, bootstrap_roles
+from lanloom_embedded.engine.calls import Call
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.sqlite import SqliteStorage
+from lanloom_embedded.front.app import ApiServer
+from lanloom_embedded.identity import Identity, load_identity
+from lanloom_embedded.kinds import GroupPlural
+from lanloom_embedded.local import LocalClient
+from lanloom_embedded.metrics import ServeMetrics
+from lanloom_embedded.patches import merge_patch
+from lanloom_embedded.tokens import TokenFile, user
+from lanloom_embedded.webhooks import HttpsWebhooks
+
+log = structlog.get_logger(__name__)
+
+LOOPBACK = "127.0.0.1"
+TICK = 0.01
+"""Least seconds between two wakings of a resource's watches: a limit on their cost, far below what people notice."""
+
+CONNECTIONS = 4096
+"""Connections of the API server, half of them of one peer. Each watch holds one."""
+
+_OF_THE_MANAGER = frozenset({GroupPlural("", "secrets"), GroupPlural("coordination.k8s.io", "leases")})
+"""What the manager needs to become the leader and to register its webhooks: its certificate and its Lease."""
+
+_ADMINISTRATOR = user("kubernetes-admin", "", (MASTERS,))
+
+
+class ServeSettings(Struct, frozen=True, kw_only=True):
+    """How to serve.
+
+    `port` 0 is any free one on the loopback address. `listen` are further addresses (`host:port`), `sockets` file
+    descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
+    token file that is read again as it changes. Without `manager` only the API server runs. `dummy` are settings of
+    isolated networks, as for a manager.
+    """
+
+    data: Path
+    kubeconfig: Path
+    port: int = 0
+    listen: tuple[str, ...] = ()
+    sockets: tuple[int, ...] = ()
+    tokens: Path | None = None
+    manager: bool = True
+    metrics: tuple[str, ...] = ()
+    dummy: Flags = Flags(default=False)
+
+
+async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
+    """Serves until cancelled; `ready` gets the server's address. Raises StorageError, OSError, ValueError."""
+    rng = Random(secrets.randbits(128))
+    poster = HttpsPoster()
+    engine = Engine(
+        SqliteStorage(settings.data), now=time.time, rng=rng, webhooks=HttpsWebhooks(poster), tick=TICK
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(poster.close)
+        stack.push_async_callback(engine.close)
+        metrics = ServeMetrics(manager=settings.manager)
+        probes = ProbeServer(settings.metrics, pages(metrics.missing, metrics.exposition))
+        probing = asyncio.create_task(probes.run())
+        stack.push_async_callback(_cancel, probing)
+        await engine.start()
+        await apply_foundation(engine)
+        sockets = _sockets(settings)
+        identity = await load_identity(engine, _names(sockets), time.time())
+        server = await stack.enter_async_context(
+            _https(engine, identity, sockets, settings.tokens, rng, metrics)
+        )
+        metrics.api_serves = True
+        address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
+        running: list[Awaitable[None]] = [probing, server]
+        if settings.manager:
+            running.append(await _start_manager(engine, rng, stack, metrics, settings.dummy))
+        write_kubeconfig(settings.kubeconfig, address, identity)
+        ready(address)
+        await _first_end(running)
+
+
+async def apply_foundation(engine: Engine) -> None:
+    """Brings a server the kinds, the namespaces, the roles and the webhook configurations that Lanloom needs.
+
+    Only what differs is written, and no webhook is asked. Definitions of others are left alone. What can't be written
+    is logged: the server starts all the same, because what is in the way can only be removed through it.
+    """
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in (LANLOOM_NAMESPACE, BRIDGES_NAMESPACE)
+    ]
+    for manifest in (
+        *namespaces,
+        *manifests(),
+        *bootstrap_roles(),
+        *agent_role(),
+        *installed_configurations(),
+    ):
+        try:
+            await _apply(engine, manifest)
+        except StatusError as error:
+            name = f"{manifest['kind']} {manifest['metadata']['name']}"
+            log.error("foundation-not-written", object=name, error=error.message)
+
+
+async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
+    """Creates an object, or merges what the manifest says into the one that is there."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    kind = engine.registry.find_kind(group, version, manifest["kind"])
+    if kind is None:
+        raise ValueError(f"{manifest['kind']} of {manifest['apiVersion']} is not served")
+    name, call = manifest["metadata"]["name"], Call(webhooks=False)
+    current = engine.ledger.latest(kind.key, Key("", name))
+    if current is None:
+        await engine.create(kind, "", manifest, call)
+    elif _is_of_others(manifest, current.raw()):
+        log.info("definition-left-alone", name=name)
+    else:
+        await engine.patch(kind, "", name, lambda old: merge_patch(old, manifest), call)
+
+
+def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
+    """Whether a definition that is there is another project's, such as one that somebody applied to try it."""
+    if manifest["kind"] != CRDS.kind:
+        return False
+    resource = next(kind for kind in resources() if kind.full_name == manifest["metadata"]["name"])
+    return outcome(resource, convert(current, CRDS.type)) == "left alone"
+
+
+@contextlib.asynccontextmanager
+async def _https(
+    engine: Engine,
+    identity: Identity,
+    sockets: list[socket.socket],
+    tokens: Path | None,
+    rng: Random,
+    metrics: ServeMetrics,
+) -> AsyncIterator[asyncio.Task[None]]:
+    """The HTTPS server, accepting connections; yields the task that serves."""
+    users = TokenFile(tokens, {identity.token: _ADMINISTRATOR}, time.monotonic, _complain)
+    limits = limits_of_process(CONNECTIONS)
+    app = ApiServer(
+        engine,
+        users.find,
+        now=time.time,
+        rng=rng,
+        version=__version__,
+        watches_per_user=limits.per_peer * 3 // 4,  # the rest is for requests that end
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with memory_file(identity.bundle.certificate + identity.bundle.key) as path:
+        context.load_cert_chain(path)
+    server = HttpsServer(metrics.counted(app), context, sockets, limits)
+    task = asyncio.create_task(server.run())
+    await server.started()
+    try:
+        yield task
+    finally:
+        engine.ledger.close_feeds()
+        server.stop()
+        await task
+
+
+async def _start_manager(
+    engine: Engine, rng: Random, stack: contextlib.AsyncExitStack, metrics: ServeMetrics, dummy: Flags
+) -> asyncio.Task[None]:
+    """The manager on this very engine; returns when its webhooks are registered."""
+    # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
+    settings = ManagerSettings(
+        identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, features={"dummy": dummy}
+    )
+    client = LocalClient(engine, unreviewed=_OF_THE_MANAGER)
+    manager = Manager(client, settings, now=time.time, rng=rng, metrics=metrics)
+    task = asyncio.create_task(manager.run())
+    stack.push_async_callback(_cancel, task)
+    waiting = asyncio.create_task(manager.ready.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        waiting.cancel()
+        await task
+    return task
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _first_end(running: list[Awaitable[None]]) -> None:
+    """Waits for whatever ends first: none of them should."""
+    await asyncio.wait([asyncio.ensure_future(each) for each in running], return_when=asyncio.FIRST_COMPLETED)
+    for each in running:
+        task = asyncio.ensure_future(each)
+        if task.done():
+            task.result()
+
+
+def _sockets(settings: ServeSettings) -> list[socket.socket]:
+    """All sockets, the one on the loopback address first. Raises OSError, ValueError."""
+    sockets = [listen(LOOPBACK, settings.port)]
+    for address in settings.listen:
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise ValueError(f"{address} is not an address of the form HOST:PORT")
+        sockets.append(listen(host.strip("[]"), int(port)))
+    sockets += [socket.socket(fileno=descriptor) for descriptor in settings.sockets]
+    return sockets
+
+
+def _names(sockets: list[socket.socket]) -> tuple[str, ...]:
+    """The names under which clients reach the sockets."""
+    hosts = {str(each.getsockname()[0]) for each in sockets}
+    return (LOOPBACK, "localhost", *sorted(hosts - {LOOPBACK, "0.0.0.0", "::"}))
+
+
+def write_kubeconfig(path: Path, address: str, identity: Identity) -> None:
+    """Writes the administrator's kubeconfig, readable by its owner only, all of it or nothing."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lanloom",
+        "clusters": [
+            {
+                "name": "lanloom",
+                "cluster": {"server": address, "certificate-authority-data": identity.authority_data},
+            }
+        ],
+        "users": [{"name": "lanloom-admin", "user": {"token": identity.token}}],
+        "contexts": [{"name": "lanloom", "context": {"cluster": "lanloom", "user": "lanloom-admin"}}],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        yaml.safe_dump(document, file, sort_keys=False)
+    draft.rename(path)
+
+
+def _complain(message: str) -> None:
+    log.warning("tokens", message=message)
+
+
+def print_ready(address: str) -> None:
+    """The one line on standard output."""
+    print(f"lanloom serve is ready at {address}", flush=True)
+    sys.stdout.flush()

@@ -1,0 +1,161 @@
+"""`lanloom lab demo`: the main job shown on a lab, and checked on the way.
+
+What the cluster reports is compared with what the nodes' kernels say. It uses only what every user has: the API, and
+programs run on nodes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.features.vlan.views.overview import Overview, Row, overview
+from lanloom.kube.errors import KubeError
+from lanloom.kube.ports import Client
+from lanloom.runtime.connect import connect
+from lanloom_lab import examples
+from lanloom_lab.errors import DemoFailed
+from lanloom_lab.layout import Layout
+from lanloom_lab.verifier import Verifier
+
+NODES = frozenset({"node1", "node2", "node3"})
+PAIR = frozenset({"node1", "node2"})
+NETWORKS = frozenset({"cluster-1", "cluster-2"})
+STATIC_ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
+
+UPLINKS = ("cluster-1.yaml", "cluster-2.yaml")
+DHCP, STATIC, SECOND = "vlan2012-dhcp.yaml", "vlan2012-static.yaml", "vlan2013-static.yaml"
+
+STEP_TIMEOUT = 60.0
+PAUSE = 0.3
+
+Rows = tuple[Row, ...]
+Progress = Callable[[str], None]
+Show = Callable[[str, Rows], None]
+
+
+async def run_demo(layout: Layout, progress: Progress, show: Show) -> None:
+    """Tells the story on a running lab with three nodes; `show` gets a title and rows. Raises DemoFailed."""
+    try:
+        async with connect(str(layout.kubeconfig)) as client:
+            await Demo(client, Verifier(layout), progress, show).run()
+    except KubeError as error:
+        raise DemoFailed(
+            f"the API server refused or is silent: {error}", "See `lanloom lab status`."
+        ) from error
+
+
+class Demo:
+    """The story: networks come, carry traffic, change, and go."""
+
+    def __init__(self, client: Client, verifier: Verifier, progress: Progress, show: Show) -> None:
+        self._client = client
+        self._verifier = verifier
+        self._progress = progress
+        self._show = show
+
+    async def run(self) -> None:
+        """All of it, in order. Raises DemoFailed, and KubeError when the server refuses something."""
+        await self._make_cluster_networks()
+        await self._make_vlans()
+        await self._change_to_static()
+        await self._delete_vlans()
+        await self._delete_cluster_networks()
+
+    async def _make_cluster_networks(self) -> None:
+        self._progress("creating the networks cluster-1 (three nodes) and cluster-2 (two nodes)")
+        await examples.apply(self._client, *UPLINKS)
+        await self._until(
+            "a bridge of each cluster network on its nodes",
+            lambda rows: on_nodes(rows, "cluster-1") == NODES and on_nodes(rows, "cluster-2") == PAIR,
+        )
+
+    async def _make_vlans(self) -> None:
+        self._progress("creating VLAN 2012 on cluster-1 (DHCP) and VLAN 2013 on cluster-2 (static)")
+        await examples.apply(self._client, DHCP, SECOND)
+        rows = await self._until(
+            "an address of both VLANs on every node of theirs",
+            lambda rows: (
+                assigned(rows, "cluster-1", "DHCP").keys() == NODES
+                and assigned(rows, "cluster-2", "static").keys() == PAIR
+            ),
+        )
+        await self._look_at("VLAN 2012 by DHCP, VLAN 2013 static", rows)
+
+    async def _change_to_static(self) -> None:
+        self._progress("changing VLAN 2012 from DHCP to static addresses")
+        await examples.apply(self._client, STATIC)
+        rows = await self._until(
+            "the static addresses of VLAN 2012 on every node",
+            lambda rows: assigned(rows, "cluster-1", "static") == STATIC_ADDRESSES,
+        )
+        await self._look_at("VLAN 2012 changed to static", rows)
+
+    async def _look_at(self, title: str, rows: Rows) -> None:
+        self._show(title, rows)
+        self._progress("asking the nodes' kernels for these addresses, and pinging between nodes")
+        await self._verifier.confirm(rows)
+        await self._verifier.ping(rows)
+
+    async def _delete_vlans(self) -> None:
+        self._progress("deleting both VLAN networks")
+        links = [row for row in (await self._read()).rows if row.interface]
+        await examples.delete(self._client, STATIC, SECOND)
+        await self._until(
+            "the end of every VLAN interface",
+            lambda rows: not any(row.interface for row in rows),
+            links_only=True,
+        )
+        for row in links:
+            await self._verifier.lacks(row.node, "a VLAN interface", "ip -brief link", f"{row.interface}@")
+        for node in sorted(NODES):
+            await self._verifier.lacks(
+                node, "a profile", "ls /etc/NetworkManager/system-connections", ".nmconnection"
+            )
+            await self._verifier.lacks(node, "a VLAN id", "bridge vlan show", "201")
+
+    async def _delete_cluster_networks(self) -> None:
+        self._progress("deleting the cluster networks")
+        await examples.delete(self._client, *UPLINKS)
+        await self._until("the end of every bridge", lambda rows: not rows)
+        for node in sorted(NODES):
+            await self._verifier.lacks(node, "a bridge or bond", "ip -brief link", "cluster-")
+        self._progress("all is gone: no VLAN interface, no profile, no bridge on any node")
+
+    async def _read(self) -> Overview:
+        networks = await self._client.list(CLUSTER_NETWORKS)
+        statuses = await self._client.list(CLUSTER_NETWORK_NODES)
+        return overview(
+            (item for item in networks.items if item.metadata.name in NETWORKS),
+            (item for item in statuses.items if item.status.cluster_network in NETWORKS),
+        )
+
+    async def _until(self, what: str, condition: Callable[[Rows], bool], *, links_only: bool = False) -> Rows:
+        """The rows as soon as they are as they should be; on the way everything must be Ready too."""
+        view = await self._read()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STEP_TIMEOUT):
+                while not (condition(view.rows) and (links_only or not view.troubles)):
+                    await asyncio.sleep(PAUSE)
+                    view = await self._read()
+                return view.rows
+        complaints = "\n".join(f"  {item.what}: {item.reason}: {item.message}" for item in view.troubles)
+        raise DemoFailed(
+            f"after {STEP_TIMEOUT:.0f} s there is not {what}\n{complaints}".rstrip(),
+            "Run the demo with --keep, then see `lanloom status` and `lanloom lab logs NODE`.",
+        )
+
+
+def on_nodes(rows: Iterable[Row], network: str) -> frozenset[str]:
+    """The nodes that carry a cluster network."""
+    return frozenset(row.node for row in rows if row.cluster_network == network and row.bridge)
+
+
+def assigned(rows: Iterable[Row], network: str, how: str) -> dict[str, str]:
+    """Node → address, of the Ready interfaces of a cluster network whose address was assigned in this way."""
+    return {
+        row.node: row.address
+        for row in rows
+        if row.cluster_network == network and row.assigned == how and row.state == "Ready" and row.address
+    }

@@ -1,0 +1,217 @@
+"""The processes that a lab is made of, such as its API server or its kernel, and waiting for what nobody announces.
+
+Each process has a log, and its unexpected end is an error. A kernel that panics may end, or spin for ever without a
+word more. What it printed is the only sign, so its console is read along.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import threading
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from lanloom_lab.errors import ProcessFailed
+
+PAUSE = 0.03
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until the condition is true; whoever calls sets the limit."""
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(PAUSE)
+
+
+async def until_done(attempt: Callable[[], Awaitable[bool]], pause: float = PAUSE) -> None:
+    """Tries again and again until the attempt returns True; whoever calls sets the limit."""
+    while True:
+        if await attempt():
+            return
+        await asyncio.sleep(pause)
+
+
+_PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
+
+
+class ConsoleEnd(Struct, frozen=True):
+    """How a kernel ended. `panic` is the text of its panic, empty if it did not; `status` is None if it was ended."""
+
+    output: str
+    panic: str
+    status: int | None
+
+
+def panic_of(line: str) -> str:
+    """The text of a panic that this line of a console reports, without the stack; empty for any other line."""
+    found = _PANIC.search(line)
+    return (found[1].strip() or "for no stated reason") if found else ""
+
+
+def run_kernel(
+    words: Sequence[str],
+    seconds: float,
+    *,
+    environment: Mapping[str, str] | None = None,
+    log: Path = Path("/dev/null"),
+) -> ConsoleEnd:
+    """Runs a kernel until it ends, panics or has taken `seconds`, then kills it; its console also goes to `log`."""
+    lines: list[str] = []
+    panic = ""
+    with log.open("wb") as copy:
+        process = subprocess.Popen(
+            words,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        limit = threading.Timer(seconds, _kill, [process])
+        limit.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                copy.write(line)
+                lines.append(line.decode(errors="replace"))
+                if panic := panic_of(lines[-1]):
+                    break
+            status = None if panic else process.wait()
+        finally:
+            limit.cancel()
+            _kill(process)
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+    killed = status is not None and status < 0
+    return ConsoleEnd("".join(lines), panic, None if killed else status)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # All of its session: a child that lives on would keep the console open.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+STOP_TIMEOUT = 10.0
+LINE_MAX = 1 << 16
+
+
+class ManagedProcess:
+    """One process of the lab. `name` is for people."""
+
+    def __init__(self, name: str, process: Process, log: Path, console: "Console | None" = None) -> None:
+        self.name = name
+        self._process = process
+        self._log = log
+        self._console = console
+
+    @classmethod
+    async def start(
+        cls,
+        name: str,
+        words: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+        fatal: Callable[[str], str] | None = None,
+    ) -> "ManagedProcess":
+        """Starts it, its output replacing the log of the run before.
+
+        `fatal` is given for a kernel: it gets each line of the output, and returns the text of a panic.
+        """
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=DEVNULL,
+                stdout=PIPE if fatal else output,
+                stderr=STDOUT,
+                env=environment,
+                pass_fds=pass_fds,
+            )
+        if fatal is None or process.stdout is None:
+            return cls(name, process, log)
+        return cls(name, process, log, Console(process.stdout, log, fatal))
+
+    async def ended(self) -> None:
+        """Waits until it has ended, and always raises ProcessFailed then: a part is not supposed to end by itself.
+
+        A kernel has ended as soon as it panics, whether or not its process goes on.
+        """
+        status = await self._process.wait() if self._console is None else await self._end_of_kernel()
+        raise ProcessFailed(
+            f"{self.name} ended unexpectedly (exit status {status})",
+            f"The end of its log, {self._log}:\n{tail(self._log)}",
+        )
+
+    def too_slow(self, seconds: float) -> ProcessFailed:
+        """The error for a part that did not become ready in time."""
+        return ProcessFailed(
+            f"{self.name} was not ready after {seconds:.0f} s",
+            f"The end of its log, {self._log}:\n{tail(self._log)}",
+        )
+
+    async def _end_of_kernel(self) -> int:
+        assert self._console is not None
+        if panic := await self._console.panic():
+            await self.kill()
+            raise ProcessFailed(f"{self.name} panicked: {panic}", f"All that it printed is in {self._log}.")
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """Asks it to end, then makes it."""
+        if self._process.returncode is None:
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await self._process.wait()
+        except TimeoutError:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """Makes it end."""
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+class Console:
+    """Copies the output of a kernel to its log, and reads along."""
+
+    def __init__(self, stream: asyncio.StreamReader, log: Path, fatal: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._fatal = fatal
+        self._copying = asyncio.create_task(self._copy(log))
+
+    async def panic(self) -> str:
+        """Waits for a panic or the end of the output; the text of the panic, empty if there was none."""
+        return await asyncio.shield(self._copying)
+
+    async def _copy(self, log: Path) -> str:
+        rest = b""
+        with log.open("ab", buffering=0) as output:
+            while chunk := await self._stream.read(LINE_MAX):
+                output.write(chunk)
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[-LINE_MAX:]
+                for line in lines:
+                    if panic := self._fatal(line.decode(errors="replace")):
+                        return panic
+        return ""
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """The end of a log file, empty when there is none."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

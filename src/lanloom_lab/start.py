@@ -1,0 +1,137 @@
+"""Starting a lab: decide, fetch what is missing, then leave a supervisor behind that is ready."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+import lanloom
+from lanloom.node.kernel import namespaces_command
+from lanloom_lab import assets, protocol
+from lanloom_lab.errors import ProcessFailed
+from lanloom_lab.innerclient import as_error
+from lanloom_lab.kernel import Choice, KernelOption, choose_here
+from lanloom_lab.launch import Directories, Settings, encode
+from lanloom_lab.layout import LabRecord, Layout, check_plain
+from lanloom_lab.plan import DEFAULT_DHCP, DhcpNetwork
+from lanloom_lab.processes import tail, until
+from lanloom_lab.uml import uml_kernel
+
+Progress = Callable[[str], None]
+
+END_SECONDS = 10.0
+"""Within which all of a lab has ended that is killed."""
+
+
+class Options(Struct, frozen=True):
+    """What the user asked for. `dhcp` None leaves the DHCP networks as they were, or the default ones."""
+
+    nodes: int = 3
+    kernel: KernelOption = KernelOption()
+    dhcp: tuple[DhcpNetwork, ...] | None = None
+
+
+def start(layout: Layout, options: Options, progress: Progress) -> Choice:
+    """Start a lab and wait until it is ready; returns which kernel carries it. Raises LabError.
+
+    A lab that was here before comes back with its nodes, files and objects.
+    """
+    layout.make()
+    os.close(layout.lock())
+    choice = choose_here(options.kernel.kind)
+    cache = assets.default_cache()
+    tree = assets.private_tree(cache, progress)
+    uml = None
+    if choice.kernel == "uml":
+        uml, why = uml_kernel(cache, progress, options.kernel.series)
+        choice = structs.replace(choice, version=uml.version, reason=f"{choice.reason}; {why}")
+    progress(f"kernel: {choice}")
+    record = layout.load() or LabRecord(DEFAULT_DHCP)
+    if options.dhcp is not None:
+        record = structs.replace(record, dhcp=options.dhcp)
+    with _listen(record.port) as api:
+        record = structs.replace(record, port=api.getsockname()[1])
+        settings = Settings(choice, _directories(layout, tree), uml, options.nodes, record, api.fileno(), -1)
+        _launch(layout, settings, progress)
+    return choice
+
+
+def _directories(layout: Layout, tree: Path) -> Directories:
+    source = Path(lanloom.__file__).parents[1]
+    site = Path(msgspec.__file__).parents[1]
+    for path in (tree, source, site):
+        check_plain(path, "Lanloom and its cache can't be in")
+    return Directories(tree, source, site, layout.state, layout.scratch)
+
+
+def _listen(port: int) -> socket.socket:
+    """The API server's socket on the host: the port that it had before if it is free, so that kubeconfigs stay true."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError:
+        listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    return listener
+
+
+def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
+    """Leaves the supervisor behind, or nothing if it fails or the user interrupts."""
+    read, write = os.pipe()
+    cage = [*namespaces_command("net", "mount", "pid", "ipc"), "--fork", "--kill-child=KILL"]
+    log = layout.logs / "supervisor.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*cage, sys.executable, "-m", "lanloom_lab.supervisor", str(layout.state)],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            pass_fds=(settings.api_fd, write),
+            start_new_session=True,
+        )
+    os.close(write)
+    try:
+        assert process.stdin
+        with process.stdin:
+            process.stdin.write(encode(structs.replace(settings, report_fd=write)))
+        _follow(read, log, progress)
+    except BaseException:
+        process.kill()
+        process.wait()
+        asyncio.run(_end(layout))
+        raise
+
+
+async def _end(layout: Layout) -> None:
+    """Waits until nothing of a lab that was killed holds its lock any more: its files can be removed then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            await until(lambda: not layout.runs())
+
+
+def _follow(read: int, log: Path, progress: Progress) -> None:
+    for message in _messages(read):
+        match message:
+            case protocol.Progress(text):
+                progress(text)
+            case protocol.Done():
+                return
+            case protocol.Failed():
+                raise as_error(message)
+    raise ProcessFailed(
+        "the lab's supervisor died while it started", f"The end of its log, {log}:\n{tail(log)}"
+    )
+
+
+def _messages(read: int) -> Iterator[protocol.AnyMessage]:
+    with open(read, "rb") as lines:
+        for line in lines:
+            yield protocol.decode_message(line)

@@ -1,0 +1,70 @@
+"""What a command imports: whoever waits for a list waits for that most of all."""
+
+import asyncio
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.kube.server import always, serving
+
+HEAVY = {"aiohttp", "asyncio", "structlog", "cryptography", "sqlite3", "starlette", "uvicorn", "pyroute2"}
+"""Modules that take longer to import than it takes to read a cluster and to print a list."""
+
+RUN = """
+import sys
+from lanloom.__main__ import main
+try:
+    main()
+finally:
+    print("imported:", *sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help",
+        "network --help",
+        "network list",
+        "network list -o name,map --output json",
+        "network list-fields",
+        "network info",
+        "network usage",
+        "instance list",
+        "instance info",
+        "instance list-fields",
+    ],
+)
+async def test_what_reads_imports_little(command: str, tmp_path: Path) -> None:
+    """A command that only reads networks and instances imports no event loop, no HTTP library and no logging."""
+    async with serving(always({"metadata": {"resourceVersion": "1"}, "items": []})) as server:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_bytes(msgspec.json.encode(_kubeconfig(server.url, server.ca)))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            RUN,
+            *command.split(),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        )
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    imported = set(output.decode().rpartition("imported: ")[2].split())
+    assert "lanloom.cli" in imported
+    assert not imported & HEAVY
+
+
+def _kubeconfig(server: str, ca: bytes) -> dict[str, Any]:
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca).decode()}
+    return {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }

@@ -1,0 +1,323 @@
+"""The limits of a whole server, over TLS on loopback."""
+
+import asyncio
+import gc
+import ssl
+import time
+from asyncio.sslproto import SSLProtocol
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+)
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from lanloom.kube.tls import memory_file
+from lanloom.runtime.certificates import issue
+from lanloom.runtime.https.connections import (
+    Connections,
+    Limits,
+    Slot,
+    Stage,
+    limits_of_process,
+    peer_of,
+)
+from lanloom.runtime.https.server import HttpsServer, listen
+
+
+class Clients:
+    """Clients of a server that admits few; `ended` are those that it ended."""
+
+    def __init__(self, *, connections: int = 4, per_peer: int = 2) -> None:
+        limits = Limits(connections=connections, per_peer=per_peer)
+        self.connections = Connections(limits, lambda: 0.0)
+        self.ended: list[str] = []
+
+    def connect(self, name: str, peer: str = "a", stage: Stage = Stage.UNFINISHED) -> Slot | None:
+        """A connection that came as far as `stage`."""
+        slot = self.connections.admit(peer, lambda: self.ended.append(name))
+        if slot is not None:
+            slot.move(stage)
+        return slot
+
+
+def test_the_oldest_unfinished_connection_of_a_peer_gives_way() -> None:
+    """A peer at its limit loses its oldest connection that has not finished a request."""
+    clients = Clients()
+    for name in ("first", "second", "third"):
+        assert clients.connect(name) is not None
+    assert clients.ended == ["first"]
+    assert len(clients.connections) == 2
+
+
+def test_an_idle_connection_outlives_an_unfinished_one() -> None:
+    """A connection that has done a request is worth more than one that has not."""
+    clients = Clients()
+    clients.connect("idle", stage=Stage.IDLE)
+    clients.connect("silent")
+    clients.connect("new")
+    assert clients.ended == ["silent"]
+
+
+def test_a_request_in_progress_is_never_cut_off() -> None:
+    """When every connection of a peer works, a new one is refused, and other peers are admitted."""
+    clients = Clients()
+    for name in ("one", "two"):
+        clients.connect(name, stage=Stage.BUSY)
+    assert clients.connect("three") is None
+    assert clients.connect("other", peer="b") is not None
+    assert clients.ended == []
+
+
+def test_a_full_server_takes_from_the_peer_with_the_most() -> None:
+    """When the server is full, the peer with the most connections that do no work loses one."""
+    clients = Clients(connections=3, per_peer=2)
+    clients.connect("small", peer="a")
+    clients.connect("many-1", peer="b")
+    clients.connect("many-2", peer="b")
+    assert clients.connect("new", peer="c") is not None
+    assert clients.ended == ["many-1"]
+
+
+def test_an_idle_connection_that_is_used_becomes_the_youngest() -> None:
+    """Of idle connections the one that has been unused for longest gives way."""
+    clients = Clients()
+    used = clients.connect("used", stage=Stage.IDLE)
+    clients.connect("unused", stage=Stage.IDLE)
+    assert used is not None
+    used.move(Stage.BUSY)
+    used.move(Stage.IDLE)
+    clients.connect("new")
+    assert clients.ended == ["unused"]
+
+
+def test_a_released_place_is_free() -> None:
+    """A connection that is over, said once or twice, leaves its place to another one."""
+    clients = Clients(per_peer=1)
+    slot = clients.connect("first", stage=Stage.BUSY)
+    assert slot is not None
+    slot.release()
+    slot.release()
+    slot.move(Stage.IDLE)
+    assert len(clients.connections) == 0
+    assert clients.connect("second") is not None
+    assert clients.ended == []
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        (("192.0.2.1", 4000), "192.0.2.1"),
+        (("::ffff:192.0.2.1", 4000, 0, 0), "192.0.2.1"),
+        (("2001:db8::1", 4000, 0, 0), "2001:db8::/64"),
+        (("fe80::1%eth0", 4000, 0, 2), "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_a_peer_is_an_address_or_a_network_of_ipv6(address: object, peer: str) -> None:
+    """Connections are counted by IPv4 address, and by /64 in IPv6, where a client has that many addresses."""
+    assert peer_of(address) == peer
+
+
+BUNDLE = issue(("127.0.0.1",), time.time())
+REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+FEW = Limits(connections=8, per_peer=4)
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def app(_scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answers every request with `ok`."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@asynccontextmanager
+async def serving(limits: Limits, application: Any = app) -> AsyncIterator[int]:
+    """A server; yields its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with memory_file(BUNDLE.certificate + BUNDLE.key) as path:
+        context.load_cert_chain(path)
+    sock = listen("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    server = HttpsServer(application, context, (sock,), limits)
+    task = asyncio.create_task(server.run())
+    await server.started()
+    try:
+        yield port
+    finally:
+        server.stop()
+        await task
+
+
+async def connect(port: int) -> Stream:
+    """A TLS connection."""
+    context = ssl.create_default_context(cadata=BUNDLE.ca.decode())
+    return await asyncio.open_connection("127.0.0.1", port, ssl=context)
+
+
+async def answer(stream: Stream) -> str:
+    """The answer to a request."""
+    reader, writer = stream
+    writer.write(REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(2)
+    return head.decode()
+
+
+async def end(reader: asyncio.StreamReader) -> None:
+    """Returns when the server ended the connection."""
+    try:
+        while await reader.read(1024):
+            continue
+    except OSError:
+        return
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def runner(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
+    """Runs a test on each of the event loops that serve."""
+
+    def run(main: Callable[[], Awaitable[None]]) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(60):
+                await main()
+
+        factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+        with asyncio.Runner(loop_factory=factory) as running:
+            running.run(bounded())
+
+    return run
+
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+def test_connections_that_send_nothing_keep_nobody_out(runner: Run) -> None:
+    """A client gets in and is answered, however many connections stay in their handshake; the oldest of them end."""
+
+    async def main() -> None:
+        async with serving(FEW) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            assert "200 OK" in await answer(await connect(port))
+            for reader, _ in silent[: 20 - FEW.per_peer]:
+                await end(reader)
+            for _, writer in silent:
+                writer.close()
+
+    runner(main)
+
+
+def test_a_silent_connection_costs_no_tls() -> None:
+    """The buffers of TLS are made when a client sends something, and go with a handshake that fails."""
+
+    async def main() -> None:
+        async with serving(Limits(connections=40, per_peer=20)) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+            wrong = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+            gc.collect()
+            gc.disable()
+            try:
+                for reader, writer in wrong:
+                    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                    await end(reader)
+                    writer.close()
+                assert "200 OK" in await answer(await connect(port))
+                both_ends = 2
+                assert _alive(SSLProtocol) <= both_ends
+            finally:
+                gc.enable()
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(main())
+
+
+def _alive(kind: type) -> int:
+    return sum(isinstance(each, kind) for each in gc.get_objects())
+
+
+def test_unfinished_requests_keep_nobody_out(runner: Run) -> None:
+    """A client gets in and is answered, however many connections are in the middle of their headers."""
+
+    async def main() -> None:
+        async with serving(FEW) as port:
+            slow = [await connect(port) for _ in range(FEW.per_peer)]
+            for _, writer in slow:
+                writer.write(b"GET / HTTP/1.1\r\na: ")
+            fresh = await connect(port)
+            assert "200 OK" in await answer(fresh)
+            await end(slow[0][0])
+            assert "200 OK" in await answer(fresh)
+            for _, writer in (*slow, fresh):
+                writer.close()
+
+    runner(main)
+
+
+def test_a_handshake_has_its_time(runner: Run) -> None:
+    """A connection that does not get through its handshake is ended."""
+
+    async def main() -> None:
+        async with serving(Limits(handshake_seconds=0.05)) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await end(reader)
+            writer.close()
+
+    runner(main)
+
+
+def test_a_long_header_is_refused_with_a_status(runner: Run) -> None:
+    """A client that sends headers without end reads why it is refused."""
+
+    async def main() -> None:
+        async with serving(Limits()) as port:
+            reader, writer = await connect(port)
+            writer.write(b"GET / HTTP/1.1\r\na: " + b"b" * 70_000)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 431 ")
+            assert b'"reason":"RequestHeaderFieldsTooLarge"' in await reader.read()
+            writer.close()
+
+    runner(main)
+
+
+def test_a_client_that_does_not_read_is_ended(runner: Run) -> None:
+    """An endless answer that its client does not read ends with the connection."""
+
+    async def main() -> None:
+        over = asyncio.Event()
+
+        async def endless(_scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            left = asyncio.ensure_future(receive())
+            while not left.done():
+                await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+                await asyncio.sleep(0)
+            over.set()
+
+        async with serving(Limits(stall_seconds=0.05), endless) as port:
+            reader, writer = await connect(port)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(REQUEST)
+            await over.wait()
+            writer.transport.abort()
+            assert not reader.at_eof()
+
+    runner(main)
+
+
+def test_limits_leave_files_for_the_server_itself() -> None:
+    """A process never spends all its file descriptors on connections, and one peer never has all of them."""
+    limits = limits_of_process(1_000_000)
+    assert 16 <= limits.per_peer * 2 <= limits.connections < 1_000_000
+    assert limits_of_process(100).connections == 100

@@ -1,0 +1,137 @@
+"""How an active profile of the fake NetworkManager gets its address: static with duplicate detection, or by DHCP."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from lanloom.node.ports import Lease
+from tests.fakes.connection import VlanProfile
+from tests.fakes.kernel import FakeKernel
+from tests.fakes.switch import FakeSwitch, Offer, bare
+
+DHCP_DELAY = 3.0
+"""Seconds from an activation to its first possible DHCP lease, and between two tries to get one."""
+
+SETUP = 0.1
+"""Seconds from an activation to a static address, duplicate detection aside."""
+
+
+@dataclass
+class Activation:
+    """A profile on its device.
+
+    `profile` is the content that was applied; `created` says who made the device; `lost` runs while it has no carrier.
+    """
+
+    profile: VlanProfile
+    created: bool
+    phase: Literal["activating", "active"] = "activating"
+    lease: Lease | None = None
+    deadline: float = 0
+    timer: asyncio.TimerHandle | None = None
+    carrier: bool = False
+    parent_mtu: int = 0
+    lost: asyncio.TimerHandle | None = None
+
+
+class Timers:
+    """Timers of the running loop that can be cancelled all at once."""
+
+    def __init__(self) -> None:
+        self._handles: set[asyncio.TimerHandle] = set()
+
+    def after(self, delay: float, then: Callable[[], None]) -> asyncio.TimerHandle:
+        """Calls `then` in `delay` seconds."""
+
+        def fire() -> None:
+            self._handles.discard(handle)
+            then()
+
+        handle = asyncio.get_running_loop().call_later(delay, fire)
+        self._handles.add(handle)
+        return handle
+
+    def cancel(self, handle: asyncio.TimerHandle) -> None:
+        """Cancels one."""
+        handle.cancel()
+        self._handles.discard(handle)
+
+    def cancel_all(self) -> None:
+        """Cancels every one that has not fired."""
+        for handle in self._handles:
+            handle.cancel()
+        self._handles.clear()
+
+
+class Addressing:
+    """Configures activations; `succeeded` gets each address that is found, `failed` what finds none in time."""
+
+    def __init__(
+        self,
+        kernel: FakeKernel,
+        switch: FakeSwitch,
+        timers: Timers,
+        now: Callable[[], float],
+        succeeded: Callable[[Activation, str], None],
+        failed: Callable[[Activation], None],
+    ) -> None:
+        self._kernel = kernel
+        self._switch = switch
+        self._timers = timers
+        self._now = now
+        self._succeeded = succeeded
+        self._failed = failed
+
+    def configure(self, active: Activation) -> None:
+        """Begins anew; what was begun before is given up."""
+        self.cancel(active)
+        active.lease = None
+        if active.profile.method == "manual":
+            self._later(active, SETUP + active.profile.dad_timeout, self._set_static)
+        else:
+            active.deadline = asyncio.get_running_loop().time() + active.profile.dhcp_timeout
+            self._later(active, min(DHCP_DELAY, active.profile.dhcp_timeout), self._ask)
+
+    def cancel(self, active: Activation) -> None:
+        """Gives up what was begun."""
+        if active.timer is not None:
+            self._timers.cancel(active.timer)
+
+    def _set_static(self, active: Activation) -> None:
+        profile = active.profile
+        if profile.dad_timeout and self._reachable(profile) and self._is_duplicate(profile):
+            self._failed(active)
+        else:
+            self._succeeded(active, profile.address)
+
+    def _reachable(self, profile: VlanProfile) -> bool:
+        return self._kernel.carries(profile.parent, profile.vlan_id)
+
+    def _is_duplicate(self, profile: VlanProfile) -> bool:
+        return self._switch.in_use(profile.vlan_id, bare(profile.address), besides=self._kernel)
+
+    def _ask(self, active: Activation) -> None:
+        loop = asyncio.get_running_loop()
+        offer = self._offer(active.profile)
+        if offer is not None:
+            seconds = self._switch.lease_seconds
+            active.lease = Lease(server=offer.server, expiry=int(self._now() + seconds))
+            active.deadline = loop.time() + seconds
+            self._succeeded(active, offer.address)
+            self._later(active, seconds / 2, self._ask)
+        elif loop.time() < active.deadline:
+            self._later(active, min(DHCP_DELAY, active.deadline - loop.time()), self._ask)
+        elif active.lease is None:
+            self._failed(active)
+        else:
+            self._kernel.change(active.profile.device, addresses=())
+            self.configure(active)
+
+    def _offer(self, profile: VlanProfile) -> Offer | None:
+        if not self._reachable(profile):
+            return None
+        return self._switch.offer(profile.vlan_id, self._kernel.links[profile.device].mac)
+
+    def _later(self, active: Activation, delay: float, then: Callable[[Activation], None]) -> None:
+        active.timer = self._timers.after(delay, lambda: then(active))

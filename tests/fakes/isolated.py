@@ -1,0 +1,23 @@
+"""What the kernel of a fake host does for the steps of isolated bridges."""
+
+from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.node.marks import unfinished_name
+from tests.fakes.kernel import FakeKernel, apply
+
+
+@apply.register
+def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
+    if step.name not in kernel.links:
+        kernel.delete(unfinished_name(step.owner))
+        kernel.make(step.name, "bridge", alias_of(step.owner))
+        for port in step.lost_ports(kernel.links):
+            kernel.join(port.name, step.name)
+    gateway = bool(step.gateway)
+    kernel.change(step.name, alias=alias_of(step.owner), secluded=True, forwarding=gateway)
+    if not kernel.links[step.name].up:
+        kernel.set_up(step.name)
+
+
+@apply.register
+def _remove(step: RemoveIsolatedBridge, kernel: FakeKernel) -> None:
+    kernel.delete(step.name)

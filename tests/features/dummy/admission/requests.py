@@ -1,0 +1,185 @@
+"""Requests as the API server sends them, and a small cluster to judge them in."""
+
+import asyncio
+import copy
+from collections.abc import Iterable, Mapping
+from functools import cache
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from lanloom.api.admission import (
+    AdmissionRequest,
+    GroupVersionResource,
+    UserInfo,
+    Verdict,
+)
+from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.features.dummy.admission import DummyAdmission, StoreReader
+from lanloom.features.dummy.admission.admission import IsManager
+from lanloom.features.dummy.manager import dummy_informers
+from lanloom.features.dummy.rules.model import Settings
+from lanloom.features.dummy.users import Users, user_informers
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.servers.filled import add_kinds, filled
+from tests.harness.virtual import run
+
+T = TypeVar("T")
+Raw = dict[str, Any]
+Present = tuple[Resource[Any], Raw]
+
+ADMIN, MANAGER = "kubernetes-admin", "a manager"
+SETTINGS = Settings(default=False)
+NETWORKS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
+
+
+def network(name: str = "red", *, bridge: str = "", nad: str = "", **more: Any) -> Raw:
+    """A network with the bridge `<name>-br` and the NAD nets/<name>, unless told otherwise."""
+    spec = {"bridgeName": bridge or f"{name}-br", "nadName": nad or name, "nadNamespace": "nets"}
+    return {"metadata": {"name": name, "uid": f"new {name}"}, "spec": spec | more}
+
+
+def uid_of(name: str) -> str:
+    """Stands for the uid that the server gives to an object, which is no NAD."""
+    return f"uid of {name}"
+
+
+def nad(name: str = "red", of: str = "", *, config: Raw | None = None, marks: Raw | None = None) -> Raw:
+    """A NAD, the one of a network if `of` is given; `marks` are more annotations."""
+    metadata: Raw = {"name": name, "namespace": "nets"}
+    if of:
+        metadata["labels"] = {UID_LABEL: uid_of(of)}
+        metadata["annotations"] = {NAME_ANNOTATION: of, **(marks or {})}
+    usual = {"cniVersion": "0.3.1", "name": name, "type": "bridge", "bridge": f"{name}-br"}
+    return {"metadata": metadata, "spec": {"config": msgspec.json.encode(config or usual).decode()}}
+
+
+def pod(name: str = "web", networks: str = "nets/red", **meta: Any) -> Raw:
+    """A pod with these networks."""
+    annotations = {NETWORKS_ANNOTATION: networks} if networks else {}
+    metadata = {"name": name, "namespace": "default", "annotations": annotations, "uid": f"new {name}"}
+    return {"metadata": metadata | meta, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def machine(name: str = "db", *networks: str, **meta: Any) -> Raw:
+    """A virtual machine on these networks."""
+    found = [{"name": f"n{index}", "multus": {"networkName": title}} for index, title in enumerate(networks)]
+    metadata = {"name": name, "namespace": "default", "uid": f"new {name}"} | meta
+    return {"metadata": metadata, "spec": {"template": {"spec": {"networks": found}}}}
+
+
+def leaving(body: Raw) -> Raw:
+    """An object whose deletion was asked for."""
+    finalizers = body["metadata"].get("finalizers", [FINALIZER])
+    more = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}
+    return {**body, "metadata": {**body["metadata"], **more}}
+
+
+def request(
+    resource: Resource[Any],
+    new: Raw | None,
+    old: Raw | None = None,
+    *,
+    user: str = ADMIN,
+    status: bool = False,
+    dry_run: bool = False,
+) -> AdmissionRequest:
+    """A request as the API server sends it."""
+    shown = new or old or {}
+    return AdmissionRequest(
+        uid="1",
+        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
+        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
+        name=shown["metadata"].get("name", ""),
+        namespace=shown["metadata"].get("namespace", ""),
+        sub_resource="status" if status else "",
+        object=new,
+        old_object=old,
+        user_info=UserInfo(username=user),
+        dry_run=dry_run,
+    )
+
+
+async def is_manager(user: UserInfo) -> bool:
+    """Whether a manager asks."""
+    return user.username == MANAGER
+
+
+async def admission_of(
+    client: LocalClient,
+    watched: LocalClient,
+    tasks: list["asyncio.Task[None]"],
+    by_manager: IsManager = is_manager,
+) -> DummyAdmission:
+    """A replica that has read what is watched. Its informers are added to `tasks`."""
+    rng = Random(1)
+    shared = Informers(watched, rng)
+    informers, users = dummy_informers(shared), user_informers(shared)
+    now = asyncio.get_running_loop().time
+    world = StoreReader(informers, Users(users, now), lambda: SETTINGS)
+    every = {id(item): item for item in (*informers.all(), *users.all())}.values()
+    tasks += [asyncio.create_task(item.run()) for item in every]
+    await all_synced(every)
+    return DummyAdmission(client, world, by_manager, now=now)
+
+
+def told(
+    asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None, refer: bool = False
+) -> Verdict:
+    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
+
+    async def ask() -> Verdict:
+        real, uids = await server(present, copy.deepcopy(storage))
+        watched = real if seen is None else (await server(seen, copy.deepcopy(storage)))[0]
+        tasks: list[asyncio.Task[None]] = []
+        admission = await admission_of(LocalClient(real), LocalClient(watched), tasks)
+        decide = admission.refer if refer else admission.validate
+        verdict = await decide(with_uids(uids, asked, AdmissionRequest))
+        for task in tasks:
+            task.cancel()
+        return verdict
+
+    storage = first_storage()
+    return run(ask())
+
+
+async def server(present: Iterable[Present], storage: MemoryStorage) -> tuple[Engine, dict[str, str]]:
+    """A server with these objects, and uids by what stands for them."""
+    engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(1))
+    await engine.start()
+    client, uids = LocalClient(engine), dict[str, str]()
+    for resource, body in present:
+        uid = await _keep(client, resource, with_uids(uids, body, dict))
+        if resource is not NADS:
+            uids[uid_of(body["metadata"]["name"])] = uid
+    return engine, uids
+
+
+async def _keep(client: LocalClient, resource: Resource[Any], body: Raw) -> str:
+    """Creates an object, and asks for its deletion if it is to be leaving."""
+    name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
+    uid: str = (await client.create(resource, body, namespace)).metadata.uid
+    if "deletionTimestamp" in body["metadata"]:
+        await client.delete(resource, name, namespace)
+    return uid
+
+
+@cache
+def first_storage() -> MemoryStorage:
+    """A server that knows the kinds; made once, because CRDs take their time."""
+    return filled(lambda admin: add_kinds(admin, "nets"))
+
+
+def with_uids(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:
+    """A value with the real uids in it."""
+    text = msgspec.json.encode(value).decode()
+    for stand_in, uid in uids.items():
+        text = text.replace(stand_in, uid)
+    return msgspec.json.decode(text, type=kind)

@@ -1,0 +1,81 @@
+"""`docs/dummy.md` says what is so: its commands are run in order, and print what the page shows."""
+
+import asyncio
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import fields
+
+from lanloom.features.dummy.rules.flags import Flags
+from lanloom.features.dummy.views import DummyView
+from lanloom.kube.ports import Client
+from lanloom.runtime.blockers.model import Explanation
+from lanloom_lab.workloads.daemonsets import DaemonSets
+from lanloom_lab.workloads.scheduler import Scheduler
+from tests.cli.pages import (
+    Shown,
+    output_of,
+    rewritten,
+    shown,
+)
+from tests.cli.serving import served
+from tests.features.dummy.cli.dummies import IMAGE, add_nodes
+from tests.features.dummy.cluster.kubelets import Kubelets
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[4]
+PAGE = ROOT / "docs/dummy.md"
+
+
+async def workloads(client: Client) -> None:
+    """What makes a cluster of the server: three nodes, and who brings pods to them."""
+    await add_nodes(client, "node1", "node2", "node3")
+    kubelets = Kubelets(client, time.time, Random(1))
+    await asyncio.gather(
+        DaemonSets(client, Random(2)).run(), Scheduler(client, Random(3)).run(), kubelets.run()
+    )
+
+
+def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    place = tmp_path / "place"
+    shutil.copytree(ROOT / "examples", place / "examples")
+    monkeypatch.chdir(place)
+    page = PAGE.read_text()
+    writing = os.environ.get("LANLOOM_GOLDEN") == "rewrite"
+    wrong: list[tuple[Shown, str]] = []
+    status = 0
+    settings = Flags(default=False, image=IMAGE)
+    with served(tmp_path, manager=True, beside=workloads, dummy=settings) as cluster:
+        for item in shown(page):
+            output, status = output_of(cluster, item, status, patience=3 if writing else 60)
+            if not item.is_right(output):
+                wrong.append((item, output))
+    if writing:
+        PAGE.write_text(rewritten(page, wrong))
+    else:
+        assert not wrong, "\n".join(f"$ {item.typed}\n{output}" for item, output in wrong)
+
+
+def test_the_pages_objects_are_examples() -> None:
+    """What the page shows as YAML stands in one of the examples or manifests."""
+    files = [*(ROOT / "examples").glob("dummy*.yaml"), ROOT / "deploy/dummy.yaml"]
+    objects = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert objects
+    assert all(any(item in file.read_text() for file in files) for item in objects)
+
+
+def test_the_page_tells_every_field_of_json() -> None:
+    """The tables of fields name what programs get, each field once and no other."""
+    told = PAGE.read_text().partition("## For programs")[2].partition("## Limits")[0]
+    tables = [re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for part in told.split("| field of ")[1:]]
+    named = [[word for row in rows for word in re.findall(r"`(\w+)`", row)] for rows in tables]
+    assert [sorted(each) for each in named] == [
+        sorted(field.encode_name for field in fields(kind)) for kind in (DummyView, Explanation)
+    ]

@@ -1,0 +1,172 @@
+"""CNI's own `bridge` plugin makes the bridge before its keeper does, as after a node's reboot."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from lanloom.features.dummy.rules.objects import nad_config
+from tests.features.dummy.kernel.test_bridge_process import (
+    PATIENCE,
+    SOON,
+    Daemons,
+    daemons,
+    ip,
+    there,
+    until,
+)
+from tests.features.dummy.rules.made import isolated
+from tests.harness.namespaces import namespace
+
+__all__ = ["daemons"]
+
+PLUGINS = "/usr/lib/cni"
+"""Where Debian has the reference plugins."""
+
+GATEWAY = "10.7.0.1/24"
+ROUTED_NETWORK = isolated(subnet="10.7.0.0/24", gateway="node")
+ROUTED = {"isGateway": True, "ipam": {"type": "static", "addresses": [{"address": "10.7.0.9/24"}]}}
+
+
+def call(command: str, pod: str, **more: Any) -> None:
+    """Has the plugin attach a pod's network namespace to the bridge, or take it off."""
+    config = {"cniVersion": "0.3.1", "name": "n", "type": "bridge", "bridge": "dummy-br", **more}
+    told = {
+        "COMMAND": command,
+        "CONTAINERID": pod,
+        "NETNS": f"/run/netns/{pod}",
+        "IFNAME": "net1",
+        "PATH": PLUGINS,
+    }
+    environment = os.environ | {f"CNI_{key}": value for key, value in told.items()}
+    words = ["ip", "netns", "exec", "host", f"{PLUGINS}/bridge"]
+    text = json.dumps(config).encode()
+    done = subprocess.run(words, input=text, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def ports() -> int:
+    """How many pods are on the bridge."""
+    return len(ip("-o link show master dummy-br").splitlines())
+
+
+def hardware_address() -> str:
+    """The bridge's."""
+    return ip("link show dev dummy-br").split("link/ether ")[1].split()[0]
+
+
+@pytest.fixture
+def pods() -> Iterator[tuple[str, ...]]:
+    """Network namespaces of pods, with nothing but lo."""
+    names = ("pod1", "pod2")
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(namespace(name))
+        yield names
+
+
+def test_taken_over(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """The plugin's bridge gets the mark and keeps its pod, the host's IPv6 address goes, and more pods can join."""
+    call("ADD", pods[0])
+    until(lambda: "fe80::" in ip("address show dev dummy-br"))
+    assert not there()
+    process = daemons.start()
+    until(daemons.ready().exists)
+    assert there() and ports() == 1
+    call("ADD", pods[1])
+    assert ports() == 2
+    assert "inet6" not in ip("address show dev dummy-br")
+    assert "addrgenmode none" in ip("-d link show dev dummy-br")
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    daemons.start("absent", ready="gone")
+    for pod in pods:
+        assert there() and not daemons.ready("gone").exists()
+        call("DEL", pod)
+    until(daemons.ready("gone").exists)
+    assert not ip("link show dev dummy-br")
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_pods_have_ended(daemons: Daemons, pods: tuple[str, ...], state: str) -> None:
+    """A bridge of the plugin's that nobody uses any more is taken over as well, or goes."""
+    call("ADD", pods[0])
+    call("DEL", pods[0])
+    assert ip("link show dev dummy-br") and not there()
+    daemons.start(state)
+    until(daemons.ready().exists)
+    assert there() if state == "present" else not ip("link show dev dummy-br")
+
+
+def test_a_gateway_comes_late(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """A bridge that was taken over without a port and an address can still become a gateway."""
+    call("ADD", pods[0])
+    call("DEL", pods[0])
+    daemons.start(gateway=GATEWAY)
+    until(daemons.ready().exists)
+    call("ADD", pods[1], **ROUTED)
+    assert f"inet {GATEWAY}" in ip("address show dev dummy-br") and there()
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_gateway(daemons: Daemons, pods: tuple[str, ...], state: str) -> None:
+    """The gateway that the plugin gave the bridge is no obstacle, and stays as long as the bridge does."""
+    call("ADD", pods[0], **ROUTED)
+    assert f"inet {GATEWAY}" in ip("address show dev dummy-br")
+    known = hardware_address()
+    daemons.start(state, gateway=GATEWAY)
+    until(there)
+    assert f"inet {GATEWAY}" in ip("address show dev dummy-br") and ports() == 1
+    assert hardware_address() == known
+    call("DEL", pods[0], **ROUTED)
+    until(daemons.ready().exists)
+    assert there() if state == "present" else not ip("link show dev dummy-br")
+
+
+def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """A bridge with an address that the network does not know stays as it is, and the process says why it fails."""
+    call("ADD", pods[0], **ROUTED)
+    (daemons.directory / "why").touch()
+    assert daemons.start(gateway="10.7.0.1/16").wait(PATIENCE) == 1
+    assert "Lanloom did not make the link" in (daemons.directory / "why").read_text()
+    assert not there() and "fe80::" in ip("address show dev dummy-br") and ports() == 1
+
+
+def test_the_gateway_of_another_subnet(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """With what the network's NAD says, the first pod of another subnet gives the bridge the gateway of that one."""
+    forced = {key: value for key, value in nad_config(ROUTED_NETWORK).items() if key == "forceAddress"}
+    call("ADD", pods[0], **ROUTED, **forced)
+    daemons.start(gateway=GATEWAY)
+    until(daemons.ready().exists)
+    call("DEL", pods[0], **ROUTED, **forced)
+    other = {"ipam": {"type": "static", "addresses": [{"address": "10.8.0.9/24"}]}}
+    call("ADD", pods[1], **ROUTED | forced | other)
+    shown = ip("address show dev dummy-br")
+    assert "inet 10.8.0.1/24" in shown and GATEWAY not in shown and there()
+
+
+def test_routers_are_ignored(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """Before a pod joins a bridge that was made by its keeper, the plugin lets the node ignore IPv6's routers there."""
+    daemons.start()
+    until(daemons.ready().exists)
+    call("ADD", pods[0])
+    words = ["ip", "netns", "exec", "host", "sysctl", "--values", "net.ipv6.conf.dummy-br.accept_ra"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "0"
+
+
+def test_at_the_same_moment(daemons: Daemons, pods: tuple[str, ...]) -> None:
+    """Whoever makes the bridge first, the pod is on it and it gets its mark."""
+    daemons.start()
+    until(daemons.ready().exists)
+    for _ in range(10):
+        ip("link delete dummy-br")
+        call("ADD", pods[0])
+        until(there, SOON)
+        until(daemons.ready().exists)
+        until(lambda: ports() == 1, SOON)
+        call("DEL", pods[0])

@@ -1,0 +1,133 @@
+"""The manager's side of settings on a server in memory, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any
+
+from lanloom.api.core import (
+    CONFIG_MAPS,
+    CRDS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    Event,
+)
+from lanloom.api.crds import manifest
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.features.dummy.parts.default import DefaultNetwork
+from lanloom.features.dummy.parts.settings import DummySettings
+from lanloom.features.dummy.rights import CONFIG_MAP
+from lanloom.features.dummy.rules.flags import Flags
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.virtual import run
+
+IDENTITY = "lanloom-manager-0"
+
+
+class Office:
+    """The server, and a manager of which only the settings and the default network are there."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.now = asyncio.get_running_loop().time
+        self.engine = Engine(MemoryStorage(), now=self.now, rng=Random(1))
+        self.client = LocalClient(self.engine)
+        self._stack = stack
+
+    async def start(self, given: Flags) -> DummySettings:
+        """A manager's settings, as soon as they were read."""
+        informers = Informers(self.client, Random(3))
+        settings = DummySettings(informers, identity=IDENTITY, given=given)
+        for informer in informers.all():
+            self.begin(informer.run())
+        await all_synced(informers.all())
+        return settings
+
+    def lead(self, settings: DummySettings) -> Callable[[], Awaitable[None]]:
+        """What the leader does with them; returns what ends its term."""
+        recorder = Recorder(self.client, "lanloom-manager", IDENTITY, now=self.now, rng=Random(4))
+        network = DefaultNetwork(self.client, settings, rng=Random(5))
+        ends = [self.begin(work) for work in (settings.run(recorder), network.run())]
+
+        async def end() -> None:
+            for each in ends:
+                await each()
+
+        return end
+
+    def begin(self, work: Awaitable[None]) -> Callable[[], Awaitable[None]]:
+        """Runs something until the end of the test, or until what is returned is called."""
+        task = asyncio.ensure_future(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(end)
+        return end
+
+    async def know_the_kind(self) -> None:
+        """Brings the server DummyClusterNetworks."""
+        await self.client.create(CRDS, manifest(DUMMY_CLUSTER_NETWORKS))
+
+    async def write(self, data: dict[str, str]) -> None:
+        """Creates the ConfigMap."""
+        await self.client.create(
+            CONFIG_MAPS, {"metadata": {"name": CONFIG_MAP}, "data": data}, LANLOOM_NAMESPACE
+        )
+        await self.rest()
+
+    async def change(self, data: dict[str, str | None]) -> None:
+        """Changes the ConfigMap's entries."""
+        await self.client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, LANLOOM_NAMESPACE)
+        await self.rest()
+
+    async def erase(self) -> None:
+        """Deletes the ConfigMap."""
+        await self.client.delete(CONFIG_MAPS, CONFIG_MAP, LANLOOM_NAMESPACE)
+        await self.rest()
+
+    async def networks(self) -> tuple[DummyClusterNetwork, ...]:
+        """The networks that are there."""
+        return (await self.client.list(DUMMY_CLUSTER_NETWORKS)).items
+
+    async def events(self) -> tuple[Event, ...]:
+        """What was told."""
+        return (await self.client.list(EVENTS)).items
+
+    async def pod(self, *containers: dict[str, Any], name: str = IDENTITY) -> None:
+        """A pod in Lanloom's namespace, with what its node reports of its containers."""
+        spec = {"containers": [{"name": "manager", "image": "lanloom:0.1.0"}]}
+        await self.client.create(PODS, {"metadata": {"name": name}, "spec": spec}, LANLOOM_NAMESPACE)
+        status = {"status": {"phase": "Running", "containerStatuses": list(containers)}}
+        await self.client.patch(PODS, name, status, LANLOOM_NAMESPACE, subresource="status")
+        await self.rest()
+
+    async def rest(self, seconds: float = 5.0) -> None:
+        """Until everybody has had the time to act."""
+        await asyncio.sleep(seconds)
+
+
+def in_an_office(test: Callable[[Office], Awaitable[None]]) -> Callable[[], None]:
+    """Makes a test of a coroutine that gets the server."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            office = Office(stack)
+            await office.engine.start()
+            stack.push_async_callback(office.engine.close)
+            await office.client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+            await test(office)
+
+    def play() -> None:
+        run(main())
+
+    play.__name__, play.__doc__ = test.__name__, test.__doc__
+    return play

@@ -1,0 +1,19 @@
+"""Isolated bridges on a real kernel, kept by the process that runs on nodes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kernel import run_inside
+
+
+@pytest.mark.lab
+@pytest.mark.kernel
+@pytest.mark.timeout(1300)
+def test_on_a_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """`lanloom dummy bridge` does on a real kernel what it does in memory."""
+    cases = run_inside(tmp_path, "tests/features/dummy/kernel")
+    assert cases
+    for case in cases:
+        with subtests.test(case.name):
+            case.check()

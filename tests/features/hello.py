@@ -1,0 +1,106 @@
+"""A feature that greets: what a new feature writes, in one place and touching no other file."""
+
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from lanloom.api.admission import AdmissionRequest, Verdict, new_of, refusal
+from lanloom.api.meta import Key, Object
+from lanloom.api.resource import Resource
+from lanloom.kube.controller import Controller
+from lanloom.runtime.context import ManagerContext, ManagerPart
+from lanloom.runtime.feature import Feature
+from lanloom.runtime.rights import FOLLOW, Access, Rights
+from lanloom.runtime.webhooktable import WRITTEN, TableAdmission, Webhook
+
+
+class GreetingSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Who is greeted."""
+
+    whom: str = ""
+
+
+class GreetingStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What was said."""
+
+    said: str = ""
+
+
+class Greeting(Object, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A greeting."""
+
+    spec: GreetingSpec = GreetingSpec()
+    status: GreetingStatus = GreetingStatus()
+
+
+GREETINGS: Resource[Greeting] = Resource(
+    group="hello.lanloom.io",
+    version="v1",
+    kind="Greeting",
+    plural="greetings",
+    type=Greeting,
+    namespaced=False,
+    status=True,
+)
+
+RIGHTS = Rights(
+    own=(GREETINGS,),
+    manager=Access(
+        cluster=(
+            {"apiGroups": [GREETINGS.group], "resources": ["greetings"], "verbs": FOLLOW},
+            {"apiGroups": [GREETINGS.group], "resources": ["greetings/status"], "verbs": ["patch"]},
+        )
+    ),
+    agent=Access(cluster=({"apiGroups": [GREETINGS.group], "resources": ["greetings"], "verbs": FOLLOW},)),
+)
+
+
+class HelloAdmission(TableAdmission):
+    """Answers admission requests about greetings."""
+
+    async def judge(self, request: AdmissionRequest) -> Verdict:
+        """Refuses a greeting of nobody."""
+        new = new_of(GREETINGS, request)
+        if new is not None and not new.spec.whom:
+            return refusal(f"Greeting {new.metadata.name}: spec.whom is empty; say whom to greet")
+        return Verdict()
+
+
+WEBHOOKS = (Webhook("validate", GREETINGS, WRITTEN, HelloAdmission.judge),)
+
+
+def build(context: ManagerContext) -> ManagerPart:
+    """A controller that greets."""
+    greetings = context.informers.get(GREETINGS)
+
+    async def reconcile(name: str) -> None:
+        found = greetings.store.get(Key("", name))
+        if found is not None and not found.status.said:
+            status = {"status": {"said": f"Hello, {found.spec.whom}."}}
+            await context.client.patch(GREETINGS, name, status, subresource="status")
+
+    controller: Controller[str] = Controller("greeting", reconcile, rng=context.rng, observe=context.observe)
+    greetings.on_change(lambda old, new: controller.enqueue((new or old or Greeting()).metadata.name))
+    return ManagerPart(run=controller.run, controllers=(controller,), admission=HelloAdmission(WEBHOOKS))
+
+
+@click.command(name="hello")
+def command() -> None:
+    """Greet."""
+    click.echo("Hello.")
+
+
+def program(socket: Path) -> bytes:
+    """The text of the CNI program."""
+    return f"#!/bin/sh\necho hello from {socket}\n".encode()
+
+
+FEATURE = Feature(
+    name="hello",
+    rights=f"{__name__}:RIGHTS",
+    webhooks=f"{__name__}:WEBHOOKS",
+    manager=f"{__name__}:build",
+    cni={"hello": f"{__name__}:program"},
+    commands={"hello": (__name__, "Greet.")},
+)

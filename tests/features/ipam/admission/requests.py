@@ -1,0 +1,184 @@
+"""Requests as the API server sends them, and a small cluster to judge them in."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from lanloom.api.admission import (
+    AdmissionRequest,
+    GroupVersionResource,
+    UserInfo,
+    Verdict,
+)
+from lanloom.api.core import CRDS
+from lanloom.api.crds import manifest
+from lanloom.api.ipam import FINALIZER, NICS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.names import NODE_USER_PREFIX
+from lanloom.api.resource import Resource
+from lanloom.features.ipam.admission import IpamAdmission
+from lanloom.features.ipam.admission.addresses import AddressReader
+from lanloom.features.ipam.manager import ipam_informers
+from lanloom.kube.informers import Informers
+from lanloom.processes.definitions import manifests
+from lanloom.runtime.identity import MANAGERS
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.virtual import run
+
+T = TypeVar("T")
+Raw = dict[str, Any]
+Present = tuple[Resource[Any], Raw]
+
+ADMIN, MANAGER = "kubernetes-admin", MANAGERS[0]
+AGENT = f"{NODE_USER_PREFIX}node1"
+SUBNET: Raw = {
+    "uuid": "6f1f2a1e-0000-4000-8000-000000000001",
+    "cidr": "192.0.2.0/24",
+    "gateway": "192.0.2.1",
+    "pools": [{"range": "192.0.2.10-192.0.2.100", "name": "front"}],
+    "external": ["192.0.2.200-192.0.2.210"],
+}
+
+
+def network(name: str = "net1", /, *subnets: Raw, **more: Any) -> Raw:
+    """A network, with one subnet unless told otherwise."""
+    return {"metadata": {"name": name}, "spec": {"subnets": list(subnets or (SUBNET,)), **more}}
+
+
+def subnet(**more: Any) -> Raw:
+    """The usual subnet with something else; None takes a field away."""
+    return {key: value for key, value in {**SUBNET, **more}.items() if value is not None}
+
+
+def nic(
+    name: str = "web-0", *ips: str, owner: Raw | None = None, meta: Raw | None = None, **more: Any
+) -> Raw:
+    """A NIC of the instance web in net1."""
+    spec = {"owner": owner or {"kind": "Instance", "name": "web"}, "network": "net1", "ips": list(ips)}
+    return {
+        "metadata": {"name": name, "namespace": "default", "finalizers": [FINALIZER], **(meta or {})},
+        "spec": spec | more,
+    }
+
+
+def with_status(body: Raw, **status: Any) -> Raw:
+    """An object with that in its status."""
+    return {**body, "status": {**body.get("status", {}), **status}}
+
+
+def holding(name: str, *ips: str, network: str = "net1") -> Raw:
+    """A NIC that owns addresses."""
+    return with_status(nic(name, *ips, network=network), network=network, ips=list(ips))
+
+
+def deleted(body: Raw) -> Raw:
+    """An object whose deletion was asked for."""
+    return {**body, "metadata": {**body["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def request(
+    resource: Resource[Any],
+    new: Raw | None,
+    old: Raw | None = None,
+    *,
+    user: str = ADMIN,
+    status: bool = False,
+) -> AdmissionRequest:
+    """A request as the API server sends it."""
+    shown = new or old or {}
+    return AdmissionRequest(
+        uid="1",
+        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
+        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
+        name=shown["metadata"]["name"],
+        namespace=shown["metadata"].get("namespace", ""),
+        sub_resource="status" if status else "",
+        object=new,
+        old_object=old,
+        user_info=UserInfo(username=user),
+    )
+
+
+def agent_of(user: UserInfo) -> str | None:
+    """The agents of the embedded server; the app has those of Kubernetes too."""
+    name = user.username
+    return name.removeprefix(NODE_USER_PREFIX) if name.startswith(NODE_USER_PREFIX) else None
+
+
+def new_uuid() -> str:
+    """The same for everybody."""
+    return "6f1f2a1e-0000-4000-8000-00000000ffff"
+
+
+def uid_of(resource: Resource[Any], name: str) -> str:
+    """Stands for the uid that the server gives to an object."""
+    return f"uid of {resource.plural} {name}"
+
+
+def granting(name: str, *ips: str, version: int = 0) -> Raw:
+    """The usual network, which has just granted addresses to a NIC of that version; 0 stands for one not known."""
+    grant = {"nic": f"default/{name}", "uid": uid_of(NICS, name), "ips": list(ips), "version": version}
+    return with_status(network(), grants=[grant])
+
+
+async def keep(client: LocalClient, resource: Resource[Any], body: Raw) -> str:
+    """Creates an object, with its status if it has one apart; returns its uid."""
+    namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
+    made = await client.create(resource, body, namespace)
+    if "status" in body and resource.status:
+        await client.patch(resource, name, {"status": body["status"]}, namespace, subresource="status")
+    uid: str = made.metadata.uid
+    return uid
+
+
+def told(asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None) -> Verdict:
+    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
+
+    async def ask() -> Verdict:
+        loop = asyncio.get_running_loop()
+        real, uids = await _server(present, loop.time)
+        watched = real if seen is None else (await _server(seen, loop.time))[0]
+        informers = ipam_informers(Informers(LocalClient(watched), Random(1)))
+        running = [asyncio.create_task(item.run()) for item in informers.all()]
+        for item in informers.all():
+            await item.synced()
+        admission = IpamAdmission(LocalClient(real), AddressReader(informers).context, agent_of, new_uuid)
+        verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
+        for task in running:
+            task.cancel()
+        return verdict
+
+    return run(ask())
+
+
+async def _server(present: Iterable[Present], now: Any) -> tuple[Engine, dict[str, str]]:
+    """A server with these objects, and their uids by what stands for them."""
+    engine = Engine(MemoryStorage(), now=now, rng=Random(1))
+    await engine.start()
+    client = LocalClient(engine)
+    extra: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+    for crd in (*manifests(), *(manifest(item) for item in extra)):
+        await client.create(CRDS, crd)
+    uids: dict[str, str] = {}
+    for resource, body in present:
+        name = body["metadata"]["name"]
+        uids[uid_of(resource, name)] = await keep(client, resource, _with(uids, body, dict))
+    return engine, uids
+
+
+def _with(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:
+    """A value with the real uids in it."""
+    text = msgspec.json.encode(value).decode()
+    for stand_in, uid in uids.items():
+        text = text.replace(stand_in, uid)
+    return msgspec.json.decode(text, type=kind)
+
+
+def defaults(asked: AdmissionRequest) -> Verdict:
+    """What is filled in, which needs no server."""
+    return IpamAdmission(None, None, agent_of, new_uuid).mutate(asked)  # type: ignore[arg-type]

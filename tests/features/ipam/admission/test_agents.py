@@ -1,0 +1,304 @@
+"""What the agent of a node may do to NICs."""
+
+from typing import Any
+
+import pytest
+
+from lanloom.api.core import PODS
+from lanloom.api.ipam import NETWORKS, NICS, NODE
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.names import NODE_USER_PREFIX
+from tests.features.ipam.admission.cases import (
+    Case,
+    Cases,
+    answer,
+    each,
+)
+from tests.features.ipam.admission.requests import (
+    AGENT,
+    Present,
+    Raw,
+    network,
+    nic,
+    request,
+    told,
+    uid_of,
+)
+
+POD_UID, INSTANCE_UID = uid_of(PODS, "web"), uid_of(VIRTUAL_MACHINE_INSTANCES, "vm")
+MACHINE_UID = uid_of(VIRTUAL_MACHINES, "vm")
+
+
+def reference(kind: str, name: str, uid: str) -> Raw:
+    """An owner reference."""
+    version = "v1" if kind == "Pod" else "kubevirt.io/v1"
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
+
+
+def owned(kind: str, name: str, uid: str, *ips: str, **more: Any) -> Raw:
+    """A NIC as an agent makes it."""
+    meta = {"ownerReferences": [reference(kind, name, uid)]}
+    return nic(f"{name}-eth0", *ips, owner={"kind": kind, "name": name, "uid": uid}, meta=meta, **more)
+
+
+def pod(name: str, node: str = "node1", instance: str = "", phase: str = "Running") -> Present:
+    """A pod on a node; with an instance, the one in which that runs."""
+    meta: Raw = {"name": name, "namespace": "default"}
+    if instance:
+        meta["labels"] = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": instance}
+        meta["ownerReferences"] = [reference("VirtualMachineInstance", "vm", instance)]
+    spec = {"containers": [{"name": "main", "image": "image"}], "nodeName": node}
+    return PODS, {"metadata": meta, "spec": spec, "status": {"phase": phase}}
+
+
+def instance(machine: str = MACHINE_UID) -> Present:
+    """The instance of the machine vm, or one of its own."""
+    owners = [reference("VirtualMachine", "vm", machine)] if machine else []
+    return VIRTUAL_MACHINE_INSTANCES, {
+        "metadata": {"name": "vm", "namespace": "default", "ownerReferences": owners}
+    }
+
+
+OF_POD = owned("Pod", "web", POD_UID, "pool")
+OF_MACHINE = owned("VirtualMachine", "vm", MACHINE_UID, "pool")
+NET: Present = (NETWORKS, network())
+HERE: tuple[Present, ...] = (
+    NET,
+    pod("web"),
+    (VIRTUAL_MACHINES, {"metadata": {"name": "vm", "namespace": "default"}}),
+    instance(),
+    pod("source", instance=INSTANCE_UID),
+    pod("target", "node2", instance=INSTANCE_UID),
+)
+
+
+def case(
+    message: str,
+    new: Raw | None,
+    old: Raw | None = None,
+    *,
+    user: str = AGENT,
+    present: tuple[Present, ...] = HERE,
+) -> Case:
+    """What an agent asks for and does not get."""
+    return Case(request(NICS, new, old, user=user), present, message)
+
+
+ELSEWHERE = f"{NODE_USER_PREFIX}node3"
+AGENT_CASES: Cases = {
+    "an agent makes NICs of its node's pods": case(
+        (
+            'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
+            "agent may write the NICs of what runs there only"
+        ),
+        OF_POD,
+        user=ELSEWHERE,
+    ),
+    "an agent makes NICs of its node's machines": case(
+        (
+            'can\'t create Nic default/vm-eth0 because VirtualMachine "vm" does not run on node '
+            '"node3", whose agent may write the NICs of what runs there only'
+        ),
+        OF_MACHINE,
+        user=ELSEWHERE,
+    ),
+    "an agent makes NICs of pods only that are there": case(
+        (
+            'can\'t create Nic default/other-eth0 because Pod "other" does not run on node "node1", '
+            "whose agent may write the NICs of what runs there only"
+        ),
+        owned("Pod", "other", "gone", "pool"),
+    ),
+    "an agent makes no NICs of pods that have ended": case(
+        (
+            'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "node1", whose '
+            "agent may write the NICs of what runs there only"
+        ),
+        OF_POD,
+        present=(NET, pod("web", phase="Succeeded")),
+    ),
+    "an agent makes no NICs of others": case(
+        (
+            'can\'t create Nic default/web-eth0 because Instance "web" does not run on node "node1", '
+            "whose agent may write the NICs of what runs there only"
+        ),
+        owned("Instance", "web", "1", "pool"),
+    ),
+    "an agent names the owner's uid": case(
+        (
+            "can't create Nic default/web-0 because an agent must name its owner with the uid, in "
+            "spec.owner and as an owner reference"
+        ),
+        nic(owner={"kind": "Pod", "name": "web"}),
+    ),
+    "an agent makes NICs that go with their owner": case(
+        (
+            "can't create Nic default/web-eth0 because an agent must name its owner with the uid, in "
+            "spec.owner and as an owner reference"
+        ),
+        nic("web-eth0", owner={"kind": "Pod", "name": "web", "uid": POD_UID}),
+    ),
+    "an agent insists on nothing": case(
+        (
+            "can't create Nic default/web-eth0 because an agent may not insist on reserved addresses; "
+            "leave spec.force out"
+        ),
+        owned("Pod", "web", POD_UID, "192.0.2.1", force=True),
+    ),
+    "an agent changes only what is asked for": case(
+        (
+            "can't update Nic default/web-eth0 because an agent may change only which network and "
+            "addresses are asked for"
+        ),
+        OF_POD | {"spec": OF_POD["spec"] | {"mac": "aa:00:00:00:00:01"}},
+        OF_POD,
+    ),
+    "an agent lets go of nothing": case(
+        (
+            "can't update Nic default/web-eth0 because an agent may change only which network and "
+            "addresses are asked for"
+        ),
+        {**OF_POD, "metadata": {**OF_POD["metadata"], "finalizers": []}},
+        OF_POD,
+    ),
+    "an agent changes NICs of its node's pods": case(
+        (
+            'can\'t update Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
+            "agent may write the NICs of what runs there only"
+        ),
+        owned("Pod", "web", POD_UID, "front"),
+        OF_POD,
+        user=ELSEWHERE,
+    ),
+    "an agent deletes NICs of its node's pods": case(
+        (
+            'can\'t delete Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
+            "agent may write the NICs of what runs there only"
+        ),
+        None,
+        OF_POD,
+        user=ELSEWHERE,
+    ),
+    "an agent deletes no NICs of machines elsewhere": case(
+        (
+            'can\'t delete Nic default/vm-eth0 because VirtualMachine "vm" does not run on node '
+            '"node3", whose agent may write the NICs of what runs there only'
+        ),
+        None,
+        OF_MACHINE,
+        user=ELSEWHERE,
+    ),
+    "an agent of no known node has no pods": case(
+        (
+            'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "", whose agent '
+            "may write the NICs of what runs there only"
+        ),
+        OF_POD,
+        user=NODE_USER_PREFIX,
+        present=(NET, pod("web", "")),
+    ),
+}
+
+
+OWNER_CASES: Cases = {
+    "a pod's uid is its own": Case(
+        request(NICS, owned("Pod", "web", "1", "pool")),
+        HERE,
+        (
+            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "a machine's uid is its own or its instance's": Case(
+        request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
+        HERE,
+        (
+            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "an instance's uid is its own": Case(
+        request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
+        (NET, instance("")),
+        (
+            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+    "a uid that becomes known is the owner's": Case(
+        request(NICS, owned("Pod", "web", "1", "pool"), owned("Pod", "web", "", "pool")),
+        HERE,
+        (
+            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
+            "take that one, or leave it out"
+        ),
+    ),
+}
+
+
+@each(OWNER_CASES)
+def test_owners_that_are_others(case: Case) -> None:
+    """Nobody makes a NIC for a namesake of what is there: it would be cleared up while its address is used."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        owned("Pod", "web", POD_UID, "pool"),
+        owned("Pod", "web", "", "pool"),
+        owned("Pod", "other", "1", "pool"),
+        owned("VirtualMachine", "vm", MACHINE_UID, "pool"),
+        owned("VirtualMachine", "vm", INSTANCE_UID, "pool"),
+        owned("VirtualMachine", "other", "1", "pool"),
+    ],
+    ids=["pod", "no uid", "no pod", "machine", "instance", "no machine"],
+)
+def test_owners_that_are_right(body: Raw) -> None:
+    """What is there may be named by its uid or without, and what is not there may come."""
+    assert told(request(NICS, body), *HERE).message == ""
+
+
+@each(AGENT_CASES)
+def test_what_agents_may_not(case: Case) -> None:
+    """An agent that somebody has taken over can't harm what runs on other nodes."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "user"),
+    [
+        (OF_POD, None, AGENT),
+        (OF_MACHINE, None, AGENT),
+        (OF_MACHINE, None, f"{NODE_USER_PREFIX}node2"),
+        (owned("Pod", "web", POD_UID, "front"), OF_POD, AGENT),
+        (None, OF_POD, AGENT),
+        (None, OF_MACHINE, f"{NODE_USER_PREFIX}node2"),
+        (None, owned("Pod", "web", "an-earlier-one"), ELSEWHERE),
+        (None, owned("Pod", "gone", "gone"), ELSEWHERE),
+    ],
+    ids=["make", "machine's", "target's", "change", "delete", "machine's too", "namesake's", "nobody's"],
+)
+def test_what_agents_may(new: Raw | None, old: Raw | None, user: str) -> None:
+    """An agent looks after the NICs of what runs on its node, and clears up those of pods that are gone."""
+    assert told(request(NICS, new, old, user=user), *HERE).message == ""
+
+
+def test_the_nic_of_a_pod_that_has_ended() -> None:
+    """An agent may delete the NIC of a pod that will never run again, as it does when runtimes collect garbage."""
+    assert told(request(NICS, None, OF_POD, user=AGENT), NET, pod("web", phase="Succeeded")).message == ""
+
+
+def test_an_instance_without_a_machine_has_nics() -> None:
+    """Where an instance has no machine, its own uid is the owner's."""
+    meta = {"ownerReferences": [reference("VirtualMachineInstance", "vm", INSTANCE_UID)]}
+    body = nic("vm-eth0", owner={"kind": "VirtualMachine", "name": "vm", "uid": INSTANCE_UID}, meta=meta)
+    present = (NET, instance(""), pod("source", instance=INSTANCE_UID))
+    assert told(request(NICS, body, user=AGENT), *present).message == ""
+
+
+def test_others_are_no_agents() -> None:
+    """An administrator may make and delete any NIC."""
+    for body in (owned("Pod", "web", "1"), owned(NODE, "node1", "1"), nic("web-0", "192.0.2.1", force=True)):
+        assert told(request(NICS, body), NET).allowed
+        assert told(request(NICS, None, body), NET).allowed

@@ -1,0 +1,406 @@
+"""Networks that can't be, names that are taken, and changes that the users of addresses forbid."""
+
+import pytest
+
+from lanloom.api.ipam import NETWORKS, NICS
+from tests.features.ipam.admission.cases import (
+    Case,
+    Cases,
+    answer,
+    each,
+)
+from tests.features.ipam.admission.requests import (
+    Present,
+    Raw,
+    deleted,
+    granting,
+    holding,
+    network,
+    nic,
+    request,
+    subnet,
+    told,
+    with_status,
+)
+
+OTHER = "6f1f2a1e-0000-4000-8000-000000000002"
+CONNECTION = {"group": "rack1", "mode": "bridged", "link": "br0"}
+
+
+def shape(message: str, body: Raw) -> Case:
+    """A network that is refused whatever the cluster is like."""
+    return Case(request(NETWORKS, body), (), message)
+
+
+def pools(*ranges: str) -> Raw:
+    """The usual subnet with these pools."""
+    return subnet(pools=[{"range": text} for text in ranges])
+
+
+SHAPE_CASES: Cases = {
+    "a network can be read": shape(
+        "can't read Network net1 because Expected `array`, got `int` - at `$.spec.subnets`",
+        {"metadata": {"name": "net1"}, "spec": {"subnets": 5}},
+    ),
+    "a network has a reasonable size": shape(
+        "Network net1: spec.subnets has 1025 entries; at most 1024 are allowed",
+        network("net1", *({"cidr": f"10.{index // 256}.{index % 256}.0/24"} for index in range(1025))),
+    ),
+    "a name is no word of the options": shape(
+        (
+            'Network pool: metadata.name: "pool" can\'t be the name of a network: that word has a '
+            "meaning in options; choose another one"
+        ),
+        network("pool"),
+    ),
+    "a name looks like no address": shape(
+        (
+            'Network net1: spec.name: "192.0.2.1" can\'t be the name of a network: it would be taken '
+            "for addresses; choose another one"
+        ),
+        network("net1", name="192.0.2.1"),
+    ),
+    "a UUID is one": shape(
+        'Network net1: spec.uuid: "net1" is no UUID; leave it out, and the object\'s own is used',
+        network(uuid="net1"),
+    ),
+    "a MAC prefix has three octets": shape(
+        ('Network net1: spec.macPrefix: "aa:00" is no MAC prefix; write three octets such as aa:00:00'),
+        network(macPrefix="aa:00"),
+    ),
+    "a tag is a word": shape(
+        (
+            'Network net1: spec.tags: "two words" is no tag; use up to 128 letters, digits and the '
+            "characters _ . + * / : @ -"
+        ),
+        network(tags=["two words"]),
+    ),
+    "a connection has a mode": shape(
+        (
+            'Network net1: spec.connections[0]: "magic" is no mode of a NIC; choose one of bridged, '
+            "routed, openvswitch"
+        ),
+        network(connections=[CONNECTION | {"mode": "magic"}]),
+    ),
+    "a MAC prefix is no multicast's": shape(
+        'Network net1: spec.macPrefix: "01:00:5e" is the prefix of multicast addresses; make the first octet even',
+        network(macPrefix="01:00:5e"),
+    ),
+    "a connection has a group": shape(
+        (
+            'Network net1: spec.connections[0]: "" is no node group; '
+            "use letters, digits, dots, dashes and underscores"
+        ),
+        network(connections=[CONNECTION | {"group": ""}]),
+    ),
+    "a connection has a link": shape(
+        'Network net1: spec.connections[0]: "br 0" is no link; name a bridge, a switch or a routing table',
+        network(connections=[CONNECTION | {"link": "br 0"}]),
+    ),
+    "a connection has a VLAN id or none": shape(
+        'Network net1: spec.connections[0]: "4095" is no VLAN id; write one from 1 to 4094, or several as .10:20:30',
+        network(connections=[CONNECTION | {"vlan": "4095"}]),
+    ),
+    "a group is connected once": shape(
+        "Network net1: spec.connections[1]: group rack1 is connected twice; keep one of the two",
+        network(connections=[CONNECTION, CONNECTION]),
+    ),
+    "a CIDR is one": shape(
+        (
+            'Network net1: spec.subnets[0].cidr: "192.0.2.0" is not a CIDR; write one such as '
+            "192.0.2.0/24 or 2001:db8::/64"
+        ),
+        network("net1", subnet(cidr="192.0.2.0")),
+    ),
+    "subnets do not overlap": shape(
+        (
+            "Network net1: spec.subnets[1].cidr: 192.0.2.128/25 overlaps subnet 192.0.2.0/24; choose a "
+            "CIDR apart from it"
+        ),
+        network("net1", subnet(), {"cidr": "192.0.2.128/25"}),
+    ),
+    "names of subnets are unique": shape(
+        (
+            "Network net1: spec.subnets[1].name: a is the name of subnet 192.0.2.0/24 (a) already; "
+            "choose another one"
+        ),
+        network("net1", {"cidr": "192.0.2.0/24", "name": "a"}, {"cidr": "10.0.0.0/24", "name": "a"}),
+    ),
+    "UUIDs of subnets are unique": shape(
+        (
+            "Network net1: spec.subnets[1].uuid: 6f1f2a1e-0000-4000-8000-000000000001 is that of "
+            "another subnet; leave it out, and one is filled in"
+        ),
+        network("net1", subnet(), {**subnet(), "cidr": "10.0.0.0/24"}),
+    ),
+    "one subnet of a version has dhcp": shape(
+        (
+            "Network net1: spec.subnets[1].dhcp: subnet 192.0.2.0/24 has dhcp=true already, which only "
+            "one IPv4 subnet of a network may have; set it to false there first"
+        ),
+        network("net1", {"cidr": "192.0.2.0/24", "dhcp": True}, {"cidr": "10.0.0.0/24", "dhcp": True}),
+    ),
+    "a gateway is an address": shape(
+        (
+            'Network net1: spec.subnets[0].gateway: "gw" is not an IP address; write one such as '
+            "192.0.2.10 or 2001:db8::10"
+        ),
+        network("net1", subnet(gateway="gw")),
+    ),
+    "a gateway lies inside": shape(
+        (
+            "Network net1: spec.subnets[0].gateway: 10.0.0.1 lies outside of 192.0.2.0/24; choose one "
+            "inside of it, or none"
+        ),
+        network("net1", subnet(gateway="10.0.0.1")),
+    ),
+    "a gateway is no edge": shape(
+        (
+            "Network net1: spec.subnets[0].gateway: 192.0.2.255 is the broadcast address of "
+            "192.0.2.0/24; choose another one, or none"
+        ),
+        network("net1", subnet(gateway="192.0.2.255")),
+    ),
+    "a pool is a range": shape(
+        (
+            'Network net1: spec.subnets[0].pools[0].range: "" is not an IP address; write one such as '
+            "192.0.2.10 or 2001:db8::10"
+        ),
+        network("net1", pools("192.0.2.10-")),
+    ),
+    "a pool lies inside": shape(
+        (
+            "Network net1: spec.subnets[0].pools: 192.0.3.10-192.0.3.20 does not lie inside of "
+            "192.0.2.0/24; choose a range that does"
+        ),
+        network("net1", pools("192.0.3.10-192.0.3.20")),
+    ),
+    "pools do not overlap": shape(
+        (
+            "Network net1: spec.subnets[0].pools: 192.0.2.20 overlaps the pool 192.0.2.10-192.0.2.20; "
+            "choose addresses that are in no pool"
+        ),
+        network("net1", pools("192.0.2.10-192.0.2.20", "192.0.2.20")),
+    ),
+    "the name of a pool is a name": shape(
+        (
+            'Network net1: spec.subnets[0].pools: "none" can\'t be the name of a pool: that word has a '
+            "meaning in options; choose another one"
+        ),
+        network("net1", subnet(pools=[{"range": "192.0.2.10", "name": "none"}])),
+    ),
+    "what is reserved lies inside": shape(
+        (
+            "Network net1: spec.subnets[0].external: 10.0.0.1 does not lie inside of 192.0.2.0/24; "
+            "choose a range that does"
+        ),
+        network("net1", subnet(external=["10.0.0.1"])),
+    ),
+}
+
+IDENTITY_CASES: Cases = {
+    "a name is that of one network": Case(
+        request(NETWORKS, network("net2", name="prod")),
+        ((NETWORKS, network(name="prod")),),
+        "Network net2: spec.name: prod is the name of Network net1; choose another one",
+    ),
+    "a name is that of one network, and may be its object's": Case(
+        request(NETWORKS, network("net2", name="net1")),
+        ((NETWORKS, network()),),
+        "Network net2: spec.name: net1 is the name of Network net1; choose another one",
+    ),
+    "an object's name is taken back only if it is free": Case(
+        request(NETWORKS, network(), network(name="prod")),
+        ((NETWORKS, network(name="prod")), (NETWORKS, network("net2", name="net1"))),
+        "Network net1: metadata.name: net1 is the name of Network net2; choose another one",
+    ),
+    "an object's name is no other network's": Case(
+        request(NETWORKS, network("prod")),
+        ((NETWORKS, network(name="prod")),),
+        "Network prod: metadata.name: prod is the name of Network net1; choose another one",
+    ),
+    "an object's name is no other network's, whatever its own is": Case(
+        request(NETWORKS, network("prod", name="mine")),
+        ((NETWORKS, network(name="prod")),),
+        "Network prod: metadata.name: prod is the name of Network net1; choose another one",
+    ),
+    "a UUID is that of one network": Case(
+        request(NETWORKS, network("net2", uuid=OTHER)),
+        ((NETWORKS, network(uuid=OTHER.upper())),),
+        (
+            "Network net2: spec.uuid: 6f1f2a1e-0000-4000-8000-000000000002 is that of Network net1; "
+            "leave it out, and the object's own is used"
+        ),
+    ),
+}
+
+
+def change(message: str, new: Raw, *present: Present, old: Raw | None = None) -> Case:
+    """An edit of the usual network."""
+    return Case(request(NETWORKS, new, old or network()), present, message)
+
+
+GRANTED = granting("web-0", "192.0.2.150")
+CHANGE_CASES: Cases = {
+    "a subnet whose addresses NICs own stays": change(
+        (
+            "network net1: subnet 192.0.2.0/24 can't be removed while NICs own addresses that it would "
+            "lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+        ),
+        network("net1", {"cidr": "10.0.0.0/24"}),
+        (NICS, holding("web-0", "192.0.2.150")),
+    ),
+    "what is cut off of a subnet is owned by nobody": change(
+        (
+            "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
+            "it would lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+        ),
+        network("net1", subnet(cidr="192.0.2.0/25", external=None)),
+        (NICS, holding("web-0", "192.0.2.150")),
+    ),
+    "what is granted and not yet told is owned": change(
+        (
+            "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
+            "it would lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+        ),
+        network("net1", subnet(cidr="192.0.2.0/25", external=None)),
+        (NICS, nic("web-0", "pool")),
+        old=GRANTED,
+    ),
+    "the gateway is owned by nobody": change(
+        (
+            "network net1: subnet 192.0.2.0/24: gateway 192.0.2.150 is used by NIC default/web-0; "
+            "choose another one, or take the address from the NIC first"
+        ),
+        network("net1", subnet(gateway="192.0.2.150")),
+        (NICS, holding("web-0", "192.0.2.150")),
+    ),
+    "a subnet keeps its IP version": change(
+        (
+            "network net1: subnet 192.0.2.0/24 can't change to the other IP version (2001:db8::/64); "
+            "add a subnet for that"
+        ),
+        network("net1", {"uuid": subnet()["uuid"], "cidr": "2001:db8::/64"}),
+    ),
+}
+
+DELETION_CASES: Cases = {
+    "a network that is connected stays": Case(
+        request(NETWORKS, None, network(connections=[CONNECTION])),
+        (),
+        ("can't delete Network net1 because it is connected to the node groups rack1; disconnect it first"),
+    ),
+    "a network that NICs ask for stays": Case(
+        request(NETWORKS, None, network()),
+        ((NICS, nic("web-0", "pool")), (NICS, nic("web-1"))),
+        (
+            "can't delete Network net1 because the NICs default/web-0, default/web-1 use it; delete "
+            "them, or give them another network first"
+        ),
+    ),
+    "a network whose addresses NICs own stays": Case(
+        request(NETWORKS, None, network()),
+        ((NICS, with_status(nic("web-0", network="other"), network="net1", ips=["192.0.2.9"])),),
+        (
+            "can't delete Network net1 because the NICs default/web-0 use it; delete them, or give "
+            "them another network first"
+        ),
+    ),
+}
+
+
+@each(SHAPE_CASES)
+def test_networks_that_can_not_be(case: Case) -> None:
+    """A network that no cluster could use is refused with the field and the remedy."""
+    assert answer(case) == case.message
+
+
+@each(IDENTITY_CASES)
+def test_names_that_are_taken(case: Case) -> None:
+    """What finds a network finds one only."""
+    assert answer(case) == case.message
+
+
+@each(CHANGE_CASES)
+def test_changes_that_users_forbid(case: Case) -> None:
+    """Nothing is taken away from a NIC by an edit of its network."""
+    assert answer(case) == case.message
+
+
+@each(DELETION_CASES)
+def test_networks_in_use_stay(case: Case) -> None:
+    """A network is deleted when nobody has to do with it any more."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize("case", [*CHANGE_CASES.values()], ids=list(CHANGE_CASES))
+def test_what_nobody_uses_may_change(case: Case) -> None:
+    """The same edits are allowed where no NIC has to do with them, but for the one that changes the IP version."""
+    verdict = told(request(NETWORKS, case.asked.object, network()))
+    assert verdict.allowed == ("IP version" not in case.message)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        network(),
+        network("net1", subnet(pools=[])),
+        network("net1", subnet(), {"cidr": "10.0.0.0/8", "pools": [{"range": "10.0.0.0/8"}]}),
+        network("net1", subnet(external=[])),
+        network(name="prod", tags=["a"], connections=[CONNECTION]),
+        network("net1", subnet(cidr="192.0.2.0/23")),
+    ],
+    ids=["nothing", "no pools", "one more subnet", "nothing reserved", "other things", "grown"],
+)
+def test_changes_that_are_nobodys_matter(new: Raw) -> None:
+    """Who owns addresses hinders no change that leaves them in their subnet."""
+    assert told(
+        request(NETWORKS, new, network()), (NICS, holding("web-0", "192.0.2.150", "192.0.2.10"))
+    ).allowed
+
+
+def test_a_pool_that_is_used_may_go_with_a_warning() -> None:
+    """Who takes a pool away is told which NICs keep addresses of it."""
+    asked = request(NETWORKS, network("net1", subnet(pools=[])), network())
+    verdict = told(asked, (NICS, holding("web-0", "192.0.2.10")))
+    assert verdict.warnings == (
+        "NICs keep addresses that are no longer in pool 192.0.2.10-192.0.2.100 (front): "
+        "192.0.2.10 (NIC default/web-0)",
+    )
+
+
+@pytest.mark.parametrize("body", [network("pool"), network("net1", subnet(cidr="nothing"))])
+def test_what_is_wrong_already_may_be_marked_and_may_go(body: Raw) -> None:
+    """An object that was written while no webhook answered can be labelled, mended, and deleted."""
+    labelled = {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}}
+    assert told(request(NETWORKS, labelled, body)).allowed
+    assert told(request(NETWORKS, {**network(), "metadata": {"name": "net1"}}, body)).allowed
+    assert told(request(NETWORKS, None, body)).allowed
+
+
+def test_a_network_that_a_nic_has_left_may_go() -> None:
+    """A NIC that asks for another network and owns nothing in this one does not keep it, whatever it was granted."""
+    assert told(request(NETWORKS, None, GRANTED), (NICS, nic("web-0", network="other"))).allowed
+
+
+def test_a_network_that_is_leaving_is_not_held() -> None:
+    """The finalizers of a network whose deletion was asked for can go whatever stands in it."""
+    body = deleted(network("pool", connections=[CONNECTION]))
+    assert told(request(NETWORKS, deleted(network("pool")), body)).allowed
+    assert told(request(NETWORKS, None, body)).allowed
+
+
+def test_the_name_of_a_renamed_network_is_free() -> None:
+    """A network may be called as the object of another one that was renamed."""
+    first, second = network(name="prod"), network("net2", name="net1")
+    assert told(request(NETWORKS, second), (NETWORKS, first)).allowed
+    again = request(NETWORKS, network(name="shop"), first)
+    assert told(again, (NETWORKS, first), (NETWORKS, second)).allowed
+
+
+def test_a_network_keeps_its_own_name() -> None:
+    """A network is not hindered by its own name and UUID, and may take its object's name back."""
+    before = network(name="prod", uuid=OTHER)
+    present = (NETWORKS, before)
+    assert told(request(NETWORKS, network(uuid=OTHER), before), present).allowed
+    assert told(request(NETWORKS, network(name="prod2", uuid=OTHER), before), present).allowed

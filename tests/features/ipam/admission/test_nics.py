@@ -1,0 +1,308 @@
+"""NICs that can't be, and addresses that they can't get."""
+
+from typing import Any
+
+import pytest
+
+from lanloom.api.ipam import NETWORKS, NICS
+from tests.features.ipam.admission.cases import (
+    Case,
+    Cases,
+    answer,
+    each,
+)
+from tests.features.ipam.admission.requests import (
+    Present,
+    Raw,
+    deleted,
+    granting,
+    holding,
+    network,
+    nic,
+    request,
+    subnet,
+    told,
+    with_status,
+)
+
+WEB = {"kind": "Instance", "name": "web"}
+
+
+def shape(message: str, /, *ips: str, **more: Any) -> Case:
+    """A NIC that is refused whatever the cluster is like."""
+    return Case(request(NICS, nic("web-0", *ips, **more)), (), message)
+
+
+SHAPE_CASES: Cases = {
+    "a NIC can be read": Case(
+        request(NICS, {"metadata": {"name": "web-0", "namespace": "default"}, "spec": {}}),
+        (),
+        "can't read Nic web-0 because Object missing required field `owner` - at `$.spec`",
+    ),
+    "an owner is of a known kind": shape(
+        (
+            'Nic default/web-0: spec.owner.kind: "Deployment" is no kind of owner; choose one of '
+            "Instance, VirtualMachine, Pod, Node"
+        ),
+        owner={"kind": "Deployment", "name": "web"},
+    ),
+    "an owner has a name": shape(
+        (
+            'Nic default/web-0: spec.owner.name: "web 1" is no name; use letters, digits, dots, dashes '
+            "and underscores"
+        ),
+        owner={"kind": "Instance", "name": "web 1"},
+    ),
+    "the uid of an owner is a word": shape(
+        'Nic default/web-0: spec.owner.uid: "a b" is no uid; take that of the owner\'s object',
+        owner=WEB | {"uid": "a b"},
+    ),
+    "a MAC address is one": shape(
+        (
+            'Nic default/web-0: spec.mac: "aa:00" is not a MAC address; write one such as '
+            "aa:00:00:12:34:56, or auto"
+        ),
+        mac="aa:00",
+    ),
+    "a MAC address is one NIC's": shape(
+        (
+            'Nic default/web-0: spec.mac: "01:00:5e:00:00:01" is the MAC address of a group; the '
+            "second digit of a NIC's is even"
+        ),
+        mac="01:00:5e:00:00:01",
+    ),
+    "a mode is known": shape(
+        (
+            'Nic default/web-0: spec.mode: "magic" is no mode of a NIC; choose one of bridged, routed, '
+            "openvswitch"
+        ),
+        mode="magic",
+    ),
+    "a VLAN id is one": shape(
+        (
+            'Nic default/web-0: spec.vlan: "4095" is no VLAN id; write one from 1 to 4094, or several '
+            "as .10:20:30"
+        ),
+        vlan="4095",
+    ),
+    "a UUID is one": shape(
+        ('Nic default/web-0: spec.uuid: "web" is no UUID; leave it out, and the object\'s own is used'),
+        uuid="web",
+    ),
+    "a link is a word": shape(
+        'Nic default/web-0: spec.link: "br 0" is no name; use up to 253 characters without blanks',
+        link="br 0",
+    ),
+    "a network is named as an object": shape(
+        'Nic default/web-0: spec.network: "Net 1" is no name of a Network; name the object', network="Net 1"
+    ),
+    "addresses are a network's": shape(
+        "Nic default/web-0: spec.ips: addresses belong to a network; say which one in spec.network",
+        "pool",
+        network="",
+    ),
+    "a NIC has a reasonable number of addresses": shape(
+        "Nic default/web-0: spec.ips has 65 entries; a NIC has 64 addresses at most", *["pool"] * 65
+    ),
+    "a request is an address or a name": shape(
+        (
+            'Nic default/web-0: spec.ips: "192.0.2.300" is neither an IP address nor pool, pool4, '
+            "pool6 or the name of a pool; write one such as 192.0.2.10 or pool"
+        ),
+        "192.0.2.300",
+    ),
+    "an address is asked for once": shape(
+        ("Nic default/web-0: spec.ips: IP 192.0.2.10 is asked for twice on one NIC; leave one of them out"),
+        "192.0.2.10",
+        "192.0.2.10",
+    ),
+    "what is released is an address": shape(
+        (
+            'Nic default/web-0: spec.release: "front" is not an IP address; write one such as '
+            "192.0.2.10 or 2001:db8::10"
+        ),
+        "pool",
+        release=["front"],
+    ),
+}
+
+PRESENT: tuple[Present, ...] = ((NETWORKS, network()), (NICS, holding("db-0", "192.0.2.10")))
+GRANTED = granting("db-0", "192.0.2.11")
+ADDRESS_CASES: Cases = {
+    "an address lies in a subnet": Case(
+        request(NICS, nic("web-0", "10.0.0.1")),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: network net1 does not contain 10.0.0.1; choose one of "
+            "192.0.2.0/24"
+        ),
+    ),
+    "an address has one owner": Case(
+        request(NICS, nic("web-0", "pool", "192.0.2.10")),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[1]: IP 192.0.2.10 is already used by an instance (NIC "
+            "default/db-0); choose another one"
+        ),
+    ),
+    "an address has one owner, by force too": Case(
+        request(NICS, nic("web-0", "192.0.2.10", force=True)),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.10 is already used by an instance (NIC "
+            "default/db-0); choose another one"
+        ),
+    ),
+    "an address that is just given away is owned": Case(
+        request(NICS, nic("web-0", "192.0.2.11")),
+        ((NICS, nic("db-0", "192.0.2.11")), (NETWORKS, GRANTED)),
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.11 is already used by an instance (NIC "
+            "default/db-0); choose another one"
+        ),
+    ),
+    "what is reserved needs force": Case(
+        request(NICS, nic("web-0", "192.0.2.200")),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.200 of network net1 is externally reserved; "
+            "choose another one, or set spec.force"
+        ),
+    ),
+    "the gateway needs force": Case(
+        request(NICS, nic("web-0", "192.0.2.1")),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.1 of network net1 is externally reserved; "
+            "choose another one, or set spec.force"
+        ),
+    ),
+    "force that is withdrawn is judged anew": Case(
+        request(NICS, nic("web-0", "192.0.2.200"), nic("web-0", "192.0.2.200", force=True)),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.200 of network net1 is externally reserved; "
+            "choose another one, or set spec.force"
+        ),
+    ),
+    "another network is judged anew": Case(
+        request(NICS, nic("web-0", "10.0.0.1"), nic("web-0", "10.0.0.1", network="net2")),
+        PRESENT,
+        (
+            "Nic default/web-0: spec.ips[0]: network net1 does not contain 10.0.0.1; choose one of "
+            "192.0.2.0/24"
+        ),
+    ),
+}
+
+OWNER_CASES: Cases = {
+    "the owner's name stays": Case(
+        request(NICS, nic(owner={"kind": "Instance", "name": "db"}), nic()),
+        (),
+        (
+            "Nic default/web-0: spec.owner can't change: the NIC is that of Instance web; delete it, "
+            "and create one for the other owner"
+        ),
+    ),
+    "the owner's uid stays": Case(
+        request(
+            NICS,
+            nic(owner={"kind": "Pod", "name": "web", "uid": "2"}),
+            nic(owner={"kind": "Pod", "name": "web", "uid": "1"}),
+        ),
+        (),
+        (
+            "Nic default/web-0: spec.owner can't change: the NIC is that of Pod web; delete it, and "
+            "create one for the other owner"
+        ),
+    ),
+}
+
+
+@each(SHAPE_CASES)
+def test_nics_that_can_not_be(case: Case) -> None:
+    """A NIC that nobody could use is refused with the field and the remedy."""
+    assert answer(case) == case.message
+
+
+@each(ADDRESS_CASES)
+def test_addresses_that_can_not_be_had(case: Case) -> None:
+    """Who asks for an address that the NIC would not get learns so at once."""
+    assert answer(case) == case.message
+
+
+@each(OWNER_CASES)
+def test_an_owner_is_for_life(case: Case) -> None:
+    """A NIC never passes from one owner to another."""
+    assert answer(case) == case.message
+
+
+def test_an_owner_is_for_life_to_the_end() -> None:
+    """A NIC that waits for its owner's end can't be given to one that has ended."""
+    before = deleted(nic(owner={"kind": "Pod", "name": "web", "uid": "1"}))
+    after = deleted(nic(owner={"kind": "Instance", "name": "web"}))
+    assert not told(request(NICS, after, before)).allowed
+
+
+def test_an_owners_uid_may_become_known() -> None:
+    """A NIC that was made before its owner gets its uid later."""
+    asked = request(
+        NICS, nic(owner={"kind": "Pod", "name": "web", "uid": "1"}), nic(owner={"kind": "Pod", "name": "web"})
+    )
+    assert told(asked).allowed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        nic("web-0", "pool", "192.0.2.50", "front", "pool4"),
+        nic("web-0", "192.0.2.200", force=True),
+        nic("web-0", "192.0.2.150"),
+        nic(network=""),
+        nic(
+            owner={"kind": "Instance", "name": "Web_1.example.org"}, mac="AA:00:00:12:34:56", vlan=".10:20:30"
+        ),
+    ],
+    ids=["usual", "reserved, by force", "in no pool", "no network", "as in Ganeti"],
+)
+def test_nics_as_they_should_be(body: Raw) -> None:
+    """What the allocator can give is allowed without a word."""
+    verdict = told(request(NICS, body), *PRESENT)
+    assert (verdict.message, verdict.warnings) == ("", ())
+
+
+def test_what_may_still_come_is_warned_of() -> None:
+    """A network or a pool that does not exist may be created later; who misspelt it is told."""
+    verdict = told(request(NICS, nic("web-0", "pool", network="net9")), *PRESENT)
+    assert verdict.allowed
+    assert verdict.warnings == ("there is no Network net9 yet; the NIC gets addresses when there is",)
+    verdict = told(request(NICS, nic("web-0", "back")), *PRESENT)
+    assert verdict.allowed
+    assert verdict.warnings == ("Network net1 has no pool back yet; the NIC gets addresses when it has",)
+
+
+def test_what_a_nic_has_is_not_asked_for_again() -> None:
+    """An address that the NIC owns, or asked for before, is not judged anew when something else changes."""
+    outside = with_status(nic("web-0", "10.0.0.1"), network="net1", ips=["10.0.0.1"])
+    for new in (nic("web-0", "10.0.0.1", "pool"), nic("web-0", "10.0.0.1", mac="aa:00:00:00:00:01")):
+        assert told(request(NICS, {**new, "status": outside["status"]}, outside), *PRESENT).allowed
+    own = with_status(nic("db-0", "192.0.2.10", "192.0.2.20"), network="net1", ips=["192.0.2.10"])
+    assert told(request(NICS, own, holding("db-0", "pool")), *PRESENT).allowed
+
+
+def test_a_network_that_can_not_be_read_hinders_no_nic() -> None:
+    """What is wrong with a network is not held against its NICs; the allocator says it."""
+    broken = network("net1", subnet(cidr="nothing"))
+    assert told(request(NICS, nic("web-0", "192.0.2.1")), (NETWORKS, broken)).allowed
+
+
+@pytest.mark.parametrize("body", [nic(mac="x"), nic("web-0", "pool", network="")])
+def test_what_is_wrong_already_may_be_marked_and_may_go(body: Raw) -> None:
+    """An object that was written while no webhook answered can be labelled, deleted, and let go."""
+    labelled = {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}}
+    assert told(request(NICS, labelled, body)).allowed
+    assert told(request(NICS, None, body)).allowed
+    leaving = deleted(body)
+    assert told(
+        request(NICS, {**leaving, "metadata": {**leaving["metadata"], "finalizers": []}}, leaving)
+    ).allowed

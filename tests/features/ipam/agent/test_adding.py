@@ -1,0 +1,232 @@
+"""Calls of ADD on a real API: which addresses a pod gets, and why it gets none."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lanloom.api.ipam import FINALIZER, NICS
+from lanloom.api.resource import Resource
+from lanloom_embedded.local import LocalClient
+from tests.features.ipam.agent.objects import config, request, wanted_addresses
+from tests.features.ipam.agent.world import World, play, refusal
+
+
+def test_pods_get_different_addresses() -> None:
+    """Each pod has its own addresses, with the prefix length and gateway of their subnet."""
+
+    async def story(each: World) -> None:
+        uid = await each.pod("a")
+        result = await each.call("ADD", "a", uid)
+        assert result == {"ips": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]}
+        await each.pod("b")
+        assert await each.add("b") == ["192.0.2.11/24"]
+
+    play(story)
+
+
+def test_a_pods_nic() -> None:
+    """A pod's NIC belongs to the pod, goes with it, is held by the finalizer, and says on which node it is used."""
+
+    async def story(each: World) -> None:
+        uid = await each.pod()
+        await each.add("web", uid)
+        (nic,) = await each.nics()
+        assert (nic.spec.owner.kind, nic.spec.owner.name, nic.spec.owner.uid) == ("Pod", "web", uid)
+        assert [(item.kind, item.uid) for item in nic.metadata.owner_references] == [("Pod", uid)]
+        assert nic.metadata.finalizers == (FINALIZER,)
+        assert nic.metadata.labels == {"ipam.lanloom.io/node": "node1"}
+        assert nic.spec.interface == "net1"
+
+    play(story)
+
+
+def test_the_same_call_again() -> None:
+    """A repeated ADD, calls at once, and one after an agent's restart give the same addresses, and make one NIC."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        found = await asyncio.gather(*(each.add() for _ in range(5)))
+        assert [*found, await each.add()] == [["192.0.2.10/24"]] * 6
+        assert len(await each.nics()) == 1
+
+    play(story)
+
+
+def test_interfaces_of_a_pod() -> None:
+    """Each interface of a pod has addresses of its own."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        assert await each.add(interface="net1") == ["192.0.2.10/24"]
+        assert await each.add(interface="net2") == ["192.0.2.11/24"]
+        assert await each.add(interface="net2", settings=config(name="other")) == ["192.0.2.12/24"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("ident", ["net-2-0123456789", "Net_2", "11111111-2222-3333-4444-555555555555"])
+def test_networks_by_any_name(ident: str) -> None:
+    """A configuration names its network by UUID, name or object name."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        assert await each.add(settings=config(ident)) == ["198.51.100.1/29"]
+
+    play(story)
+
+
+def test_what_the_configuration_asks_for() -> None:
+    """Pools, addresses, routes and DNS of the section are those of the pod; a default route only if it is asked for."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        settings = config(
+            ips=["192.0.2.77", "six"],
+            routes=[{"dst": "10.0.0.0/8", "gw": "192.0.2.9"}],
+            defaultRoute=True,
+            dns={"nameservers": ["192.0.2.53"], "search": ["example.org"]},
+        )
+        assert await each.call("ADD", settings=settings) == {
+            "ips": [
+                {"address": "192.0.2.77/24", "gateway": "192.0.2.1"},
+                {"address": "2001:db8::10/64"},
+            ],
+            "routes": [{"dst": "0.0.0.0/0", "gw": "192.0.2.1"}, {"dst": "10.0.0.0/8", "gw": "192.0.2.9"}],
+            "dns": {"nameservers": ["192.0.2.53"], "search": ["example.org"]},
+        }
+
+    play(story)
+
+
+def test_fixed_addresses() -> None:
+    """A pod's annotation asks for addresses by interface, before the configuration does."""
+
+    async def story(each: World) -> None:
+        await each.pod(addresses=wanted_addresses(net1=["192.0.2.40", "pool6"], lan=["192.0.2.41"]))
+        assert await each.add() == ["192.0.2.40/24", "2001:db8::10/64"]
+        assert await each.add(interface="net2") == ["192.0.2.41/24"]
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"net1": "192.0.2.4"}', '{"net1": []}', '{"net1": ["1.2.3.400"]}']
+)
+def test_annotations_that_cannot_be_read(text: str) -> None:
+    """A malformed annotation is an error and an Event that name it, and nothing is made."""
+
+    async def story(each: World) -> None:
+        await each.pod(addresses=text)
+        with refusal(7, "ipam.lanloom.io/addresses"):
+            await each.add()
+        assert not await each.nics()
+        ((who, reason, message),) = await each.events()
+        assert (who, reason) == ("web", "NoAddresses")
+        assert "ipam.lanloom.io/addresses" in message
+
+    play(story)
+
+
+def test_an_annotation_for_nothing() -> None:
+    """An entry of the annotation that is no interface and no NAD of the pod is ignored, and an Event says so."""
+
+    async def story(each: World) -> None:
+        await each.pod(
+            addresses=wanted_addresses(lna=["192.0.2.40"], other=["192.0.2.41"]), networks="lan, other/other"
+        )
+        assert await each.add() == ["192.0.2.10/24"]
+        ((_, reason, message),) = await each.events()
+        assert reason == "UnusedAddresses"
+        assert ": lna, other is" in message
+
+    play(story)
+
+
+def test_refusals_say_why() -> None:
+    """An address that another NIC has, a full network and one that is not there are errors in the allocator's words."""
+
+    async def story(each: World) -> None:
+        for name in "abc":
+            await each.pod(name)
+            await each.add(name)
+        await each.pod("d", addresses=wanted_addresses(net1=["192.0.2.10"]))
+        with refusal(100, "192.0.2.10"):
+            await each.add("d")
+        await each.pod("e")
+        with refusal(100, "net1"):
+            await each.add("e", settings=config(ips=["pool4"]))
+        for nowhere in ("nowhere", "../../networks/net1", "net1/status"):
+            with refusal(100, f"no network {nowhere}"):
+                await each.add("e", settings=config(nowhere))
+        assert {(who, reason) for who, reason, _ in await each.events()} == {
+            ("d", "NoAddresses"),
+            ("e", "NoAddresses"),
+        }
+
+    play(story)
+
+
+def test_no_allocator() -> None:
+    """While nobody allocates, an ADD ends in time and may be tried again; what it began is taken up then."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        await each.stop_allocating()
+        began = asyncio.get_running_loop().time()
+        with refusal(11, "manager"):
+            await each.add()
+        assert asyncio.get_running_loop().time() - began < 41
+        each.allocate()
+        assert await each.add() == ["192.0.2.10/24"]
+        assert not await each.events()
+
+    play(story)
+
+
+def test_other_peoples_pods() -> None:
+    """A pod that is not there, another one of that name, and one of another node get nothing."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        with refusal(3, "default/nobody"):
+            await each.add("nobody")
+        with refusal(3, "another"):
+            await each.add("web", "other-uid")
+        with refusal(3, "node1"):
+            await each.add(node="node2")
+        assert not await each.nics()
+
+    play(story)
+
+
+def test_a_nic_that_is_being_deleted() -> None:
+    """While a NIC that somebody deleted is held for its pod, the pod's next sandbox gets the same addresses."""
+
+    async def story(each: World) -> None:
+        await each.pod()
+        await each.add()
+        (nic,) = await each.nics()
+        await each.client.delete(NICS, nic.metadata.name, "default")
+        assert await each.add() == ["192.0.2.10/24"]
+
+    play(story)
+
+
+def test_one_nic_is_all_that_is_watched() -> None:
+    """An ADD lists and watches only the NIC of its pod: an agent's memory does not grow with the cluster."""
+
+    async def story(each: World) -> None:
+        asked: list[str] = []
+
+        class Counting(LocalClient):
+            async def list(self, resource: Resource[Any], namespace: str = "", **selectors: str) -> Any:
+                asked.append(f"{resource.plural} {selectors.get('fields', '')}")
+                return await super().list(resource, namespace, **selectors)
+
+        await each.pod()
+        await each.agent(client=Counting(each.engine)).answer(request())
+        (nic,) = await each.nics()
+        assert asked == [f"nics metadata.name={nic.metadata.name}"]
+
+    play(story)

@@ -1,0 +1,467 @@
+"""`lanloom network` as its users call it: the whole command surface, and everything that is no command."""
+
+import json
+from collections.abc import Iterator
+
+import click
+import pytest
+import yaml
+from click.testing import Result
+
+from lanloom.api.ipam import NETWORKS
+from lanloom.features.ipam.cli.network import command
+from tests.cli.serving import Cluster, served
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for the module."""
+    with served(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(server: Cluster) -> Iterator[Cluster]:
+    """The server without any network."""
+    yield server
+    server.clear()
+
+
+def network(cluster: Cluster, *words: str) -> Result:
+    """Runs `lanloom network …`."""
+    return cluster.lanloom("network", *words)
+
+
+def done(cluster: Cluster, *words: str) -> str:
+    """Runs `lanloom network …`, which must succeed; what it printed."""
+    result = network(cluster, *words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fields(cluster: Cluster, name: str, *wanted: str) -> list[object]:
+    """The values of a network's fields."""
+    (found,) = json.loads(done(cluster, "list", "-o", ",".join(wanted), "--output", "json", name))
+    return [found[field] for field in wanted]
+
+
+def pools(cluster: Cluster, name: str = "net1") -> list[tuple[str, str, str | None]]:
+    """The first address, last address and name of each pool."""
+    (found,) = fields(cluster, name, "pools")
+    assert isinstance(found, list)
+    return [(pool["start"], pool["end"], pool["name"]) for subnet in found for pool in subnet]
+
+
+def subnets(cluster: Cluster, name: str = "net1") -> list[tuple[str, str | None, bool, str | None]]:
+    """CIDR, gateway, DHCP and name of each subnet."""
+    (found,) = fields(cluster, name, "subnets")
+    assert isinstance(found, list)
+    return [tuple(subnet.values()) for subnet in found]
+
+
+NET1 = (
+    "add",
+    "--subnet",
+    "cidr=192.0.2.0/24,gateway=192.0.2.1",
+    "--pool",
+    "192.0.2.10-192.0.2.100,name=pool1",
+    "net1",
+)
+
+
+def test_add_with_subnet_and_pool(cluster: Cluster) -> None:
+    """A network is added with its subnet and pool, and what was added is told."""
+    told = done(cluster, *NET1).splitlines()
+    assert told == [
+        "+ network net1",
+        "+ subnet 192.0.2.0/24 (gateway 192.0.2.1)",
+        "+ subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.100 (name pool1)",
+    ]
+    assert subnets(cluster) == [("192.0.2.0/24", "192.0.2.1", False, None)]
+    assert pools(cluster) == [("192.0.2.10", "192.0.2.100", "pool1")]
+
+
+def test_add_in_the_deprecated_form(cluster: Cluster) -> None:
+    """`--network` makes one subnet with one pool over all of it, and the deprecated fields show it."""
+    old = ("--network6", "2001:db8::/64", "--gateway6", "2001:db8::1")
+    done(cluster, "add", "--network", "192.0.2.0/28", "--gateway", "192.0.2.5", *old, "net1")
+    names = ("network", "gateway", "network6", "gateway6", "map", "free_count", "reserved_count")
+    assert fields(cluster, "net1", *names) == [
+        "192.0.2.0/28",
+        "192.0.2.5",
+        "2001:db8::/64",
+        "2001:db8::1",
+        "X....X.........X",
+        13,
+        3,
+    ]
+    assert pools(cluster) == [("192.0.2.0", "192.0.2.15", None)]
+
+
+def test_add_without_subnets(cluster: Cluster) -> None:
+    """A network may be L2 only."""
+    done(cluster, "add", "net-l2")
+    assert subnets(cluster, "net-l2") == []
+
+
+def test_add_with_everything(cluster: Cluster) -> None:
+    """Several subnets and pools, reserved ranges, tags and a MAC prefix can be given at once."""
+    done(
+        cluster,
+        *("add", "--subnet", "cidr=192.0.2.0/24,name=front", "--subnet", "cidr=2001:db8::/64,dhcp=true,pool"),
+        *("--pool", "subnet=front,name=all", "--add-reserved-ips", "192.0.2.20-192.0.2.29,192.0.2.99"),
+        *("--tags", "blue,test", "--mac-prefix", "AA:00:01", "Net_1"),
+    )
+    assert fields(cluster, "Net_1", "tags", "mac_prefix") == [["blue", "test"], "aa:00:01"]
+    assert pools(cluster, "Net_1") == [
+        ("192.0.2.0", "192.0.2.255", "all"),
+        ("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff", None),
+    ]
+    (external,) = fields(cluster, "Net_1", "external_reservations")
+    assert external == ["192.0.2.0", "192.0.2.20-192.0.2.29", "192.0.2.99", "192.0.2.255", "2001:db8::"]
+
+
+def test_modify_of_subnets(cluster: Cluster) -> None:
+    """Subnets are added, renamed, resized, given another gateway and removed, named by CIDR or by name."""
+    done(cluster, *NET1)
+    done(cluster, "modify", "--subnet", "add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true", "net1")
+    done(cluster, "modify", "--subnet", "add:cidr=2001::/64,gateway=2001::1,dhcp=true", "net1")
+    done(cluster, "modify", "--subnet", "10.0.0.0/24:modify,dhcp=false,name=foo", "net1")
+    done(cluster, "modify", "--subnet", "foo:modify,gateway=10.0.0.40", "net1")
+    resized = network(cluster, "modify", "--subnet", "192.0.2.0/24:modify,cidr=192.0.2.0/22", "net1")
+    assert "Note: --subnet: 192.0.2.0/22 has host bits; it means 192.0.0.0/22" in resized.stderr
+    assert subnets(cluster) == [
+        ("192.0.0.0/22", "192.0.2.1", False, None),
+        ("10.0.0.0/24", "10.0.0.40", False, "foo"),
+        ("2001::/64", "2001::1", True, None),
+    ]
+    done(cluster, "modify", "--subnet", "foo:remove", "net1")
+    done(cluster, "modify", "--subnet", "remove:2001::/64", "net1")
+    assert [cidr for cidr, *_ in subnets(cluster)] == ["192.0.0.0/22"]
+
+
+def test_modify_of_a_subnet_by_its_uuid(cluster: Cluster) -> None:
+    """Each subnet has a UUID, which names it."""
+    done(cluster, *NET1)
+    (found,) = json.loads(done(cluster, "info", "--output", "json", "net1"))
+    (uuid,) = found["subnet_uuids"]
+    done(cluster, "modify", "--subnet", f"{uuid}:modify,name=foo", "net1")
+    assert subnets(cluster) == [("192.0.2.0/24", "192.0.2.1", False, "foo")]
+
+
+def test_modify_of_pools(cluster: Cluster) -> None:
+    """Pools are added in each form, renamed and split; the parts keep their name."""
+    done(cluster, *NET1)
+    done(cluster, "modify", "--subnet", "add:cidr=10.0.0.0/24,name=ten", "net1")
+    done(cluster, "modify", "--pool", "add:10.0.0.100", "net1")
+    done(cluster, "modify", "--pool", "add:10.0.0.0/27", "net1")
+    done(cluster, "modify", "--subnet", "add:cidr=10.0.1.0/27,pool", "net1")
+    done(cluster, "modify", "--pool", "pool1:modify,name=bar", "net1")
+    done(cluster, "modify", "--pool", "remove:192.0.2.20-192.0.2.50", "net1")
+    assert pools(cluster) == [
+        ("192.0.2.10", "192.0.2.19", "bar"),
+        ("192.0.2.51", "192.0.2.100", "bar"),
+        ("10.0.0.0", "10.0.0.31", None),
+        ("10.0.0.100", "10.0.0.100", None),
+        ("10.0.1.0", "10.0.1.31", None),
+    ]
+    ambiguous = network(cluster, "modify", "--pool", "bar:modify,name=x", "net1")
+    assert ambiguous.exit_code == 1
+    assert "192.0.2.10-192.0.2.19, 192.0.2.51-192.0.2.100" in ambiguous.stderr
+    done(cluster, "modify", "--pool", "remove:10.0.0.0-10.0.0.255", "--pool", "add:subnet=ten", "net1")
+    assert ("10.0.0.0", "10.0.0.255", None) in pools(cluster)
+
+
+def test_modify_of_reserved_addresses(cluster: Cluster) -> None:
+    """Ranges are reserved, which may overlap, and given back; what does nothing is noted."""
+    done(cluster, *NET1)
+    done(cluster, "modify", "--add-reserved-ips", "192.0.2.20-192.0.2.50", "net1")
+    again = network(cluster, "modify", "--add-reserved-ips", "192.0.2.40-192.0.2.60", "net1")
+    assert "Note: " in again.stderr
+    done(cluster, "modify", "--remove-reserved-ips", "192.0.2.30-192.0.2.39", "net1")
+    (external,) = fields(cluster, "net1", "external_reservations")
+    assert external == [
+        "192.0.2.0-192.0.2.1",
+        "192.0.2.20-192.0.2.29",
+        "192.0.2.40-192.0.2.60",
+        "192.0.2.255",
+    ]
+    before = cluster.state()
+    nothing = network(cluster, "modify", "--remove-reserved-ips", "192.0.2.99", "net1")
+    assert (nothing.exit_code, nothing.stdout) == (0, "Network net1 is as it was.\n")
+    assert "nothing was removed" in nothing.stderr
+    assert cluster.state() == before
+
+
+def test_modify_with_ganetis_options(cluster: Cluster) -> None:
+    """`--gateway`, `--network6` and `--gateway6` are about the first subnet of their version."""
+    done(cluster, *NET1)
+    done(cluster, "modify", "--gateway", "192.0.2.254", "--network6", "2001:db8::/64", "net1")
+    done(cluster, "modify", "--gateway6", "2001:db8::1", "net1")
+    assert fields(cluster, "net1", "gateway", "gateway6") == ["192.0.2.254", "2001:db8::1"]
+    done(cluster, "modify", "--gateway", "none", "net1")
+    assert fields(cluster, "net1", "gateway") == [None]
+
+
+def test_connect_and_disconnect(cluster: Cluster) -> None:
+    """Node groups are connected with mode, link and VLAN, in both forms, and disconnected one by one or all."""
+    done(cluster, "add", "net1")
+    done(cluster, "connect", "--nic-parameters", "mode=openvswitch,link=sw1,vlan=100", "net1", "a", "b")
+    done(cluster, "connect", "net1", "bridged", "br0", "c")
+    done(cluster, "connect", "-N", "link=br1", "net1", "d")
+    assert fields(cluster, "net1", "group_list", "group_cnt") == [
+        [
+            ["a", "openvswitch", "sw1", "100"],
+            ["b", "openvswitch", "sw1", "100"],
+            ["c", "bridged", "br0", ""],
+            ["d", "bridged", "br1", ""],
+        ],
+        4,
+    ]
+    done(cluster, "disconnect", "net1", "b")
+    done(cluster, "disconnect", "net1")
+    assert fields(cluster, "net1", "group_cnt") == [0]
+
+
+def test_connect_looks_for_conflicts(cluster: Cluster) -> None:
+    """Two networks with the same addresses are not put on one link, unless that is insisted on."""
+    for name in ("one", "two"):
+        done(cluster, "add", "--subnet", "cidr=192.0.2.0/24", name)
+    done(cluster, "connect", "-N", "link=br0", "one", "default")
+    refused = network(cluster, "connect", "-N", "link=br0", "two", "default")
+    assert refused.exit_code == 1
+    assert "overlaps subnet 192.0.2.0/24 of network one" in refused.stderr
+    done(cluster, "connect", "-N", "link=br1", "two", "default")
+    done(cluster, "disconnect", "two")
+    done(cluster, "connect", "-N", "link=br0", "--no-conflicts-check", "two", "default")
+
+
+def test_rename(cluster: Cluster) -> None:
+    """A network gets another name, also one that no object could have, and the first one is free for another one."""
+    done(cluster, *NET1)
+    done(cluster, "rename", "net1", "Shop_1")
+    assert done(cluster, "list", "-o", "name", "--no-headers").split() == ["Shop_1"]
+    assert done(cluster, "list", "-o", "name", "--no-headers", "net1").split() == ["Shop_1"]
+    done(cluster, "add", "net2")
+    taken = network(cluster, "rename", "net2", "Shop_1")
+    assert taken.exit_code == 1
+    assert taken.stderr == "Error: there is a network Shop_1 already; choose another name\n"
+    done(cluster, "add", "--dry-run", "net1")
+    done(cluster, "rename", "net2", "net1")
+    assert done(cluster, "list", "-o", "name", "--no-headers").split() == ["Shop_1", "net1"]
+
+
+def test_changes_for_programs(cluster: Cluster) -> None:
+    """With `--output` a change, or a dry run of it, is told as data: what changes and what comes of it."""
+    json_ = ("--output", "json")
+    made = json.loads(done(cluster, *NET1, *json_))
+    assert [change["sign"] for change in made["changes"]] == ["+", "+", "+"]
+    (subnet,) = made["spec"]["subnets"]
+    assert subnet["pools"] == [{"range": "192.0.2.10-192.0.2.100", "name": "pool1"}]
+    before = cluster.state()
+    told = json.loads(done(cluster, "rename", "--dry-run", *json_, "net1", "Shop_1"))
+    assert (told["name"], told["dry_run"], told["spec"]["name"]) == ("Shop_1", True, "Shop_1")
+    assert told["changes"] == [{"sign": "~", "text": "name net1 → Shop_1"}]
+    assert cluster.state() == before
+    for words in (("tag", "add", "net1", "blue"), ("connect", "-N", "link=br0", "net1", "one")):
+        assert len(json.loads(done(cluster, *words, *json_))["changes"]) == 1
+    done(cluster, "disconnect", "net1")
+    gone = yaml.safe_load(done(cluster, "remove", "net1", "--output", "yaml"))
+    assert (gone["name"], gone["dry_run"], gone["spec"]) == ("net1", False, None)
+
+
+def test_options_that_ganeti_has_as_well(cluster: Cluster) -> None:
+    """`--mac-prefix none` takes the prefix away; a network may be added without a check of conflicts."""
+    done(cluster, "add", "--no-conflicts-check", "--mac-prefix", "aa:00:01", "net1")
+    assert done(cluster, "modify", "--mac-prefix", "none", "net1") == "- MAC prefix aa:00:01\n"
+    assert fields(cluster, "net1", "mac_prefix") == [None]
+
+
+def test_remove(cluster: Cluster) -> None:
+    """A network goes when it is neither connected nor has NICs, with or without addresses."""
+    done(cluster, *NET1)
+    done(cluster, "connect", "-N", "link=br0", "net1", "default")
+    assert "is connected to node groups: default" in network(cluster, "remove", "net1").stderr
+    done(cluster, "disconnect", "net1")
+    cluster.nic("nic0", "inst1", "net1")
+    assert "default/nic0 of Instance inst1" in network(cluster, "remove", "net1").stderr
+    assert network(cluster, "remove", "net1").exit_code == 1
+    cluster.clear()
+    done(cluster, *NET1)
+    assert done(cluster, "remove", "net1").splitlines()[0] == "- network net1"
+    assert not any(cluster.state().values())
+
+
+def test_tags(cluster: Cluster) -> None:
+    """Tags are added, listed and removed; one that is not there is refused."""
+    done(cluster, "add", "net1")
+    done(cluster, "tag", "add", "net1", "blue", "a:b/c")
+    assert done(cluster, "tag", "list", "net1").split() == ["a:b/c", "blue"]
+    done(cluster, "tag", "remove", "net1", "blue")
+    assert fields(cluster, "net1", "tags") == [["a:b/c"]]
+    assert network(cluster, "tag", "remove", "net1", "blue").exit_code == 1
+
+
+def test_list_as_ganetis_users_expect(cluster: Cluster) -> None:
+    """A table with chosen fields, without titles, with a separator; of all networks or of some."""
+    done(cluster, *NET1)
+    done(cluster, "add", "net2")
+    assert done(
+        cluster, "list", "--no-headers", "--separator", ":", "-o", "name,free_count,gateway"
+    ).split() == [
+        "net1:91:192.0.2.1",
+        "net2:0:-",
+    ]
+    assert done(cluster, "list", "-o", "+serial_no,inst_cnt", "net2").splitlines()[0].split()[-2:] == [
+        "SerialNo",
+        "Instances",
+    ]
+    assert max(map(len, done(cluster, "list").splitlines())) <= 80
+    data = yaml.safe_load(done(cluster, "list", "--output", "yaml", "-o", "name,mac_prefix,tags"))
+    assert data == [{"name": name, "mac_prefix": None, "tags": []} for name in ("net1", "net2")]
+
+
+def test_list_fields(cluster: Cluster) -> None:
+    """Every field is listed with what it says; some if they are named."""
+    assert "reserved_count" in done(cluster, "list-fields")
+    (found,) = json.loads(done(cluster, "list-fields", "--output", "json", "map"))
+    assert (found["name"], found["title"]) == ("map", "Map")
+
+
+def test_info_for_people_and_programs(cluster: Cluster) -> None:
+    """Pools are shown with their maps, and who has which address."""
+    done(cluster, *NET1)
+    cluster.nic("nic0", "inst1", "net1", "192.0.2.10", "192.0.2.200")
+    text = done(cluster, "info", "net1")
+    assert "Pool 192.0.2.10-192.0.2.100 (pool1): 1 used, 0 reserved, 90 free of 91" in text
+    assert f" 0 X{'.' * 63} 63" in text
+    assert "Instance default/inst1, NIC 0: 192.0.2.10, 192.0.2.200" in text
+    assert max(map(len, text.splitlines())) <= 80
+    (found,) = json.loads(done(cluster, "info", "--output", "json"))
+    assert found["inst_list"] == ["inst1"]
+    assert found["nics"][0]["ips"] == ["192.0.2.10", "192.0.2.200"]
+
+
+def test_usage_draws_and_warns(cluster: Cluster) -> None:
+    """Each pool has a bar and, if it is small, a map; one from 80 % on is marked, and the exit code is 3 then."""
+    done(
+        cluster, "add", "--subnet", "cidr=192.0.2.0/24", "--pool", "192.0.2.10-192.0.2.19,name=small", "net1"
+    )
+    well = network(cluster, "usage")
+    assert well.exit_code == 0
+    cluster.nic("nic0", "inst1", "net1", *(f"192.0.2.{10 + index}" for index in range(8)))
+    short = network(cluster, "usage", "net1")
+    assert short.exit_code == 3
+    words = " ".join(short.stdout.split())
+    assert "192.0.2.10-192.0.2.19 (small) in 192.0.2.0/24: 8 used, 0 reserved, 2 free of 10 (80 %)" in words
+    assert "! nearly full" in words
+    assert "0 XXXXXXXX.. 9" in words
+    assert max(map(len, short.stdout.splitlines())) <= 80
+    (found,) = json.loads(network(cluster, "usage", "--output", "json").stdout)
+    assert (found["size"], found["used"], found["free"], found["percent"]) == (10, 8, 2, 80)
+    assert found["pools"][0]["warning"] == "nearly full"
+    done(cluster, "modify", "--pool", "small:modify,disabled", "net1")
+    disabled = network(cluster, "usage")
+    assert disabled.exit_code == 0
+    assert "disabled" in disabled.stdout
+
+
+def test_a_dry_run_tells_and_writes_nothing(cluster: Cluster) -> None:
+    """Every change can be looked at first; the state stays identical."""
+    done(cluster, *NET1)
+    done(cluster, "connect", "-N", "link=br0", "net1", "default")
+    done(cluster, "tag", "add", "net1", "a")
+    before = cluster.state()
+    for words, expected in DRY_RUNS.items():
+        told = done(cluster, *words.split(), "--dry-run").splitlines()
+        assert told[:-1] == expected
+        assert told[-1] == "This was a dry run: nothing was changed."
+    assert cluster.state() == before
+
+
+DRY_RUNS = {
+    "add --subnet cidr=10.0.0.0/24 net2": ["+ network net2", "+ subnet 10.0.0.0/24"],
+    "modify --pool remove:192.0.2.20-192.0.2.50 net1": [
+        "- subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.100 (name pool1)",
+        "+ subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.19 (name pool1)",
+        "+ subnet 192.0.2.0/24: pool 192.0.2.51-192.0.2.100 (name pool1)",
+    ],
+    "modify --subnet 192.0.2.0/24:modify,gateway=192.0.2.9 net1": [
+        "~ subnet 192.0.2.0/24: gateway 192.0.2.1 → 192.0.2.9"
+    ],
+    "modify --add-reserved-ips 192.0.2.7,192.0.2.8 net1": [
+        "+ subnet 192.0.2.0/24: reserved 192.0.2.7-192.0.2.8"
+    ],
+    "rename net1 net2": ["~ name net1 → net2"],
+    "connect -N link=br1,vlan=5 net1 rack1": ["+ node group rack1 (mode bridged, link br1, VLAN 5)"],
+    "disconnect net1": ["- node group default (mode bridged, link br0)"],
+    "tag add net1 b": ["+ tag b"],
+    "tag remove net1 a": ["- tag a"],
+}
+
+
+def test_a_dry_run_of_a_removal(cluster: Cluster) -> None:
+    """What would be removed is listed."""
+    done(cluster, *NET1)
+    before = cluster.state()
+    assert done(cluster, "remove", "--dry-run", "net1").splitlines() == [
+        "- network net1",
+        "- subnet 192.0.2.0/24 (gateway 192.0.2.1)",
+        "- subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.100 (name pool1)",
+        "This was a dry run: nothing was changed.",
+    ]
+    assert cluster.state() == before
+
+
+def test_an_object_that_cannot_be_read_is_named(cluster: Cluster) -> None:
+    """What somebody wrote past the webhooks is no wrong usage: exit status 1, with the object and the field."""
+    body = {"metadata": {"name": "broken"}, "spec": {"subnets": [{"cidr": "nonsense"}]}}
+    cluster.do(lambda client: client.create(NETWORKS, body))
+    for words in (
+        ("list",),
+        ("info", "broken"),
+        ("usage",),
+        ("modify", "--mac-prefix", "aa:00:00", "broken"),
+    ):
+        found = network(cluster, *words)
+        assert found.exit_code == 1
+        assert found.stderr.startswith("Error: Network broken: spec.subnets[0].cidr: ")
+
+
+def test_input_is_read_before_the_cluster_is_asked(cluster: Cluster) -> None:
+    """Malformed input exits with 2 also where no cluster can be reached."""
+    nowhere = {"KUBECONFIG": "/nonexistent"}
+    for words in (
+        "modify --mac-prefix x net1",
+        "modify --mac-prefix= net1",
+        "add --tags a,,b net1",
+        "list -o x",
+        "rename net1 a/b",
+        "info a/b",
+    ):
+        assert cluster.lanloom("network", *words.split(), environment=nowhere).exit_code == 2
+    unreachable = cluster.lanloom("network", "list", environment=nowhere)
+    assert unreachable.exit_code == 1
+    assert unreachable.stderr.count("\n") == 1
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    for name, item in group.commands.items():
+        yield f"{path} {name}", item
+        if isinstance(item, click.Group):
+            yield from _commands(item, f"{path} {name}")
+
+
+@pytest.mark.parametrize(("path", "item"), list(_commands(command, "lanloom network")), ids=str)
+def test_every_command_has_help_with_an_example(path: str, item: click.Command) -> None:
+    """Each command's help shows how it is called."""
+    assert item.help is not None
+    assert "Example" in item.help
+    assert f"      {path} " in item.help or f"  {path}\n" in item.help
+
+
+def test_shells_complete_names(cluster: Cluster) -> None:
+    """A shell completes the names of networks from the cluster."""
+    done(cluster, *NET1)
+    done(cluster, "add", "other")
+    assert cluster.offered("lanloom network info ne") == ["plain,net1"]

@@ -1,0 +1,112 @@
+"""The specification's commands on a server with webhooks, which judge each change again, and on Kubernetes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lanloom.api.core import CRDS
+from lanloom.features.ipam.state import read_state
+from lanloom.kube.errors import AlreadyExists
+from lanloom.kube.ports import Client
+from lanloom.processes.definitions import manifests
+from tests.cli.serving import Cluster, served
+from tests.harness.servers.eventually import eventually
+from tests.harness.servers.real import RealServer
+
+pytestmark = pytest.mark.slow
+
+COMMANDS = (
+    "add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 --pool 192.0.2.10-192.0.2.100,name=pool1 net1",
+    "add --network 198.51.100.0/24 --gateway 198.51.100.1 net2",
+    "add net-l2",
+    "modify --subnet add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true net1",
+    "modify --subnet add:cidr=2001::/64,gateway=2001::1,dhcp=true net1",
+    "modify --subnet 2001::/64:remove net1",
+    "modify --subnet 10.0.0.0/24:modify,dhcp=false,name=foo net1",
+    "modify --subnet 192.0.2.0/24:modify,cidr=192.0.2.0/22 net1",
+    "modify --subnet 192.0.0.0/22:modify,gateway=192.0.2.40 net1",
+    "modify --pool add:10.0.0.100 net1",
+    "modify --pool add:10.0.0.0/27 net1",
+    "modify --subnet add:cidr=10.0.1.0/24,name=bare net1",
+    "modify --pool add:subnet=bare net1",
+    "modify --subnet add:cidr=10.0.2.0/27,pool net1",
+    "modify --pool pool1:modify,name=bar net1",
+    "modify --pool remove:192.0.2.20-192.0.2.50 net1",
+    "modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1",
+    "modify --remove-reserved-ips 192.0.2.30-192.0.2.39,192.0.2.41-192.0.2.50 net1",
+    "connect --nic-parameters mode=bridged,link=br0,vlan=100 net1 default rack1",
+    "disconnect net1 rack1",
+    "rename net2 Other_2",
+    "tag add net1 blue",
+    "tag list net1",
+    "tag remove net1 blue",
+    "list",
+    "list-fields",
+    "info net1",
+    "usage net1",
+    "remove net-l2",
+)
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> Iterator[Cluster]:
+    """A server with its manager."""
+    with served(tmp_path, manager=True) as made:
+        yield made
+
+
+@pytest.fixture
+def kubernetes(real_server: RealServer) -> Iterator[Cluster]:
+    """A real kube-apiserver that knows Lanloom's kinds."""
+    cluster = Cluster(real_server.kubeconfig)
+
+    async def install(client: Client) -> None:
+        for manifest in manifests():
+            with suppress(AlreadyExists):
+                await client.create(CRDS, manifest)
+        await eventually(partial(read_state, client), lambda _: True)
+
+    cluster.do(install)
+    cluster.clear()
+    yield cluster
+    cluster.clear()
+
+
+def test_the_whole_command_surface(managed: Cluster) -> None:
+    """Every command of the specification works, and comes to the network that it describes."""
+    try_surface(managed)
+
+
+@pytest.mark.realserver
+def test_the_whole_command_surface_on_kubernetes(kubernetes: Cluster) -> None:
+    """The same commands come to the same networks on a real kube-apiserver."""
+    try_surface(kubernetes)
+
+
+def try_surface(cluster: Cluster) -> None:
+    """Runs all commands, and looks at what came of them."""
+    for words in COMMANDS:
+        done = cluster.lanloom("network", *words.split())
+        assert done.exit_code == 0, f"{words}: {done.output}"
+    (found, other) = json.loads(
+        cluster.lanloom("network", "info", "--output", "json", "net1", "Other_2").stdout
+    )
+    assert [subnet["cidr"] for subnet in found["subnets"]] == [
+        "192.0.0.0/22",
+        "10.0.0.0/24",
+        "10.0.1.0/24",
+        "10.0.2.0/27",
+    ]
+    assert [[(pool["start"], pool["end"]) for pool in pools] for pools in found["pools"]] == [
+        [("192.0.2.10", "192.0.2.19"), ("192.0.2.51", "192.0.2.100")],
+        [("10.0.0.0", "10.0.0.31"), ("10.0.0.100", "10.0.0.100")],
+        [("10.0.1.0", "10.0.1.255")],
+        [("10.0.2.0", "10.0.2.31")],
+    ]
+    assert found["external_reservations"][:3] == ["192.0.0.0", "192.0.2.20-192.0.2.29", "192.0.2.40"]
+    assert found["group_list"] == [["default", "bridged", "br0", "100"]]
+    assert (other["network"], other["free_count"]) == ("198.51.100.0/24", 253)

@@ -1,0 +1,43 @@
+"""What an allocation state says that a NIC needs."""
+
+from typing import Any
+
+import msgspec
+
+from lanloom.api.ipam import Network, Nic
+from lanloom.features.ipam.manager.allocation import AllocationState
+
+
+def network() -> Network:
+    """A network with a pool of ten addresses, which has no name."""
+    subnet = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.19"}]}
+    body: dict[str, Any] = {
+        "metadata": {"name": "net", "uid": "a network", "resourceVersion": "1"},
+        "spec": {"subnets": [subnet]},
+    }
+    return msgspec.convert(body, Network)
+
+
+def refused(version: int, generation: int, asked: str) -> Nic:
+    """A NIC that was told by whomever that it does not get what it asks for."""
+    condition = {"type": "Allocated", "status": "False", "reason": "UnknownPool", "message": "no such pool"}
+    metadata = {"name": "web", "namespace": "default", "uid": "a NIC", "generation": generation}
+    body: dict[str, Any] = {
+        "metadata": metadata | {"resourceVersion": str(version)},
+        "spec": {"owner": {"kind": "Instance", "name": "web"}, "network": "net", "ips": [asked]},
+        "status": {"network": "net", "observedGeneration": generation, "conditions": [condition]},
+    }
+    return msgspec.convert(body, Nic)
+
+
+def test_a_refusal_of_somebody_else_is_judged() -> None:
+    """Of what a NIC asks for since it was refused, nobody's refusal counts but this allocator's own."""
+    first = refused(2, 1, "b")
+    state = AllocationState(network(), [first], 1)
+    state.refuse(first)
+    assert state.due() == []
+    later = refused(3, 2, "pool")
+    state.observe(later)
+    assert state.due() == [later]
+    state.refuse(later)
+    assert state.due() == []

@@ -1,0 +1,118 @@
+"""What keeps networks and NICs of address management."""
+
+import pytest
+
+from lanloom.api.core import Pod, PodStatus
+from lanloom.api.ipam import (
+    FINALIZER,
+    Grant,
+    Network,
+    NetworkStatus,
+    Nic,
+    NicSpec,
+    NicStatus,
+    OwnerSpec,
+)
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus
+from lanloom.api.meta import ObjectMeta
+from lanloom.features.ipam.blockers import network_obstacle, nic_notes, nic_obstacle
+from lanloom.features.ipam.owners.evidence import Evidence
+
+LEAVING = "2026-01-01T00:00:00Z"
+
+
+def nic(*ips: str, kind: str = "Pod", network: str = "net1", uid: str = "n1", leaving: bool = True) -> Nic:
+    """The NIC of an owner `web`."""
+    metadata = ObjectMeta(
+        name="web-0",
+        namespace="shop",
+        uid=uid,
+        finalizers=(FINALIZER,),
+        deletion_timestamp=LEAVING if leaving else None,
+    )
+    return Nic(
+        metadata=metadata,
+        spec=NicSpec(owner=OwnerSpec(kind=kind, name="web"), network=network),
+        status=NicStatus(network=network, ips=ips),
+    )
+
+
+def net(*grants: Grant) -> Network:
+    """A network that is being deleted."""
+    metadata = ObjectMeta(name="net1", finalizers=(FINALIZER,), deletion_timestamp=LEAVING)
+    return Network(metadata=metadata, status=NetworkStatus(grants=grants))
+
+
+def web(phase: str) -> Pod:
+    """The owner."""
+    return Pod(metadata=ObjectMeta(name="web", namespace="shop"), status=PodStatus(phase=phase))
+
+
+def test_nics_that_own_addresses_keep_a_network() -> None:
+    """They are named with their addresses and owners; those that own none of its addresses are not."""
+    obstacle = network_obstacle(
+        net(), [nic("192.0.2.1", "192.0.2.2"), nic("192.0.2.3", network="other", uid="n3")]
+    )
+    assert obstacle is not None
+    assert obstacle.waits_for == ("Nic shop/web-0: 192.0.2.1, 192.0.2.2, of Pod web",)
+
+
+def test_a_grant_keeps_a_network() -> None:
+    """Addresses that are on their way to a NIC keep the network as well; those that can't come any more do not."""
+    granted = Grant(nic="shop/web-0", uid="n1", ips=("192.0.2.1",))
+    gone, left = Grant(nic="shop/gone", uid="n2"), Grant(nic="shop/web-0", uid="n3", ips=("192.0.2.3",))
+    elsewhere = nic(network="other", uid="n3")
+    obstacle = network_obstacle(net(granted, gone, left), [nic(), elsewhere])
+    assert obstacle is not None
+    assert obstacle.waits_for == ("Nic shop/web-0: is being given 192.0.2.1",)
+
+
+def test_a_network_that_nobody_needs() -> None:
+    """With no address owned it is the manager's turn."""
+    obstacle = network_obstacle(net(), [])
+    assert obstacle is not None
+    assert not obstacle.waits_for
+    assert "manager" in obstacle.why
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_living_owner_keeps_a_nic(leaving: bool) -> None:
+    """A NIC of a pod that runs is kept, and would be; the pod is named with its phase and the addresses are."""
+    obstacle = nic_obstacle(nic("192.0.2.1", leaving=leaving), Evidence(pod=web("Running")))
+    assert obstacle is not None
+    assert "192.0.2.1" in obstacle.why
+    assert obstacle.waits_for == ("Pod shop/web: Running",)
+    assert obstacle.remedy.startswith("Delete the pod")
+
+
+def test_the_nic_of_an_ended_pod() -> None:
+    """Nothing would keep it; once its deletion was asked for, it is the manager's turn."""
+    seen = Evidence(pod=web("Succeeded"))
+    assert nic_obstacle(nic(leaving=False), seen) is None
+    obstacle = nic_obstacle(nic(), seen)
+    assert obstacle is not None
+    assert "has ended" in obstacle.why
+
+
+def test_everything_of_a_machine_is_named() -> None:
+    """A machine's NIC waits for the machine, its instance and the pods in which that runs."""
+    metadata = ObjectMeta(name="web", namespace="shop", uid="m1")
+    running = VirtualMachineInstanceStatus(phase="Running")
+    seen = Evidence(
+        machine=VirtualMachine(metadata=metadata),
+        instance=VirtualMachineInstance(metadata=metadata, status=running),
+        launchers=(web("Running"), web("Failed")),
+    )
+    obstacle = nic_obstacle(nic("192.0.2.1", kind="VirtualMachine"), seen)
+    assert obstacle is not None
+    assert obstacle.waits_for == (
+        "VirtualMachine shop/web",
+        "VirtualMachineInstance shop/web: Running",
+        "Pod shop/web: Running",
+    )
+
+
+def test_nics_of_nodes_come_again() -> None:
+    """It is told that the manager makes a node's NIC anew."""
+    assert nic_notes(nic(kind="Node"))
+    assert not nic_notes(nic())

@@ -1,0 +1,136 @@
+"""A new feature is one object: kinds, rights, webhooks, controllers, commands and CNI programs follow from it."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lanloom.__main__ import command_line
+from lanloom.api.core import CRDS, NAMESPACES
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.features import FEATURES
+from lanloom.kube.errors import ApiError
+from lanloom.kube.informer import Informer
+from lanloom.kube.webhookcall import HttpsPoster
+from lanloom.processes.agent import run_agent
+from lanloom.processes.agentmetrics import AgentMetrics
+from lanloom.processes.definitions import install
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.processes.rbac import agent_role, manager_roles
+from lanloom.runtime.cni import CniSettings
+from lanloom.runtime.feature import Feature
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from lanloom_embedded.webhooks import HttpsWebhooks
+from tests.fakes.host import FakeHost
+from tests.fakes.switch import FakeSwitch
+from tests.features.hello import FEATURE, GREETINGS
+from tests.harness.installing import install_webhooks
+
+WITH_HELLO = (*FEATURES, FEATURE)
+
+
+class Told(AgentMetrics):
+    """Metrics that tell when the CNI programs are in their place."""
+
+    def __init__(self, features: tuple[Feature, ...]) -> None:
+        super().__init__(features)
+        self.installed = asyncio.Event()
+
+    def cni_part(self, part: str, there: bool) -> None:
+        """As of every agent."""
+        super().cni_part(part, there)
+        if part == "plugin" and there:
+            self.installed.set()
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Something that runs until the block ends."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[LocalClient]:
+    """An embedded server with the kinds of all features, which asks webhooks over HTTPS."""
+    poster = HttpsPoster()
+    webhooks = HttpsWebhooks(poster)
+    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1), webhooks=webhooks)
+    await engine.start()
+    client = LocalClient(engine)
+    await install(client, features=WITH_HELLO)
+    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    await install_webhooks(client)
+    try:
+        yield client
+    finally:
+        await engine.close()
+        await poster.close()
+
+
+async def test_a_manager_runs_a_new_feature() -> None:
+    """The kind is installed, the webhook refuses with the feature's words, and the controller reconciles."""
+    async with cluster() as client:
+        assert GREETINGS.full_name in {item.metadata.name for item in (await client.list(CRDS)).items}
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1), features=WITH_HELLO)
+        greeted = asyncio.Event()
+        followed = Informer(client, GREETINGS, rng=random.Random(2))
+        followed.on_change(lambda _old, new: greeted.set() if new and new.status.said else None)
+        async with asyncio.timeout(60), _running(manager.run()), _running(followed.run()):
+            await manager.ready.wait()
+            with pytest.raises(ApiError, match="whom is empty; say whom to greet"):
+                await client.create(GREETINGS, {"metadata": {"name": "nobody"}, "spec": {"whom": ""}})
+            await client.create(GREETINGS, {"metadata": {"name": "world"}, "spec": {"whom": "world"}})
+            await greeted.wait()
+            assert (await client.get(GREETINGS, "world")).status.said == "Hello, world."
+
+
+def test_the_rights_of_a_new_feature_follow() -> None:
+    """Manager and agents may do what the feature's rights say, and nothing else is added."""
+    for roles in (manager_roles, agent_role):
+        rules, before = (roles(features)[0]["rules"] for features in (WITH_HELLO, FEATURES))
+        added = [rule for rule in rules if rule not in before]
+        assert {rule["apiGroups"][0] for rule in added} == {GREETINGS.group}
+        assert all(rule in rules for rule in before)
+
+
+def test_the_command_of_a_new_feature_runs() -> None:
+    """`lanloom hello` runs, and `lanloom --help` lists it."""
+    cli = command_line(WITH_HELLO)
+    assert CliRunner().invoke(cli, ["hello"]).output == "Hello.\n"
+    assert "hello            Greet." in CliRunner().invoke(cli, ["--help"]).output
+
+
+async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) -> None:
+    """The agent puts the program into the runtime's directory, beside those of the other features."""
+    async with cluster() as client:
+        cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
+        host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
+        metrics = Told(WITH_HELLO)
+        agent = run_agent(
+            client,
+            host.host,
+            cluster="test",
+            now=time.time,
+            rng=random.Random(1),
+            metrics=metrics,
+            cni=cni,
+            features=WITH_HELLO,
+        )
+        async with asyncio.timeout(60), _running(agent):
+            await metrics.installed.wait()
+    assert (tmp_path / "bin/hello").read_text() == f"#!/bin/sh\necho hello from {cni.socket}\n"
+    assert (tmp_path / "bin/lanloom-ipam").exists()

@@ -1,0 +1,192 @@
+"""What the nodes' reports mean for a cluster network."""
+
+from typing import Any
+
+import pytest
+
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus
+from lanloom.api.l3 import L3
+from lanloom.api.meta import Condition
+from lanloom.features.vlan.rules.readiness import (
+    UNSEEN,
+    NodeState,
+    Obstacle,
+    Wanted,
+    awaited,
+    network_conditions,
+    node_state,
+    summary,
+    wanted_of,
+)
+from tests.features.vlan.cluster import cluster_of
+
+NOW = 1_767_225_600.0
+UP, DOWN = "True", "False"
+NOTHING = wanted_of(())
+STATIC = wanted_of(
+    [L3(vid=2012, mode="static", addresses={"n1": "192.168.1.10/24", "n2": "192.168.1.11/24"})]
+)
+
+
+def interface(vid: int = 2012, state: str = "Ready", reason: str = "Assigned", **more: Any) -> dict[str, Any]:
+    """An interface of a report."""
+    common = {"name": f"x.{vid}", "mode": "static", "address": "192.168.1.10/24", "message": "why"}
+    return {**common, "vlanId": vid, "state": state, "reason": reason, **more}
+
+
+def report(
+    ready: str = UP, l3: str = UP, reason: str = "UplinkDown", *interfaces: dict[str, Any], **more: Any
+) -> ClusterNetworkNodeStatus:
+    """A report of the node n1."""
+    conditions = [
+        {"type": type, "status": status, "reason": "Fine" if status == UP else reason, "message": "why"}
+        for type, status in (("ready", ready), ("L3Ready", l3))
+    ]
+    status = {"node": "n1", "conditions": conditions, "interfaces": interfaces} | more
+    return (
+        cluster_of([{"kind": "ClusterNetworkNode", "metadata": {"name": "r"}, "status": status}])
+        .statuses[0]
+        .status
+    )
+
+
+def state(status: ClusterNetworkNodeStatus, wanted: Wanted = NOTHING) -> NodeState:
+    """What a report says."""
+    return node_state(status, wanted)
+
+
+def conditions(**nodes: NodeState) -> dict[str, Condition]:
+    """The conditions of a cluster network with these live nodes, by type."""
+    return {item.type: item for item in network_conditions((), nodes, NOW)}
+
+
+WELL = state(report())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ready", "l3"),
+    [
+        (
+            {"n1": UNSEEN},
+            (DOWN, "NoReport", "1 of 1 nodes: n1: NoReport: its agent has not reported yet"),
+            (DOWN, "NoReport", "1 of 1 nodes: n1: NoReport"),
+        ),
+        ({"n1": WELL}, (UP, "AllNodesReady", ""), (UP, "AllNodesReady", "")),
+        (
+            {"n1": WELL, "n2": state(report(DOWN))},
+            (DOWN, "UplinkDown", "1 of 2 nodes: n2: UplinkDown: why"),
+            (UP, "AllNodesReady", ""),
+        ),
+        (
+            {"n1": state(report(UP, DOWN, "MissingAddress"))},
+            (UP, "AllNodesReady", ""),
+            (DOWN, "MissingAddress", "1 of 1 nodes: n1: MissingAddress: why"),
+        ),
+        (
+            {"n1": UNSEEN, "n2": state(report(DOWN, DOWN, "UplinkMissing"))},
+            (DOWN, "UplinkMissing", "2 of 2 nodes: n2: UplinkMissing: why; n1: NoReport"),
+            (DOWN, "UplinkMissing", ""),
+        ),
+        ({}, (DOWN, "NoNodes", "no live node carries"), (DOWN, "NoNodes", "no live node carries")),
+    ],
+)
+def test_conditions_hide_no_node(
+    nodes: dict[str, NodeState], ready: tuple[str, str, str], l3: tuple[str, str, str]
+) -> None:
+    """A cluster network is as ready as the worst of its live nodes, which its message names."""
+    found = conditions(**nodes)
+    for type, (value, reason, message) in (("ready", ready), ("L3Ready", l3)):
+        assert (found[type].status, found[type].reason) == (value, reason)
+        assert found[type].message.startswith(message)
+
+
+def test_the_same_again_is_no_change() -> None:
+    """Conditions that say what they said are equal, whenever they are computed."""
+    before = network_conditions((), {"n1": UNSEEN}, NOW)
+    assert network_conditions(before, {"n1": UNSEEN}, NOW + 60) == before
+
+
+def test_a_message_about_many_nodes_is_short() -> None:
+    """Of many nodes a few are named with their words, and the others counted by reason; who fails comes first."""
+    failing = {f"n{number:03}": Obstacle("NoReport", "late") for number in range(100)}
+    failing |= {f"n{number:03}": Obstacle("DHCPTimeout", "x" * 1000) for number in range(100, 400)}
+    message = summary(failing, 500)
+    assert message.startswith("400 of 500 nodes: n100: DHCPTimeout: xxx")
+    assert message.endswith("; and 395 more (DHCPTimeout 295, NoReport 100)")
+    assert len(message) < 2000
+
+
+OUTDATED = Obstacle("Configuring", "its agent has not taken up the present configuration yet")
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted", "addresses"),
+    [
+        (report(), STATIC, OUTDATED),
+        (report(UP, UP, "", interface()), STATIC, None),
+        (report(UP, UP, "", interface(mode="dhcp")), STATIC, OUTDATED),
+        (report(UP, UP, "", interface(address="192.168.1.99/24")), STATIC, OUTDATED),
+        (report(UP, UP, "", interface(), interface(2013)), STATIC, OUTDATED),
+        (report(UP, UP, "", interface()), NOTHING, OUTDATED),
+        (
+            report(UP, DOWN, "DuplicateAddress", interface(2012, "Failed", "DuplicateAddress", address="")),
+            STATIC,
+            Obstacle("DuplicateAddress", "why"),
+        ),
+    ],
+    ids=[
+        "a VLAN is missing",
+        "right",
+        "mode",
+        "address",
+        "a VLAN too many",
+        "all gone",
+        "failed, but up to date",
+    ],
+)
+def test_a_report_of_yesterday_is_not_ready(
+    status: ClusterNetworkNodeStatus, wanted: Wanted, addresses: Obstacle | None
+) -> None:
+    """A node that still reports its former configuration does not have the addresses of the present one."""
+    found = state(status, wanted)
+    assert found.addresses == addresses
+    assert found.current == (addresses != OUTDATED)
+
+
+@pytest.mark.parametrize("reason", ["Held", "RolledBack"])
+def test_a_node_that_knows_better_says_why(reason: str) -> None:
+    """A node that deliberately carries its former configuration is told of in its own words."""
+    found = state(report(UP, DOWN, reason, interface(address="192.168.1.99/24")), STATIC)
+    assert (found.addresses, found.current) == (Obstacle(reason, "why"), False)
+
+
+def test_every_obstacle_counts_once() -> None:
+    """A state holds each reason once, of conditions and interfaces, but for addresses that nobody gave."""
+    status = report(
+        UP,
+        DOWN,
+        "MissingAddress",
+        interface(5, "Failed", "MissingAddress"),
+        interface(6, "Failed", "DHCPTimeout"),
+        interface(7, "Failed", "DHCPTimeout", message="another"),
+        interface(8, "Pending", "Activating"),
+        interface(9),
+    )
+    found = state(status)
+    assert found.obstacles == (Obstacle("Activating", "why"), Obstacle("DHCPTimeout", "why"))
+    assert [item.vlan_id for item in found.unready] == [5, 6, 7, 8]
+
+
+def test_a_report_that_was_never_filled_in_says_nothing() -> None:
+    """A report without conditions is as good as none."""
+    found = state(ClusterNetworkNodeStatus(node="n1"))
+    assert (found.uplink, found.obstacles) == (UNSEEN.uplink, UNSEEN.obstacles)
+
+
+def test_who_has_an_address_that_another_node_should_have() -> None:
+    """Nodes are found by the addresses that they report on the VLAN in question, whatever they should have."""
+    holder = report(UP, UP, "", interface(address="192.168.1.11/24"))
+    elsewhere = report(UP, UP, "", interface(2013, address="192.168.1.11/24"), node="n3")
+    own = report(UP, UP, "", interface(address="192.168.1.11/24"), node="n2")
+    assert awaited("n2", STATIC, [holder, elsewhere, own]) == ("n1",)
+    assert awaited("n3", STATIC, [holder, elsewhere, own]) == ()

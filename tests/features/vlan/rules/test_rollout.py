@@ -1,0 +1,457 @@
+"""Staged roll-out: in which order nodes get a new configuration, and what stops it."""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from lanloom.api import names
+from lanloom.api.harvester import ClusterNetwork
+from lanloom.features.vlan.rules.readiness import Obstacle
+from lanloom.features.vlan.rules.rollout import (
+    EVERY_NODE,
+    Percentage,
+    RolloutPolicy,
+    RolloutState,
+    may_carry,
+    revision,
+)
+from lanloom.features.vlan.rules.stages import (
+    Member,
+    Standing,
+    roll_out,
+    rollout_news,
+    standing,
+)
+from tests.features.vlan.cluster import (
+    cluster_network,
+    cluster_of,
+    nad,
+    vlan_config,
+)
+
+OLD, NEW = "old", "new"
+ONE = RolloutPolicy()
+WELL_BEFORE, WELL = Member(live=True, revision=OLD), Member(live=True, revision=NEW)
+NEVER_SEEN = Member(live=True, obstacles=(Obstacle("NoReport", "its agent has not reported yet"),))
+DOWN = Member(live=False, revision=OLD)
+
+
+def ill(reason: str, revision: str = OLD, message: str = "why") -> Member:
+    """A live node that reports this reason."""
+    return Member(live=True, revision=revision, obstacles=(Obstacle(reason, message),))
+
+
+def nodes(**members: Member) -> dict[str, Member]:
+    """Nodes by name."""
+    return members
+
+
+def state(*released: str, stopped: str = "") -> RolloutState:
+    """A roll-out of the new revision that has released these."""
+    return RolloutState(revision=NEW, released=released, stopped=stopped)
+
+
+def released(policy: RolloutPolicy, previous: RolloutState, members: dict[str, Member]) -> tuple[str, ...]:
+    """The nodes that are released after one step."""
+    return roll_out(policy, previous, NEW, members)[0].released
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "members", "after"),
+    [
+        (ONE, (), nodes(a=WELL_BEFORE, b=WELL_BEFORE), ("a",)),
+        (ONE, ("a",), nodes(a=WELL_BEFORE, b=WELL_BEFORE), ("a",)),
+        (ONE, ("a",), nodes(a=ill("Activating", NEW), b=WELL_BEFORE), ("a",)),
+        (ONE, ("a",), nodes(a=WELL, b=WELL_BEFORE), ("a", "b")),
+        (ONE, ("a", "b"), nodes(a=WELL, b=WELL), (EVERY_NODE,)),
+        (
+            RolloutPolicy(max_unavailable=2),
+            (),
+            nodes(a=WELL_BEFORE, b=WELL_BEFORE, c=WELL_BEFORE),
+            ("a", "b"),
+        ),
+        (
+            RolloutPolicy(max_unavailable=Percentage(50)),
+            (),
+            nodes(a=WELL_BEFORE, b=WELL_BEFORE, c=WELL_BEFORE, d=DOWN),
+            ("a",),
+        ),
+        (ONE, (), {}, (EVERY_NODE,)),
+        (ONE, (), nodes(a=WELL, b=WELL), (EVERY_NODE,)),
+        (ONE, (), nodes(a=WELL, b=WELL_BEFORE), ("a", "b")),
+    ],
+    ids=[
+        "one at a time",
+        "until it carries the configuration",
+        "and is well",
+        "then the next",
+        "until all are done",
+        "two at a time",
+        "half of those that live, rounded down",
+        "nobody to wait for",
+        "nothing to do",
+        "who is done need not be waited for",
+    ],
+)
+def test_who_is_released(
+    policy: RolloutPolicy, before: tuple[str, ...], members: dict[str, Member], after: tuple[str, ...]
+) -> None:
+    """Nodes are released by name, at most so many as the policy allows, and all of them once all are done."""
+    assert released(policy, state(*before), members) == after
+
+
+CANARY = RolloutPolicy(max_unavailable=3, canary=("c", "b"))
+
+
+@pytest.mark.parametrize(
+    ("before", "members", "after"),
+    [
+        ((), nodes(a=WELL_BEFORE, b=WELL_BEFORE, c=WELL_BEFORE), ("c", "b")),
+        (("c", "b"), nodes(a=WELL_BEFORE, b=WELL_BEFORE, c=WELL), ("c", "b")),
+        (("c", "b"), nodes(a=WELL_BEFORE, b=WELL, c=WELL), ("c", "b", "a")),
+        ((), nodes(a=WELL_BEFORE, b=DOWN), ("a",)),
+        (("b",), nodes(a=WELL_BEFORE, b=DOWN), ("b",)),
+        ((), nodes(a=ill("DHCPTimeout"), b=WELL_BEFORE), ("b",)),
+        ((), nodes(a=ill("DHCPTimeout"), d=NEVER_SEEN, e=NEVER_SEEN, b=WELL_BEFORE), ("b",)),
+    ],
+    ids=[
+        "they are first",
+        "all of them",
+        "then the others",
+        "one that is down is skipped",
+        "one that went down on the way is not",
+        "even before nodes that are ill",
+        "however many these are",
+    ],
+)
+def test_canaries_go_first(
+    before: tuple[str, ...], members: dict[str, Member], after: tuple[str, ...]
+) -> None:
+    """No other node is released before every canary that lives is done."""
+    assert released(CANARY, state(*before), members) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "members", "after"),
+    [
+        ((), nodes(a=WELL_BEFORE, b=ill("DHCPTimeout")), ("b",)),
+        ((), nodes(a=WELL_BEFORE, b=NEVER_SEEN), ("b",)),
+        (("b",), nodes(b=WELL_BEFORE, c=ill("DHCPTimeout")), ("b",)),
+        (("b",), nodes(a=WELL_BEFORE, b=ill("UplinkDown", NEW), c=ill("DHCPTimeout")), ("b", "c")),
+        (("b",), nodes(a=WELL_BEFORE, b=ill("UplinkDown", NEW)), ("b",)),
+        ((), nodes(a=WELL_BEFORE, b=ill("Held")), ("a",)),
+        (("b",), nodes(a=WELL_BEFORE, b=DOWN), ("b",)),
+        ((), nodes(a=WELL_BEFORE, b=DOWN), ("a",)),
+    ],
+    ids=[
+        "who is ill anyhow goes first",
+        "who carries nothing yet goes first",
+        "one at a time all the same",
+        "a cable that is out does not keep a cure from others that are ill",
+        "but those that are well wait",
+        "who is merely held back is well",
+        "who went down on the way is waited for",
+        "who was down before is not",
+    ],
+)
+def test_nodes_that_are_unready_anyhow(
+    before: tuple[str, ...], members: dict[str, Member], after: tuple[str, ...]
+) -> None:
+    """Unready nodes count as unavailable, and get the configuration all the same: it may be their cure."""
+    assert released(ONE, state(*before), members) == after
+
+
+@pytest.mark.parametrize(
+    "member", [ill("DHCPTimeout", NEW), ill("ProfileRejected", NEW), ill("RolledBack")], ids=str
+)
+def test_a_failure_stops_everything(member: Member) -> None:
+    """No node is released while one has failed; it goes on where it was when that node recovers."""
+    policy = RolloutPolicy(max_unavailable=2)
+    members = nodes(a=member, b=ill("DHCPTimeout"), c=WELL_BEFORE, d=WELL_BEFORE)
+    stopped, finding = roll_out(policy, state("a"), NEW, members)
+    reason = member.obstacles[0].reason
+    assert (stopped.released, stopped.stopped) == (("a",), f"a: {reason}")
+    assert (finding.status, finding.reason) == ("False", "Stopped")
+    assert finding.message == (
+        f"a: {reason}: why; no other node gets the present configuration until this recovers or the configuration "
+        "changes; 0 of 4 nodes carry the present configuration"
+    )
+    going, _ = roll_out(policy, stopped, NEW, members | nodes(a=WELL))
+    assert (going.released, going.stopped) == (("a", "b", "c"), "")
+
+
+def test_who_is_down_for_a_reason_of_its_own_counts() -> None:
+    """With one node without a carrier, only one more of two may be without the network."""
+    members = nodes(a=ill("UplinkDown", NEW), b=WELL_BEFORE, c=WELL_BEFORE)
+    assert released(RolloutPolicy(max_unavailable=2), state("a"), members) == ("a", "b")
+
+
+def test_who_fails_without_having_been_released_stops_it_too() -> None:
+    """A policy may come when some nodes carry the configuration already, and one of them is not well."""
+    members = nodes(a=ill("DHCPTimeout", NEW), b=WELL, c=WELL_BEFORE)
+    after, finding = roll_out(ONE, RolloutState(), NEW, members)
+    assert after == state("b", stopped="a: DHCPTimeout")
+    told = [item.reason for item in rollout_news(RolloutState(), after, finding.message)]
+    assert told == ["RolloutStarted", "RolloutStopped"]
+
+
+def test_a_new_configuration_starts_anew() -> None:
+    """Another revision forgets who was released and what had failed."""
+    before = RolloutState(revision=OLD, released=(EVERY_NODE,), stopped="a: DHCPTimeout")
+    after, _ = roll_out(ONE, before, NEW, nodes(a=WELL_BEFORE, b=WELL_BEFORE))
+    assert after == RolloutState(revision=NEW, released=("a",))
+
+
+def test_who_was_rolled_back_before_is_no_failure_of_what_comes_now() -> None:
+    """A node that rolled the former revision back is released for the next one, and first."""
+    after, finding = roll_out(ONE, RolloutState(revision=OLD), NEW, nodes(a=WELL_BEFORE, b=ill("RolledBack")))
+    assert (after.released, finding.reason) == (("b",), "Progressing")
+
+
+def test_what_is_finished_stays_so() -> None:
+    """A node that fails, joins or returns after the end of a roll-out neither stops nor restarts it."""
+    members = nodes(a=ill("DHCPTimeout", NEW), b=NEVER_SEEN, c=WELL_BEFORE)
+    assert roll_out(ONE, state(EVERY_NODE), NEW, members) == (state(EVERY_NODE), ("True", "Finished", ""))
+
+
+def test_nodes_that_are_down_get_it_on_their_return() -> None:
+    """The roll-out is through when every live node is done; one that returns later is released in its turn."""
+    members = nodes(a=WELL, b=DOWN, c=DOWN)
+    after, finding = roll_out(ONE, state("a"), NEW, members)
+    assert after.released == ("a",)
+    assert finding[:2] == ("True", "Finished")
+    assert finding.message == "1 of 3 nodes carry the present configuration; b, c get it on their return"
+    assert released(ONE, after, members | nodes(b=WELL_BEFORE, c=WELL_BEFORE)) == ("a", "b")
+
+
+def test_when_all_are_cut_off_nothing_is_released() -> None:
+    """Nodes that are lost all at once are no proof that anything went well."""
+    after, finding = roll_out(ONE, state(), NEW, nodes(a=DOWN, b=DOWN))
+    assert (after.released, finding.reason) == ((), "Progressing")
+
+
+def exchanging(*awaits: str, more: str = "") -> Member:
+    """A node that took the configuration up and finds its address taken by these."""
+    member = ill("DuplicateAddress", NEW)
+    others = (Obstacle(more, "why"),) if more else ()
+    return replace(member, awaits=awaits, obstacles=(*member.obstacles, *others))
+
+
+def test_who_has_another_one_s_address_is_released_at_once() -> None:
+    """Two nodes that exchange addresses are released together, beyond the limit and before canaries; no others."""
+    policy = RolloutPolicy(canary=("a", "c"))
+    members = nodes(a=exchanging("d"), b=WELL_BEFORE, c=WELL_BEFORE, d=WELL_BEFORE)
+    after, finding = roll_out(policy, state("a"), NEW, members)
+    assert (after.released, after.stopped) == (("a", "d"), "")
+    assert (finding.reason, finding.message) == (
+        "Progressing",
+        "0 of 4 nodes carry the present configuration; on their way: a, d",
+    )
+    assert roll_out(policy, after, NEW, members)[0] == after
+
+
+@pytest.mark.parametrize(
+    "member",
+    [exchanging(), exchanging("stranger"), exchanging("c"), exchanging("b", more="DHCPTimeout")],
+    ids=["nobody's", "not a member's", "a node's that is down", "and another failure"],
+)
+def test_an_address_that_nobody_lets_go_is_a_failure(member: Member) -> None:
+    """An address taken by anybody else, or by a node that can't be asked, stops the roll-out as ever."""
+    after, finding = roll_out(ONE, state("a"), NEW, nodes(a=member, b=WELL_BEFORE, c=DOWN))
+    assert (after.released, finding.reason) == (("a",), "Stopped")
+
+
+def test_progress_is_told() -> None:
+    """The message counts who is done and names who is waited for, and why."""
+    members = nodes(
+        a=WELL, b=WELL_BEFORE, c=ill("UplinkDown", NEW), d=DOWN, e=DOWN, f=ill("DHCPTimeout"), g=WELL_BEFORE
+    )
+    policy = RolloutPolicy(max_unavailable=2)
+    _, finding = roll_out(policy, state("a", "b", "c", "d"), NEW, members)
+    assert finding.message == (
+        "1 of 7 nodes carry the present configuration; on their way: b; d went down on the way: start them again, or "
+        "remove them from the cluster; without a carrier: c; not ready already: f; down: e"
+    )
+
+
+def test_a_message_names_a_few_of_many() -> None:
+    """Of many nodes five are named, and the others counted."""
+    policy = RolloutPolicy(max_unavailable=Percentage(100))
+    _, finding = roll_out(policy, state(), NEW, {f"n{number:03}": WELL_BEFORE for number in range(500)})
+    assert finding.message.endswith("on their way: n000, n001, n002, n003, n004 and 495 more")
+
+
+MEMBERS = st.sampled_from(
+    [
+        WELL_BEFORE,
+        WELL,
+        NEVER_SEEN,
+        DOWN,
+        replace(WELL, live=False),
+        *(
+            ill(reason, revision)
+            for reason in ("DHCPTimeout", "UplinkDown", "Held")
+            for revision in (OLD, NEW)
+        ),
+        ill("Activating", NEW),
+        ill("RolledBack"),
+    ]
+)
+NAMES = [f"n{number}" for number in range(8)]
+CLUSTERS = st.dictionaries(st.sampled_from(NAMES), MEMBERS)
+POLICIES = st.builds(
+    RolloutPolicy,
+    max_unavailable=st.integers(1, 4) | st.integers(1, 100).map(Percentage),
+    canary=st.lists(st.sampled_from(NAMES), unique=True, max_size=3).map(tuple),
+)
+
+
+def limit_of(policy: RolloutPolicy, members: Iterable[Member]) -> int:
+    """How many nodes may be unavailable."""
+    return policy.limit(sum(member.live for member in members))
+
+
+@given(POLICIES, CLUSTERS, st.sets(st.sampled_from(NAMES)))
+def test_one_step_keeps_every_rule(
+    policy: RolloutPolicy, members: dict[str, Member], before: set[str]
+) -> None:
+    """From any state: never more than maxUnavailable, canaries first, nobody after a failure, the same twice."""
+    previous = state(*sorted(before))
+    after, finding = roll_out(policy, previous, NEW, members)
+    assert roll_out(policy, previous, NEW, members) == (after, finding)
+    if after.released == (EVERY_NODE,):
+        assert all(standing(item, NEW, False) is Standing.DONE for item in members.values())
+        return
+    was = {name: standing(item, NEW, name in before) for name, item in members.items()}
+    done = {name for name, value in was.items() if value is Standing.DONE}
+    new = set(after.released) - before - done
+    assert before <= set(after.released)
+    assert all(members[name].live for name in new)
+    assert not (new and Standing.FAILED in was.values())
+    living = [name for name in policy.canary if name in members and members[name].live]
+    assert not new or new <= set(living) or done.issuperset(living)
+    limit = limit_of(policy, members.values())
+    moving = {name for name, value in was.items() if value is Standing.UPDATING}
+    unready = {name for name, value in was.items() if value in (Standing.UNREADY, Standing.NO_CARRIER)}
+    assert len(moving | new) <= max(limit, len(moving))
+    if any(was[name] is Standing.READY and name not in living for name in new):
+        assert len(moving | new | unready) <= limit, (was, new)
+
+
+class World:
+    """Nodes that take a configuration up in their own time; `rng` decides who does what next."""
+
+    def __init__(self, rng: Random, members: dict[str, Member]) -> None:
+        self.members = members
+        self._rng = rng
+
+    def happen(self, state: RolloutState) -> None:
+        """One node goes on: a released one takes the configuration up, and then becomes well."""
+        name = self._rng.choice(sorted(self.members))
+        member = self.members[name]
+        if not member.live:
+            member = replace(member, live=True)
+        elif member.revision == NEW:
+            member = WELL
+        elif name in state.released or EVERY_NODE in state.released:
+            member = self._rng.choice((WELL, ill("Activating", NEW), ill("UplinkDown", NEW)))
+        self.members[name] = member
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), POLICIES, CLUSTERS)
+def test_it_always_finishes_when_all_become_well(
+    seed: int, policy: RolloutPolicy, members: dict[str, Member]
+) -> None:
+    """Whatever the nodes are like at first: if they take up what they are given and return, all are done in the end.
+
+    Meanwhile never more nodes that were well are without the network than the policy allows.
+    """
+    world = World(Random(seed), dict(members))
+    current = RolloutState()
+    at_stake: set[str] = set()
+    for _ in range(600):
+        before = set(current.released)
+        was = {name: standing(item, NEW, name in before) for name, item in world.members.items()}
+        current, finding = roll_out(policy, current, NEW, world.members)
+        if finding.status == "True" and EVERY_NODE in current.released:
+            return
+        at_stake |= {name for name in current.released if was.get(name) is Standing.READY}
+        busy = {name for name in at_stake if was[name] is not Standing.DONE}
+        limit = limit_of(policy, world.members.values())
+        new = busy - before
+        assert not new or len(busy) <= limit
+        world.happen(current)
+    pytest.fail(f"{current} {finding} {world.members}")
+
+
+POLICY = {names.ROLLOUT: "{}"}
+L3_KEY = names.PREFIX + "mode-default-x"
+
+
+def revision_of(*objects: dict[str, Any], annotations: dict[str, str] | None = None) -> str:
+    """The revision of cluster-1 with these objects."""
+    cluster = cluster_of(objects)
+    return revision(POLICY if annotations is None else annotations, cluster.configs, cluster.nads)
+
+
+def test_a_revision_is_of_what_nodes_carry() -> None:
+    """Uplinks, networks and addresses make another revision; their order, and what is nobody's, does not."""
+    config, network, other = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
+    base = revision_of(config, network)
+    assert revision_of(config, other, network) == revision_of(other, network, config)
+    assert revision_of(config, network, annotations=POLICY | {"example.org/note": "mine"}) == base
+    others = {
+        revision_of(config),
+        revision_of(network),
+        revision_of(config, network, other),
+        revision_of(vlan_config("a", "cluster-1", nics=("eth2",)), network),
+        revision_of(config, nad("x", "cluster-1", 6)),
+        revision_of(config, network, annotations=POLICY | {L3_KEY: "dhcp"}),
+    }
+    assert len(others | {base}) == 7
+
+
+def test_what_agents_do_not_see_does_not_count() -> None:
+    """Objects that are being deleted are gone, and a NAD without its label is none, for the manager as for agents."""
+    config, network, bare = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
+    del bare["metadata"]["labels"]
+    gone = nad("z", "cluster-1", 7)
+    leaving = vlan_config("b", "cluster-1")
+    for item in (gone, leaving):
+        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert revision_of(config, network, bare, gone, leaving) == revision_of(config, network)
+
+
+def test_without_a_policy_there_is_no_revision() -> None:
+    """A revision in every report would make a change for one node cost a write by each."""
+    assert revision_of(vlan_config("a", "cluster-1"), annotations={L3_KEY: "dhcp"}) == ""
+
+
+def network_with(**annotations: str) -> ClusterNetwork:
+    """cluster-1 with these annotations."""
+    named = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return cluster_of([cluster_network("cluster-1", **named)]).networks[0]
+
+
+@pytest.mark.parametrize(
+    ("network", "node1", "node2"),
+    [
+        (network_with(), True, True),
+        (network_with(rollout="{}"), False, False),
+        (network_with(rollout="{", rollout_state='{"revision": "new", "released": ["node1"]}'), True, False),
+        (network_with(rollout="{}", rollout_state='{"revision": "new", "released": ["*"]}'), True, True),
+        (network_with(rollout="{}", rollout_state='{"revision": "old", "released": ["*"]}'), False, False),
+        (network_with(rollout="{}", rollout_state="{"), False, False),
+        (network_with(rollout="{}", rollout_state="[" * 100_000), False, False),
+    ],
+    ids=["no policy", "no state", "released", "everybody", "another revision", "broken", "hostile"],
+)
+def test_who_may_carry_it(network: ClusterNetwork, node1: bool, node2: bool) -> None:
+    """Under a policy only who is released for the present revision; nobody by a state that can't be read."""
+    assert (may_carry(network, "node1", NEW), may_carry(network, "node2", NEW)) == (node1, node2)

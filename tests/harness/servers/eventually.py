@@ -1,0 +1,75 @@
+"""Waiting for what a real server and its clients bring about."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from lanloom.api.ipam import NETWORKS
+from lanloom.kube.errors import Forbidden, NotFound, ServerError
+from lanloom.kube.http import HttpClient
+
+T = TypeVar("T")
+
+
+async def eventually(
+    read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = 60.0
+) -> T:
+    """What `read` gives once it holds, if it does within `seconds`; NotFound and Forbidden count as not yet."""
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(NotFound, Forbidden):
+                value = await read()
+                if holds(value):
+                    return value
+            await asyncio.sleep(0.1)
+
+
+LATE = "context deadline exceeded"
+
+
+class PatientClient(HttpClient):
+    """A client that asks again when a webhook did not answer in time, as it may on a machine that does too much."""
+
+    async def _bytes(self, *arguments: Any, **named: Any) -> bytes:
+        for _ in range(10):
+            try:
+                return await super()._bytes(*arguments, **named)
+            except ServerError as error:
+                if "failed calling webhook" not in str(error) or LATE not in str(error):
+                    raise
+        return await super()._bytes(*arguments, **named)
+
+
+GOOD = {"cidr": "192.0.2.0/24"}
+BAD = {"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}
+
+
+async def reviewed(client: HttpClient) -> None:
+    """Waits until the server asks a manager that answers, about what is to be filled in and what is to be judged.
+
+    A server learns of webhooks a moment after they are registered. Until then it asks nobody, or goes on asking the
+    manager of the test before; and it learns of those that fill in and those that judge one by one.
+    """
+
+    async def are_asked() -> bool:
+        with suppress(ServerError):
+            filled_in = (await _try(client, GOOD))["spec"]["subnets"][0].get("uuid")
+            try:
+                await _try(client, BAD)
+            except Forbidden:
+                return bool(filled_in)
+        return False
+
+    await eventually(are_asked, bool)
+
+
+async def _try(client: HttpClient, subnet: dict[str, str]) -> dict[str, Any]:
+    """What would become of a network with that subnet."""
+    body = {
+        "apiVersion": NETWORKS.api_version,
+        "kind": NETWORKS.kind,
+        "metadata": {"name": "asked"},
+        "spec": {"subnets": [subnet]},
+    }
+    return await client.request("POST", NETWORKS.path(""), body, query={"dryRun": "All"})

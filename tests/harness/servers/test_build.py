@@ -1,0 +1,14 @@
+"""Where the binaries of real servers are taken from."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.servers.build import binaries
+
+
+def test_a_directory_can_be_named_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A directory in KUBEBUILDER_ASSETS is found from wherever a server is started, and nothing is built."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "bin/k8s")
+    assert binaries(tmp_path / "cache", print) == tmp_path / "bin/k8s"

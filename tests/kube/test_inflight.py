@@ -1,0 +1,86 @@
+"""What a webhook let through is remembered until it is seen, or can't come any more."""
+
+from random import Random
+
+from lanloom.api.core import NODES, Node
+from lanloom.api.meta import Key, ObjectMeta
+from lanloom.kube.inflight import SECONDS, InFlight
+from lanloom.kube.informer import Informer
+from lanloom.kube.ports import WatchEvent
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+
+
+def node(name: str = "a", version: str = "") -> Node:
+    """A node in that version."""
+    return Node(metadata=ObjectMeta(name=name, resource_version=version))
+
+
+class Scene:
+    """What is in flight beside the nodes of an informer that a test feeds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.in_flight = InFlight(lambda: self.now)
+        engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
+        self.informer = Informer(LocalClient(engine), NODES, rng=Random(1))
+        self.in_flight.follow(NODES, self.informer)
+
+    def brings(self, kind: str, item: Node) -> None:
+        """The informer hears of a change."""
+        change = self.informer.store.apply(WatchEvent(kind, item))  # type: ignore[arg-type]
+        assert change is not None
+        for handler in self.informer._handlers:
+            handler(change.old, change.new)
+
+    @property
+    def names(self) -> list[str]:
+        """What is in flight."""
+        return [item.metadata.name for item in self.in_flight.of(NODES)]
+
+
+def test_a_new_object_is_remembered_until_it_is_seen() -> None:
+    """A creation counts until the watch brings an object of that name."""
+    scene = Scene()
+    scene.in_flight.add(NODES, node())
+    scene.brings("ADDED", node("b", "5"))
+    assert scene.names == ["a"]
+    scene.brings("ADDED", node("a", "6"))
+    assert scene.names == []
+
+
+def test_a_change_is_remembered_until_a_newer_state_is_seen() -> None:
+    """What the change is based on may come late, and says nothing of the change itself."""
+    scene = Scene()
+    scene.in_flight.add(NODES, node(version="5"), 5)
+    scene.brings("ADDED", node("a", "5"))
+    assert scene.names == ["a"]
+    scene.brings("MODIFIED", node("a", "7"))
+    assert scene.names == []
+
+
+def test_a_deleted_object_is_forgotten() -> None:
+    """An object that is gone is not in flight, whatever the request was."""
+    scene = Scene()
+    scene.brings("ADDED", node("a", "5"))
+    scene.in_flight.add(NODES, node(version="5"), 5)
+    scene.brings("DELETED", node("a", "6"))
+    assert scene.names == []
+
+
+def test_what_never_comes_is_forgotten() -> None:
+    """A request that another webhook refused counts no longer than the API server may take."""
+    scene = Scene()
+    scene.in_flight.add(NODES, node())
+    scene.now = SECONDS - 0.1
+    assert scene.in_flight.get(NODES, Key("", "a")) is not None
+    scene.now = SECONDS
+    assert scene.in_flight.get(NODES, Key("", "a")) is None
+
+
+def test_an_object_without_a_name_is_not_remembered() -> None:
+    """Nothing could tell that it was seen."""
+    scene = Scene()
+    scene.in_flight.add(NODES, node(""))
+    assert scene.names == []

@@ -1,0 +1,114 @@
+"""What `lanloom doctor` finds, and what it tells to do."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from lanloom.processes.checks import (
+    check_agent,
+    check_profiles,
+    check_records,
+    check_rights,
+)
+from lanloom.runtime.metrics.probes import pages
+from tests.runtime.metrics.probing import serving_pages
+
+
+def test_rights() -> None:
+    """Links can be changed with CAP_NET_ADMIN, whatever else is missing."""
+    assert check_rights("CapInh:\t0\nCapEff:\t0000000000001000\n").result == "ok"
+    check = check_rights("CapEff:\tffffffffffffefff\n")
+    assert (check.result, "NET_ADMIN" in check.remedy) == ("failed", True)
+
+
+def test_a_profile_directory_that_is_missing(tmp_path: Path) -> None:
+    """Without a directory of profiles there is no NetworkManager, or no mount."""
+    assert check_profiles(tmp_path).result == "ok"
+    check = check_profiles(tmp_path / "nothing")
+    assert (check.result, "--profiles" in check.remedy) == ("failed", True)
+
+
+def test_a_directory_of_records_may_be_there_or_not(tmp_path: Path) -> None:
+    """A directory of the agent's own is fine, and so is none where it can be made; nothing is made by looking."""
+    assert check_records("state", tmp_path).result == "ok"
+    check = check_records("state", tmp_path / "a" / "b")
+    assert (check.result, check.found) == ("ok", f"{tmp_path}/a/b will be made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_records_that_others_may_write(tmp_path: Path) -> None:
+    """Where others could put records into place, the agent would not read them: the mode is to be mended."""
+    directory = tmp_path / "state"
+    directory.mkdir()
+    directory.chmod(0o777)
+    check = check_records("state", directory)
+    assert check.result == "failed"
+    assert check.found == f"others may write to {directory}"
+    assert f"chmod 755 {directory}" in check.remedy
+
+
+def test_a_directory_of_records_that_is_none(tmp_path: Path) -> None:
+    """A file or a link in its place is named."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("file", "link"):
+        check = check_records("state", tmp_path / name)
+        assert (check.result, check.found) == ("failed", f"{tmp_path}/{name} is not a directory")
+        assert check.remedy
+    assert check_records("state", tmp_path / "file" / "below").result == "failed"
+
+
+async def test_an_agent_that_is_ready() -> None:
+    """An agent's own word is what counts."""
+    async with serving_pages(pages(tuple, bytes)) as server:
+        assert (await check_agent(f"127.0.0.1:{server.port}")).found == "ready"
+
+
+async def test_an_agent_that_waits() -> None:
+    """What an agent lacks is told as it tells it."""
+    async with serving_pages(pages(lambda: ("bread", "water"), bytes)) as server:
+        check = await check_agent(f"127.0.0.1:{server.port}")
+    assert (check.result, check.found) == ("failed", "not ready: bread; not ready: water")
+    assert check.remedy
+
+
+async def test_no_agent() -> None:
+    """A machine on which no agent runs can be one on which one can."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))  # it stays bound, so that nobody else can listen there meanwhile
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+        assert (await check_agent(address)).found == f"none answers at {address}"
+        assert (await check_agent(address)).result == "ok"
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[str]:
+    """A server that says this to everybody; yields its address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\n"])
+async def test_another_program_in_the_agents_place(answer: bytes) -> None:
+    """Something else at the agent's port is told, with the option that moves the agent."""
+    async with answering(answer) as address:
+        check = await check_agent(address)
+    assert check.result == "failed"
+    assert "not an agent" in check.found
+    assert "--metrics-address" in check.remedy
+
+
+async def test_an_address_that_is_none() -> None:
+    """An address that can't be read is refused by name."""
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        await check_agent("9810")

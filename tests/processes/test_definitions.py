@@ -1,0 +1,65 @@
+"""The definitions of kinds that Lanloom brings along, and those of others, which it leaves alone."""
+
+from lanloom.api.core import CRDS
+from lanloom.api.crds import manifest
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.multus import NADS
+from lanloom.processes.definitions import (
+    foreign,
+    install,
+    own,
+    resources,
+)
+from lanloom_embedded.local import LocalClient
+from tests.embedded.engine.world import engine_world
+from tests.harness.harvester import definitions
+
+
+async def test_a_cluster_gets_what_it_lacks() -> None:
+    """An empty cluster gets every kind once; a look alone changes nothing, and a second time there is nothing to do."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        assert {item.outcome for item in await install(client, dry_run=True)} == {"created"}
+        assert (await client.list(CRDS)).items == ()
+        assert [item.name for item in await install(client)] == [kind.full_name for kind in resources()]
+        assert {item.outcome for item in await install(client)} == {"unchanged"}
+
+
+async def test_definitions_of_others_are_left_alone() -> None:
+    """Where Harvester defines its kinds, these stay as they are, and the output says so; the rest is brought along."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        for definition in definitions():
+            definition["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+            await client.create(CRDS, definition)
+        before = {item.metadata.name: item for item in (await client.list(CRDS)).items}
+        found = {item.name: (item.outcome, item.maker) for item in await install(client)}
+        harvesters = {kind.full_name for kind in foreign()} - {NADS.full_name}
+        assert {name for name, each in found.items() if each == ("left alone", "Helm")} == harvesters
+        assert {name for name, each in found.items() if each == ("created", "")} == {
+            NADS.full_name,
+            *(kind.full_name for kind in own()),
+        }
+        after = {item.metadata.name: item for item in (await client.list(CRDS)).items}
+        assert {name: after[name].spec for name in before} == {
+            name: item.spec for name, item in before.items()
+        }
+
+
+async def test_own_definitions_are_brought_up_to_date() -> None:
+    """A definition of an older version of Lanloom is mended, whoever's kind it is."""
+    async with engine_world() as engine:
+        client = LocalClient(engine)
+        await install(client)
+        for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS):
+            spec = manifest(kind)["spec"]
+            older = [version | {"subresources": {"status": {}}} for version in spec["versions"]]
+            await client.patch(CRDS, kind.full_name, {"spec": {"versions": older}})
+        found = {item.name: item.outcome for item in await install(client)}
+        assert {name for name, each in found.items() if each == "updated"} == {
+            CLUSTER_NETWORKS.full_name,
+            VLAN_CONFIGS.full_name,
+        }
+        assert (await client.get(CRDS, CLUSTER_NETWORKS.full_name)).spec["versions"] == manifest(
+            CLUSTER_NETWORKS
+        )["spec"]["versions"]

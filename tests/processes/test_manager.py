@@ -1,0 +1,181 @@
+"""How a manager comes up on a server that is not in order."""
+
+import asyncio
+import base64
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import pytest
+
+from lanloom.api.core import (
+    CRDS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+)
+from lanloom.api.meta import Object
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.kube.errors import ServerError, TransportError
+from lanloom.kube.webhookcall import HttpsPoster
+from lanloom.processes.definitions import manifests
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.runtime.certificates import (
+    Bundle,
+    due,
+    is_whole,
+    issue,
+)
+from lanloom.runtime.credentials import SECRET_NAME
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.harness.installing import install_webhooks
+
+T = TypeVar("T", bound=Object)
+
+
+class Unsteady(LocalClient):
+    """A client whose first requests to create or patch objects of a resource are answered with 503."""
+
+    def __init__(self, engine: Engine, resource: Resource[Any], failures: int) -> None:
+        super().__init__(engine)
+        self.failing = resource
+        self.failures = failures
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        """As the port says."""
+        self._fail(resource)
+        return await super().create(resource, body, namespace)
+
+    async def patch(self, resource: Resource[T], name: str, *words: Any, **more: Any) -> T:
+        """As the port says."""
+        self._fail(resource)
+        return await super().patch(resource, name, *words, **more)
+
+    def _fail(self, resource: Resource[Any]) -> None:
+        if resource is self.failing and self.failures:
+            self.failures -= 1
+            raise ServerError(503, "ServiceUnavailable", "try again")
+
+
+@asynccontextmanager
+async def server() -> AsyncIterator[Engine]:
+    """An engine with Lanloom's CRDs and namespace."""
+    engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
+    await engine.start()
+    client = LocalClient(engine)
+    for manifest in manifests():
+        await client.create(CRDS, manifest)
+    await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    await install_webhooks(client)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def managed(client: LocalClient) -> AsyncIterator[None]:
+    """A manager that leads and whose webhooks are registered."""
+    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
+    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+    running = asyncio.create_task(manager.run())
+    try:
+        async with asyncio.timeout(60):
+            await manager.ready.wait()
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, SECRETS], ids=lambda item: item.plural)
+async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> None:
+    """A server that can't take the webhooks' certificate or registration right now does not end the manager."""
+    async with server() as engine:
+        client = Unsteady(engine, resource, failures=1)
+        async with managed(client):
+            assert client.failures == 0
+            for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+                webhooks = (await client.get(kind, "lanloom")).webhooks
+                assert webhooks
+                for webhook in webhooks:
+                    assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+async def test_a_spoilt_certificate_is_replaced() -> None:
+    """A Secret from which somebody removed the certificate is filled in again."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": {"ca.crt": ""}}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            assert not due(base64.b64decode(secret.data["tls.crt"]), time.time())
+            webhook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert webhook["clientConfig"]["caBundle"] == secret.data["ca.crt"]
+
+
+def _data(bundle: Bundle) -> dict[str, str]:
+    parts = {"ca.crt": bundle.ca, "tls.crt": bundle.certificate, "tls.key": bundle.key}
+    return {name: base64.b64encode(text).decode() for name, text in parts.items()}
+
+
+_FIRST, _SECOND = (issue(("127.0.0.1",), time.time()) for _ in range(2))
+_SPOILT = {
+    "no key": _data(Bundle(_FIRST.ca, _FIRST.certificate, b"")),
+    "no CA": _data(Bundle(b"", _FIRST.certificate, _FIRST.key)),
+    "another key": _data(Bundle(_FIRST.ca, _FIRST.certificate, _SECOND.key)),
+    "another CA": _data(Bundle(_SECOND.ca, _FIRST.certificate, _FIRST.key)),
+    "not even PEM": _data(Bundle(b"x", b"y", b"z")),
+}
+"""Data of a Secret that can't serve, though most of its certificates are far from their end."""
+
+
+@pytest.mark.parametrize("data", _SPOILT.values(), ids=list(_SPOILT))
+async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str, str]) -> None:
+    """No Secret that somebody spoilt keeps a manager from coming up; it is made anew."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": data}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            kept = (await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)).data
+            parts = (base64.b64decode(kept[name]) for name in ("ca.crt", "tls.crt", "tls.key"))
+            assert is_whole(Bundle(*parts))
+            webhook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert webhook["clientConfig"]["caBundle"] == kept["ca.crt"]
+
+
+@pytest.mark.parametrize(
+    "kept", [None, "", "Li4=", "bm90IHN1Y2ggYSBwYXRo"], ids=["no", "empty", "dots", "words"]
+)
+async def test_webhooks_answer_those_alone_who_know_where_they_are(kept: str | None) -> None:
+    """The webhooks are below a path that nobody can guess; a missing or spoilt one is made, the certificate kept."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        data = _data(_FIRST) | ({} if kept is None else {"path": kept})
+        body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": data}
+        await client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        async with managed(client):
+            secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            assert secret.data["tls.crt"] == data["tls.crt"]
+            path = base64.b64decode(secret.data["path"]).decode()
+            assert re.fullmatch("[0-9a-f]{32}", path)
+            webhooks = (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+            assert all(f"/{path}/" in webhook["clientConfig"]["url"] for webhook in webhooks)
+            base = webhooks[0]["clientConfig"]["url"].partition("/" + path)[0]
+            poster = HttpsPoster()
+            try:
+                for place, code in (("", 404), ("/" + "0" * 32, 404), ("//" + path, 404), (f"/{path}", 400)):
+                    with pytest.raises(TransportError, match=str(code)):
+                        await poster.post(f"{base}{place}/validate", b"{}", ca_bundle=_FIRST.ca, timeout=60)
+            finally:
+                await poster.close()

@@ -1,0 +1,197 @@
+"""Who refers to an isolated network, on the embedded server and on a real kube-apiserver, through their webhooks.
+
+The embedded one drops `matchConditions`, as API servers before 1.28 do.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from lanloom.api.core import (
+    CRDS,
+    NAMESPACES,
+    PODS,
+    VALIDATING_WEBHOOKS,
+    Pod,
+)
+from lanloom.api.crds import manifest
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.resource import Resource
+from lanloom.features.dummy.rules.admit_references import reservations_of
+from lanloom.kube.config import load
+from lanloom.kube.errors import AlreadyExists, Forbidden
+from lanloom.kube.http import HttpClient
+from lanloom.kube.ports import Client
+from lanloom.kube.webhookcall import HttpsPoster
+from lanloom.processes.definitions import manifests
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from lanloom_embedded.webhooks import HttpsWebhooks
+from tests.harness.installing import install_webhooks
+from tests.harness.servers.eventually import eventually, reviewed
+from tests.harness.servers.real import RealServer
+
+SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.realserver))
+
+
+@pytest.fixture(scope="module")
+def real(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver for this module alone."""
+    with RealServer(real_binaries) as running:
+        yield running
+
+
+class Place(Struct, frozen=True):
+    """A server with a manager that leads, and a network of the test's own, whose NAD has its name."""
+
+    client: Client
+    name: str
+    keeps_conditions: bool
+
+    async def nad(self) -> NetworkAttachmentDefinition:
+        """The network's NAD."""
+        return await self.client.get(NADS, self.name, "nets")
+
+    async def add_pod(self, **metadata: str) -> Pod:
+        """A pod on the network."""
+        annotations = {"k8s.v1.cni.cncf.io/networks": f"nets/{self.name}"}
+        containers = [{"name": "c", "image": "example.org/c"}]
+        spec = {"containers": containers, "automountServiceAccountToken": False}
+        body = {"metadata": {**metadata, "annotations": annotations}, "spec": spec}
+        return await self.client.create(PODS, body, "default")
+
+    async def pods_are_noted(self) -> None:
+        """Waits until pods are reviewed: a server learns by itself for its own kinds what it is to ask of whom."""
+
+        async def is_noted() -> bool:
+            pod = await self.add_pod(generateName="asked-")
+            await self.client.delete(PODS, pod.metadata.name, "default")
+            return pod.metadata.uid in {item.uid for item in reservations_of(await self.nad())}
+
+        await eventually(is_noted, bool)
+
+
+NUMBERS = count(1)
+
+
+@pytest.fixture(params=SERVERS)
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    """Each of the servers."""
+    real = request.getfixturevalue("real") if request.param == "real" else None
+    where = connected(real) if real is not None else embedded()
+    keeps_conditions = real is not None and not real.is_older_than("1.28")
+    async with where as client, managed(client):
+        found = Place(client, f"red{next(NUMBERS)}", keeps_conditions)
+        await ensure(client, NAMESPACES, {"metadata": {"name": "nets"}})
+        spec = {"bridgeName": f"{found.name}-br", "nadName": found.name, "nadNamespace": "nets"}
+        await client.create(DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": found.name}, "spec": spec})
+        await eventually(found.nad, lambda _: True)
+        await found.pods_are_noted()
+        yield found
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[Client]:
+    """An engine that calls webhooks over HTTPS."""
+    poster = HttpsPoster()
+    engine = Engine(MemoryStorage(), webhooks=HttpsWebhooks(poster), now=time.time, rng=random.Random(1))
+    await engine.start()
+    try:
+        yield LocalClient(engine)
+    finally:
+        await engine.close()
+        await poster.close()
+
+
+@asynccontextmanager
+async def connected(server: RealServer) -> AsyncIterator[Client]:
+    """A client of a kube-apiserver."""
+    async with HttpClient(load(str(server.kubeconfig))) as client:
+        yield client
+
+
+@asynccontextmanager
+async def managed(client: Client) -> AsyncIterator[None]:
+    """A manager that leads and whose webhooks are registered."""
+    for crd in (*manifests(), manifest(VIRTUAL_MACHINES)):
+        await ensure(client, CRDS, crd)
+    kinds: tuple[Resource[Any], ...] = (NADS, DUMMY_CLUSTER_NETWORKS, VIRTUAL_MACHINES)
+    for resource in kinds:
+        await eventually(partial(client.list, resource), lambda _: True)
+    await ensure(client, NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+    await install_webhooks(client)
+    settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, user="kubernetes-admin")
+    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+    running = asyncio.create_task(manager.run())
+    try:
+        await asyncio.wait_for(manager.ready.wait(), 60)
+        if isinstance(client, HttpClient):
+            await reviewed(client)
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def ensure(client: Client, resource: Resource[Any], body: dict[str, Any]) -> None:
+    """Creates what is not there yet."""
+    with suppress(AlreadyExists):
+        await client.create(resource, body)
+
+
+@pytest.mark.parametrize("metadata", [{"name": "a"}, {"generateName": "b-"}], ids=["name", "generateName"])
+async def test_who_is_created_is_noted_by_the_uid_that_he_gets(
+    place: Place, metadata: dict[str, str]
+) -> None:
+    """A review of a creation tells the uid and the name that the object has when it is stored."""
+    pod = await place.add_pod(**metadata)
+    notes = {item.uid: item for item in reservations_of(await place.nad())}
+    assert notes[pod.metadata.uid].title == f"Pod default/{pod.metadata.name}"
+    assert notes[pod.metadata.uid].version == 0
+
+
+async def test_who_is_changed_is_noted_by_the_version_that_he_had(place: Place) -> None:
+    """A review of a change tells the version that it is based on."""
+    body = {"metadata": {"name": "db"}, "spec": {"template": {"spec": {}}}}
+    made = await place.client.create(VIRTUAL_MACHINES, body, "default")
+    networks = [{"name": "n", "multus": {"networkName": f"nets/{place.name}"}}]
+    patch = {"spec": {"template": {"spec": {"networks": networks}}}}
+    await place.client.patch(VIRTUAL_MACHINES, "db", patch, "default")
+    notes = {item.uid: item for item in reservations_of(await place.nad())}
+    assert notes[made.metadata.uid].version == int(made.metadata.resource_version)
+
+
+async def test_only_a_server_with_conditions_is_told_to_refuse(place: Place) -> None:
+    """Where matchConditions are dropped, nobody's pods depend on whether a manager answers."""
+    found = (await place.client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
+    policies = {item["name"]: (item["failurePolicy"], "matchConditions" in item) for item in found}
+    references = ("Fail", True) if place.keeps_conditions else ("Ignore", False)
+    assert policies == {
+        "validate.lanloom.io": ("Fail", False),
+        "validate.harvester.lanloom.io": ("Fail", False),
+        "references.lanloom.io": references,
+    }
+
+
+async def test_nobody_comes_onto_a_network_that_goes(place: Place) -> None:
+    """While a network is being deleted and still used, those who refer to it are refused."""
+    await place.add_pod(name="old")
+    await place.client.delete(DUMMY_CLUSTER_NETWORKS, place.name)
+    await eventually(place.nad, lambda item: DRAINING in item.metadata.annotations)
+    with pytest.raises(Forbidden, match="is being deleted"):
+        await place.add_pod(name="new")

@@ -1,0 +1,151 @@
+"""The rights of deploy/rbac.yaml as a real kube-apiserver understands them: what must not be allowed is not.
+
+That they suffice is shown by what runs with them, see `test_deploy_real` and `tests/features/dummy/cluster`.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
+from lanloom.kube.config import load
+from lanloom.kube.http import HttpClient
+from tests.harness.servers.eventually import eventually
+from tests.harness.servers.real import RealServer
+
+pytestmark = [pytest.mark.realserver, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+OWN = LANLOOM_NAMESPACE
+WEBHOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+Right = tuple[str, str, str, str]
+"""Verb, resource with group and subresource, namespace, name."""
+
+MANAGER: dict[Right, bool] = {
+    ("get", "secrets", OWN, "lanloom-webhook"): True,
+    ("watch", "secrets", OWN, "lanloom-webhook"): True,
+    ("get", "secrets", OWN, "another"): False,
+    ("list", "secrets", OWN, ""): False,
+    ("patch", "secrets", OWN, "another"): False,
+    ("get", "secrets", "default", "lanloom-webhook"): False,
+    ("watch", "configmaps", OWN, "lanloom-dummy"): True,
+    ("watch", "configmaps", OWN, ""): False,
+    ("patch", "configmaps", OWN, "lanloom-dummy"): False,
+    ("patch", "leases.coordination.k8s.io", OWN, "lanloom-manager"): True,
+    ("patch", "leases.coordination.k8s.io", OWN, "another"): False,
+    ("create", "leases.coordination.k8s.io", "kube-system", ""): False,
+    ("patch", WEBHOOKS, "", "lanloom"): True,
+    ("patch", WEBHOOKS, "", "another"): False,
+    ("delete", WEBHOOKS, "", "lanloom"): False,
+    ("create", WEBHOOKS, "", ""): False,
+    ("create", "daemonsets.apps", BRIDGES_NAMESPACE, ""): True,
+    ("patch", "daemonsets.apps", BRIDGES_NAMESPACE, "any"): True,
+    ("create", "daemonsets.apps", OWN, ""): False,
+    ("patch", "daemonsets.apps", OWN, "lanloom-agent"): False,
+    ("delete", "daemonsets.apps", OWN, "any"): True,
+    ("create", "daemonsets.apps", "default", ""): False,
+    ("patch", "daemonsets.apps", "kube-system", "kube-proxy"): False,
+    ("watch", "daemonsets.apps", "", ""): True,
+    ("watch", "deployments.apps", "", ""): True,
+    ("patch", "deployments.apps", OWN, "lanloom-manager"): False,
+    ("watch", "pods", "", ""): True,
+    ("create", "pods", OWN, ""): False,
+    ("create", "pods/exec", OWN, "any"): False,
+    ("get", "pods/log", OWN, "any"): False,
+    ("delete", "pods", OWN, "any"): False,
+    ("patch", "nodes", "", "node1"): False,
+    ("watch", "services", "default", "kubernetes"): True,
+    ("watch", "services", "default", ""): False,
+    ("watch", "servicecidrs.networking.k8s.io", "", ""): True,
+    ("patch", "servicecidrs.networking.k8s.io", "", "kubernetes"): False,
+    ("watch", "endpointslices.discovery.k8s.io", "default", "kubernetes"): True,
+    ("watch", "endpointslices.discovery.k8s.io", "default", ""): False,
+    ("patch", "virtualmachines.kubevirt.io", "default", "any"): False,
+    ("patch", "dummyclusternetworks.network.harvester.io", "", "any"): True,
+    ("patch", "dummyclusternetworks.network.harvester.io/status", "", "any"): True,
+    ("delete", "dummyclusternetworks.network.harvester.io", "", "any"): False,
+    ("get", "customresourcedefinitions.apiextensions.k8s.io", "", "virtualmachines.kubevirt.io"): True,
+    ("patch", "customresourcedefinitions.apiextensions.k8s.io", "", "virtualmachines.kubevirt.io"): False,
+    ("create", "clusterroles.rbac.authorization.k8s.io", "", ""): False,
+    ("create", "serviceaccounts/token", OWN, "lanloom-agent"): False,
+    ("impersonate", "users", "", "admin"): False,
+}
+
+AGENT: dict[Right, bool] = {
+    ("watch", "dummyclusternetworks.network.harvester.io", "", ""): True,
+    ("patch", "dummyclusternetworks.network.harvester.io", "", "any"): False,
+    ("patch", "dummyclusternetworks.network.harvester.io/status", "", "any"): False,
+    ("patch", "network-attachment-definitions.k8s.cni.cncf.io", "default", "any"): False,
+    ("create", "daemonsets.apps", OWN, ""): False,
+    ("list", "pods", "", ""): False,
+    ("get", "secrets", OWN, "lanloom-webhook"): False,
+    ("get", "configmaps", OWN, "lanloom-dummy"): False,
+    ("patch", "leases.coordination.k8s.io", OWN, "lanloom-manager"): False,
+}
+
+
+@pytest.fixture(scope="module")
+def server(real_binaries: Path) -> Iterator[RealServer]:
+    """A kube-apiserver that knows the roles."""
+    with RealServer(real_binaries) as running:
+        kubectl = [str(real_binaries / "kubectl"), "--kubeconfig", str(running.kubeconfig)]
+        for name in ("manager.yaml", "rbac.yaml"):
+            words = [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)]
+            subprocess.run(words, check=True, capture_output=True)
+        yield running
+
+
+@pytest.mark.parametrize(("process", "rights"), [("manager", MANAGER), ("agent", AGENT)])
+async def test_what_each_process_may_do(server: RealServer, process: str, rights: dict[Right, bool]) -> None:
+    """An account may do what its process needs, to the one object that it needs, and nothing beside that."""
+    async with HttpClient(load(str(server.kubeconfig))) as admin:
+        await eventually(partial(roles_are_known, admin), bool)
+        for right, expected in rights.items():
+            assert await allowed(admin, process, right) is expected, right
+
+
+async def test_the_pods_that_keep_bridges_may_do_nothing(server: RealServer) -> None:
+    """The account whose name those pods have, and whose token they don't get, has no rights of ours anyway."""
+    async with HttpClient(load(str(server.kubeconfig))) as admin:
+        await eventually(partial(roles_are_known, admin), bool)
+        for right in (*MANAGER, *AGENT):
+            assert not await allowed(admin, "", right), right
+
+
+async def roles_are_known(admin: HttpClient) -> bool:
+    """Whether the server goes by all roles and bindings by now, of which it learns a moment after they are written."""
+    wanted = (("manager", MANAGER), ("agent", AGENT))
+    return all(
+        [
+            await allowed(admin, process, right)
+            for process, rights in wanted
+            for right, expected in rights.items()
+            if expected
+        ]
+    )
+
+
+async def allowed(admin: HttpClient, process: str, right: Right) -> bool:
+    """Whether a process's account may do something; without a process, the namespace's default account."""
+    verb, title, namespace, name = right
+    resource, _, subresource = title.partition("/")
+    plural, _, group = resource.partition(".")
+    attributes: dict[str, Any] = {
+        "verb": verb,
+        "group": group,
+        "resource": plural,
+        "subresource": subresource,
+    }
+    account = f"lanloom-{process}" if process else "default"
+    spec = {
+        "user": f"system:serviceaccount:{OWN}:{account}",
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{OWN}", "system:authenticated"],
+        "resourceAttributes": attributes | {"namespace": namespace, "name": name},
+    }
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = await admin.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
