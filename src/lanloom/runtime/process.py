@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from lanloom.kube.outofmemory import end_process, end_with_loop, is_out_of_memory
+from lanloom.runtime.outofmemory import end_process, end_with_loop, is_out_of_memory
 
 
 def run_process(

@@ -17,7 +17,6 @@ from typing import Any
 import structlog
 import uvicorn
 
-from lanloom.kube.outofmemory import End, end_process, is_out_of_memory
 from lanloom.runtime.https.connections import (
     Connections,
     Limits,
@@ -25,6 +24,7 @@ from lanloom.runtime.https.connections import (
     peer_of,
 )
 from lanloom.runtime.https.protocol import LimitedProtocol
+from lanloom.runtime.outofmemory import End, end_process, is_out_of_memory
 
 log = structlog.get_logger(__name__)
 
