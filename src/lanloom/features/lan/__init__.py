@@ -1,0 +1,1 @@
+"""LANs across the cluster, for pods and machines, with any source MAC."""

@@ -1,0 +1,135 @@
+"""The port between the data plane of a node and what kubelet and CNI programs ask of it.
+
+A spoke is one place for a link at a LAN. It is taken by a pod in one of two modes: `macvtap` gives a machine the device
+`/dev/tapN`, `veth` gives a pod an interface. Each is a device of capacity 1 to kubelet.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+MACVTAP: Literal["macvtap"] = "macvtap"
+VETH: Literal["veth"] = "veth"
+Mode = Literal["macvtap", "veth"]
+"""How a pod uses a spoke."""
+
+RESOURCE_DOMAIN = "macvtap.k8slan.io"
+"""The domain of the resources that kubelet advertises, for both modes."""
+
+_RESOURCE_WORDS: Mapping[Mode, str] = {MACVTAP: "mac", VETH: "veth"}
+_DEVICE_LETTERS: Mapping[Mode, str] = {MACVTAP: "M", VETH: "V"}
+
+
+class SpokeError(Exception):
+    """A spoke can't be had, or is not as it should be. The message names the spoke, the reason and the remedy.
+
+    `again` tells that the same request may succeed later without anybody's doing.
+    """
+
+    def __init__(self, message: str, *, again: bool = False) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+class Device(NamedTuple):
+    """A spoke in one mode. Spokes' names are unique in the cluster."""
+
+    spoke: str
+    mode: Mode
+
+    @property
+    def id(self) -> str:
+        """The device's id for kubelet, which is the name of the spoke's port in the LAN's namespace as well."""
+        return f"{self.spoke}{_DEVICE_LETTERS[self.mode]}0"
+
+    @property
+    def nad(self) -> str:
+        """The name of the NAD that gives a pod this device."""
+        return f"k8slan-{_RESOURCE_WORDS[self.mode]}-{self.spoke}"
+
+    @property
+    def resource(self) -> str:
+        """The resource of capacity 1 that kubelet advertises for it."""
+        return f"{RESOURCE_DOMAIN}/{self.nad}"
+
+
+class Tap(NamedTuple):
+    """A character device of the node: its path, and its number, which the file at the path has."""
+
+    path: str
+    major: int
+    minor: int
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """A pod's interface at a spoke, as CNI names it.
+
+    `netns` is the path of the pod's network namespace. `pod` is `namespace/name`, empty where that is not known.
+    `network` is the name in the CNI configuration, by which the runtime's garbage collection tells whose it is.
+    `mac` is what the interface must have, empty for any.
+    """
+
+    device: Device
+    container: str
+    netns: str
+    interface: str
+    pod: str = ""
+    network: str = ""
+    mac: str = ""
+
+
+class Attached(NamedTuple):
+    """An interface that a pod has: its hardware address, lower-case with colons, and its MTU in bytes."""
+
+    mac: str
+    mtu: int
+
+
+class SpokesPort(Protocol):
+    """The spokes of all LANs, on this node.
+
+    Every call may be repeated, after a crash or a reboot, and may be cancelled: what was begun is finished or undone by
+    the next call or by the reconciler. Calls for one spoke wait for each other.
+    """
+
+    def devices(self) -> Mapping[str, Device]:
+        """What to advertise, by the name of the resource: two devices for each spoke of each LAN that is not leaving."""
+        ...
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Calls `handler` whenever `devices` or `unready` may have changed. It must not block."""
+        ...
+
+    async def allocate(self, device: Device) -> Tap | None:
+        """Builds what the device needs and returns the character device to give to the container; None for veth.
+
+        The path of a device is the same for as long as its LAN has the spoke. Raises SpokeError.
+        """
+        ...
+
+    async def attach(self, attachment: Attachment) -> Attached:
+        """Brings the interface into the pod's namespace, up; builds everything anew if it must, as after a reboot.
+
+        Idempotent for the same container and interface. Raises SpokeError, also where another container has the spoke.
+        """
+        ...
+
+    async def detach(self, container: str, interface: str) -> None:
+        """Ends an attachment; one that is not known is no error, nor is a namespace that is gone. Raises SpokeError."""
+        ...
+
+    async def check(self, attachment: Attachment) -> None:
+        """Raises SpokeError that says what is missing of an attachment."""
+        ...
+
+    async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:
+        """Ends the attachments of the network that are not among the valid ones, pairs (container, interface).
+
+        Tries all of them; raises SpokeError naming those that could not be ended.
+        """
+        ...
+
+    def unready(self) -> str:
+        """Why no spoke can be attached now, with the remedy; empty if one can."""
+        ...
