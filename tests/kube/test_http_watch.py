@@ -1,7 +1,11 @@
 """Watches on the wire: streams that are cut anywhere, refused, silent, broken or full of rubbish."""
 
 import asyncio
+import ctypes
 import json
+import os
+import socket
+import struct
 from contextlib import aclosing
 from typing import Any
 
@@ -14,7 +18,7 @@ from lanloom.kube.errors import (
     SilentWatch,
     TransportError,
 )
-from lanloom.kube.http import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, HttpClient
+from lanloom.kube.http import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, HttpClient, Keepalive
 from lanloom.kube.ports import WatchEvent
 from tests.kube.server import (
     always,
@@ -23,6 +27,9 @@ from tests.kube.server import (
     streaming,
 )
 from tests.kube.things import THINGS, Thing
+
+SO_ATTACH_FILTER = 26
+"""Of <asm-generic/socket.h>; Python has no name for it."""
 
 RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}
 
@@ -123,6 +130,34 @@ async def test_a_watch_with_bookmarks_is_given_up_sooner() -> None:
         with pytest.raises(SilentWatch, match="no answer in time"):
             await _watch(client)
         hold.set()
+
+
+async def test_a_watch_whose_path_is_lost_is_given_up() -> None:
+    """A server that acknowledges no probe of a silent connection is away, long before a watch may be silent no more."""
+    hold = asyncio.Event()
+
+    async def lose(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(_line("ADDED", RED))
+        assert request.transport is not None
+        deafen(request.transport.get_extra_info("socket"))
+        await hold.wait()
+        return response
+
+    keepalive = Keepalive(idle=1, interval=1, probes=1)
+    async with serving(lose) as server, HttpClient(server.config(), keepalive=keepalive) as client:
+        with pytest.raises(TransportError):
+            await _watch(client)
+        hold.set()
+
+
+def deafen(connection: Any) -> None:
+    """Lets the kernel drop all that comes in for a connection, as a path does that is lost."""
+    drop_all = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))  # BPF_RET | BPF_K of no bytes
+    program = struct.pack("=HxxxxxxQ", 1, ctypes.addressof(drop_all))
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 async def test_the_server_ends_a_watch_before_the_client_gives_it_up() -> None:

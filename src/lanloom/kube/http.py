@@ -1,6 +1,7 @@
 """The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,10 +45,37 @@ Not sooner. An API server on an etcd before 3.4.25 sends no bookmarks for a kind
 """
 
 BOOKMARKED_IDLE_SECONDS = 90.0
-"""A watch that had a bookmark and is silent for longer is dead: the server sends the next one after a minute.
+"""A watch that had a bookmark and is silent for longer is dead: the server sends the next one after a minute."""
 
-So a half-open connection is noticed after 90 seconds where there are bookmarks, and after IDLE_SECONDS elsewhere.
-"""
+
+class Keepalive(NamedTuple):
+    """TCP keepalive of a connection: probes begin after `idle` seconds of silence, one each `interval` seconds.
+
+    A connection whose peer acknowledges none of `probes` is dead. A watch sends nothing, so without probes a client
+    learns of a lost path only from its own time-outs; and what a server sent meanwhile comes as late as the server's
+    TCP tries again, which after a loss of two minutes can be two minutes later.
+    """
+
+    idle: int = 15
+    interval: int = 5
+    probes: int = 3
+
+    def connection(self, address: tuple[Any, ...]) -> socket.socket:
+        """A socket with these options for an entry of `getaddrinfo`."""
+        family, kind, protocol = address[:3]
+        opened = socket.socket(family, kind, protocol)
+        for level, option, value in (
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, self.idle),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, self.interval),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, self.probes),
+        ):
+            opened.setsockopt(level, option, value)
+        return opened
+
+
+KEEPALIVE = Keepalive()
+
 
 TOKEN_SECONDS = 60.0
 """How old the content of a token file may be: Kubernetes replaces the file before the token expires."""
@@ -76,7 +104,8 @@ class HttpClient:
     """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
-    TOKEN_SECONDS; `page` in objects. `observe` must be quick. `outage` is told which requests were answered.
+    TOKEN_SECONDS; `page` in objects. `keepalive` holds for every connection. `observe` must be quick. `outage` is told which
+    requests were answered.
     """
 
     def __init__(
@@ -87,6 +116,7 @@ class HttpClient:
         bookmarked_idle: float = BOOKMARKED_IDLE_SECONDS,
         page: int = PAGE,
         token_age: float = TOKEN_SECONDS,
+        keepalive: Keepalive = KEEPALIVE,
         observe: Observer | None = None,
         outage: Outage | None = None,
     ) -> None:
@@ -95,6 +125,7 @@ class HttpClient:
         self._bookmarked_idle = bookmarked_idle
         self._page = page
         self._token_age = token_age
+        self._keepalive = keepalive
         self._observe = observe
         self._session: aiohttp.ClientSession | None = None
         self._ssl = client_context(config) if config.server.startswith("https:") else False
@@ -321,7 +352,7 @@ class HttpClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, socket_factory=self._keepalive.connection)
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 18)
         return self._session
 
