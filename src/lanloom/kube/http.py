@@ -104,8 +104,8 @@ class HttpClient:
     """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
-    TOKEN_SECONDS; `page` in objects. `keepalive` holds for every connection. `observe` must be quick. `outage` is told which
-    requests were answered.
+    TOKEN_SECONDS; `page` in objects. `keepalive` holds for every connection. `observe` must be quick. `outage`
+    is told which requests were answered.
     """
 
     def __init__(
