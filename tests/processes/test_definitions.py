@@ -3,6 +3,7 @@
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.processes.definitions import (
     foreign,
@@ -34,10 +35,11 @@ async def test_definitions_of_others_are_left_alone() -> None:
             await client.create(CRDS, definition)
         before = {item.metadata.name: item for item in (await client.list(CRDS)).items}
         found = {item.name: (item.outcome, item.maker) for item in await install(client)}
-        harvesters = {kind.full_name for kind in foreign()} - {NADS.full_name}
+        others = {NADS.full_name, LANS.full_name}
+        harvesters = {kind.full_name for kind in foreign()} - others
         assert {name for name, each in found.items() if each == ("left alone", "Helm")} == harvesters
         assert {name for name, each in found.items() if each == ("created", "")} == {
-            NADS.full_name,
+            *others,
             *(kind.full_name for kind in own()),
         }
         after = {item.metadata.name: item for item in (await client.list(CRDS)).items}

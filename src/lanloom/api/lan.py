@@ -1,0 +1,209 @@
+"""LAN (lan.k8slan.io/v1beta1) and LANNode (lan.lanloom.io/v1alpha1): virtual LANs across the nodes of a cluster.
+
+LAN is k8slan's kind, wire-compatible: its manifests apply unchanged. Every field that Lanloom adds is optional.
+LANNode is Lanloom's own: what one node carries of all LANs, written by that node's agent alone. The other agents
+read from it where to send frames for many receivers, the manager what stands in the status of a LAN.
+
+Names that clients rely on (NADs, resources of the device plugin, device ids) are those of k8slan.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from lanloom.api.meta import Condition, Object
+from lanloom.api.resource import AGE, Column, Resource
+
+GROUP = "lan.k8slan.io"
+VERSION = "v1beta1"
+
+NODE_GROUP = "lan.lanloom.io"
+NODE_VERSION = "v1alpha1"
+
+RESOURCE_PREFIX = "macvtap.k8slan.io/"
+"""Of the device plugin's resources: this and the name of a NAD."""
+
+MACVTAP_NAD, VETH_NAD = "k8slan-mac-", "k8slan-veth-"
+"""What the names of a spoke's NADs begin with; the rest is the spoke."""
+
+FINALIZER = f"{NODE_GROUP}/lan"
+"""Keeps a LAN until nobody uses it and no live node carries it."""
+
+UID_LABEL = f"{NODE_GROUP}/lan-uid"
+"""On NADs: the uid of the LAN for which they were made."""
+
+FORCE_DELETE = "lanloom.io/force-delete"
+"""Annotation of a LAN: `true` lets it be deleted although pods or machines use it. They are cut off."""
+
+DEFAULT_PORT = 4789
+"""VXLAN's port (RFC 7348)."""
+
+VNI_MAX = 0xFFFFFF
+SPOKES_MAX = 4095
+NAME_MAX = 13
+"""Longest name of a spoke, bridge or VXLAN link: two more characters tell the ends of a spoke's links apart."""
+
+READY, IN_USE = "Ready", "InUse"
+"""Conditions. `InUse` is there only while users keep a LAN that is being deleted."""
+
+Mode = Literal["macvtap", "veth"]
+Replication = Literal["head-end", "multicast"]
+
+# For the schema alone, as k8slan's definition has it: an object that breaks a rule is still read.
+_INT32 = {"format": "int32"}
+_REQUIRED = {"required": ["bridge", "ns", "spokes", "vni", "vxlan", "vxlanGrp"]}
+
+
+def nad_name(spoke: str, mode: Mode) -> str:
+    """The NAD by which machines (macvtap) or pods (veth) attach to a spoke."""
+    return (MACVTAP_NAD if mode == "macvtap" else VETH_NAD) + spoke
+
+
+def resource_name(spoke: str, mode: Mode) -> str:
+    """The resource that the device plugin advertises for a spoke, of capacity 1 on each node."""
+    return RESOURCE_PREFIX + nad_name(spoke, mode)
+
+
+def device_id(spoke: str, mode: Mode) -> str:
+    """The id of the one device of such a resource."""
+    return spoke + ("M0" if mode == "macvtap" else "V0")
+
+
+class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the LAN is made of. Only `spokes` may change later.
+
+    `ns` is the network namespace of the LAN on each node, `bridge` and `vxlan` are links in it. `vni` and `vxlan_port`
+    tell LANs apart on the underlay. `default_vxlan_dev` is the underlay link of nodes that `vxlan_dev_map`, by the
+    node's name, does not list. `spokes` are the LAN's places: each takes one pod or one machine. With `replication`
+    head-end (the default) a frame for many receivers is sent to each node of the LAN; with multicast it is sent
+    once, to the group `vxlan_grp`.
+    """
+
+    ns: str = ""
+    bridge: str = ""
+    vxlan: str = ""
+    vni: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    vxlan_grp: str = ""
+    vxlan_port: Annotated[int, Meta(extra_json_schema=_INT32)] = DEFAULT_PORT
+    default_vxlan_dev: str = ""
+    vxlan_dev_map: dict[str, str] = {}
+    spokes: tuple[str, ...] = ()
+    replication: Replication = "head-end"
+
+    def underlay(self, node: str) -> str:
+        """The link of a node that carries the LAN's VXLAN; empty if none is named."""
+        return self.vxlan_dev_map.get(node) or self.default_vxlan_dev
+
+
+class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the LAN is on one node. `address` is the node's VXLAN endpoint, `mtu` what its underlay allows in bytes.
+
+    `message` says what is missing where `ready` is false.
+    """
+
+    name: str
+    ready: bool = False
+    address: str = ""
+    mtu: int = 0
+    message: str = ""
+
+
+class LANStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How the LAN is.
+
+    `mtu` is the largest packet in bytes that fits on every node of the LAN, 0 while no node carries it. `nodes` are
+    those that carry it; `summary` says how many of them are ready, such as 2/3. `users` are those that keep the LAN
+    from being deleted, at most 50 of them.
+    """
+
+    observed_generation: int = 0
+    mtu: int = 0
+    summary: str = ""
+    nodes: tuple[NodeResult, ...] = ()
+    users: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class LAN(Object, frozen=True, kw_only=True):
+    """A virtual LAN across the cluster, for pods and machines. They may send with any source MAC address."""
+
+    spec: Annotated[LANSpec, Meta(extra_json_schema=_REQUIRED)] = LANSpec()
+    status: LANStatus = LANStatus()
+
+
+class Spoke(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A spoke of a LAN that is attached on the node: `macvtap` for a machine, `veth` for a pod."""
+
+    name: str
+    mode: Mode
+
+
+class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One LAN on one node.
+
+    `namespace`, `name` and `uid` are the LAN's. `address` is the node's VXLAN endpoint, an IP address of the underlay
+    link `device`; `mtu` in bytes is what that link leaves for the LAN. `message` says what is missing where `ready` is
+    false. `spokes` are those that are attached on this node.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    vni: int = 0
+    port: int = DEFAULT_PORT
+    address: str = ""
+    device: str = ""
+    mtu: int = 0
+    ready: bool = False
+    message: str = ""
+    spokes: tuple[Spoke, ...] = ()
+
+
+class LANNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the node carries: one entry per LAN, by namespace and name.
+
+    `summary` says how many of them are ready, such as 2/3.
+    """
+
+    summary: str = ""
+    lans: tuple[LANEntry, ...] = ()
+
+
+class LANNode(Object, frozen=True, kw_only=True):
+    """The report of one node's agent about the LANs on it. It is named as the node, which owns it."""
+
+    status: LANNodeStatus = LANNodeStatus()
+
+
+LANS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="LAN",
+    plural="lans",
+    type=LAN,
+    namespaced=True,
+    status=True,
+    required=("spec",),
+    columns=(
+        Column("Ready", f'.status.conditions[?(@.type=="{READY}")].status'),
+        Column("VNI", ".spec.vni", "integer"),
+        Column("Nodes", ".status.summary"),
+        Column("MTU", ".status.mtu", "integer"),
+        AGE,
+        Column("Namespace-On-Nodes", ".spec.ns", priority=1),
+        Column("Message", f'.status.conditions[?(@.type=="{READY}")].message', priority=1),
+    ),
+)
+LAN_NODES = Resource(
+    group=NODE_GROUP,
+    version=NODE_VERSION,
+    kind="LANNode",
+    plural="lannodes",
+    type=LANNode,
+    namespaced=False,
+    status=True,
+    columns=(
+        Column("LANs", ".status.summary"),
+        AGE,
+    ),
+)
