@@ -3,7 +3,7 @@
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import click
 
@@ -30,13 +30,13 @@ _PROCESSES = {
 """Name → module with an object `command`, and the line in the help: the processes, and what runs whole clusters."""
 
 
-def command_line(features: Iterable[Feature] = FEATURES) -> click.Group:
-    """The command `lanloom` with the commands of these features."""
+def command_line(features: Sequence[Feature] = FEATURES) -> click.Group:
+    """The command `lanloom` with the commands of these features, which commands of processes find in `Context.obj`."""
 
     @click.group(
         cls=LazyGroup,
         lazy={**_PROCESSES, **commands(features)},
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "obj": features},
         epilog="Start with `lanloom lab up`, which creates a cluster on this machine, or with `lanloom status`.",
     )
     @click.version_option(__version__, prog_name="lanloom")

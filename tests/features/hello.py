@@ -9,6 +9,8 @@ from lanloom.api.admission import AdmissionRequest, Verdict, new_of, refusal
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller
+from lanloom.kube.ports import Client
+from lanloom.runtime.blockers import Answer, Blocker, DeletionQuestion
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature
 from lanloom.runtime.rights import FOLLOW, Access, Rights
@@ -43,6 +45,8 @@ GREETINGS: Resource[Greeting] = Resource(
     namespaced=False,
     status=True,
 )
+
+FINALIZER = "hello.lanloom.io/answered"
 
 RIGHTS = Rights(
     own=(GREETINGS,),
@@ -85,6 +89,15 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(run=controller.run, controllers=(controller,), admission=HelloAdmission(WEBHOOKS))
 
 
+async def ask(_client: Client, greeting: Greeting) -> Answer:
+    """A greeting stays until it is answered."""
+    why = f"{greeting.spec.whom} has not answered"
+    return Answer((Blocker(what=f"finalizer {FINALIZER}", whose="Hello", why=why, remedy="Wait."),))
+
+
+BLOCKERS = (DeletionQuestion(resource=GREETINGS, finalizer=FINALIZER, ask=ask),)
+
+
 @click.command(name="hello")
 def command() -> None:
     """Greet."""
@@ -101,6 +114,7 @@ FEATURE = Feature(
     rights=f"{__name__}:RIGHTS",
     webhooks=f"{__name__}:WEBHOOKS",
     manager=f"{__name__}:build",
+    blockers=f"{__name__}:BLOCKERS",
     cni={"hello": f"{__name__}:program"},
     commands={"hello": (__name__, "Greet.")},
 )

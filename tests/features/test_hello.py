@@ -20,7 +20,9 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.agent import run_agent
 from lanloom.processes.agentmetrics import AgentMetrics
+from lanloom.processes.blockers import explain
 from lanloom.processes.definitions import install
+from lanloom.processes.kinds import Kinds, Target
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.rbac import agent_role, manager_roles
 from lanloom.runtime.cni import CniSettings
@@ -31,7 +33,7 @@ from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsWebhooks
 from tests.fakes.host import FakeHost
 from tests.fakes.switch import FakeSwitch
-from tests.features.hello import FEATURE, GREETINGS
+from tests.features.hello import FEATURE, FINALIZER, GREETINGS
 from tests.harness.installing import install_webhooks
 
 WITH_HELLO = (*FEATURES, FEATURE)
@@ -105,6 +107,36 @@ def test_the_rights_of_a_new_feature_follow() -> None:
         added = [rule for rule in rules if rule not in before]
         assert {rule["apiGroups"][0] for rule in added} == {GREETINGS.group}
         assert all(rule in rules for rule in before)
+
+
+async def test_deletions_of_a_new_kind_are_explained() -> None:
+    """`lanloom why-not-deleted` asks the feature about its kind; a finalizer of another controller is shown by name."""
+    async with cluster() as client:
+        finalizers = [FINALIZER, "example.com/hold"]
+        await client.create(
+            GREETINGS, {"metadata": {"name": "world", "finalizers": finalizers}, "spec": {"whom": "world"}}
+        )
+        await client.delete(GREETINGS, "world")
+        target = Kinds(WITH_HELLO).target("greeting/world", "default")
+        found = await explain(client, target, _no_trial, features=WITH_HELLO)
+    assert found.state == "leaving"
+    assert [blocker.what for blocker in found.blockers] == [
+        "finalizer example.com/hold",
+        f"finalizer {FINALIZER}",
+    ]
+    assert found.blockers[1].why == "world has not answered"
+
+
+async def _no_trial(_target: Target) -> str:
+    raise AssertionError("what is being deleted needs no dry run")
+
+
+def test_the_command_knows_a_new_kind() -> None:
+    """The command names a new feature's kind where a kind is unknown."""
+    output = CliRunner().invoke(command_line(WITH_HELLO), ["why-not-deleted", "pod/web"]).output
+    assert "Greeting (greeting)" in output
+    output = CliRunner().invoke(command_line(FEATURES), ["why-not-deleted", "greeting/world"]).output
+    assert 'no kind "greeting"' in output
 
 
 def test_the_command_of_a_new_feature_runs() -> None:

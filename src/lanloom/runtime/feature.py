@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from lanloom.runtime.blockers import DeletionQuestion
     from lanloom.runtime.rights import Rights
     from lanloom.runtime.webhooktable import Webhook
 
@@ -50,6 +51,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A function from `AgentContext` to `AgentPart`."""
     agent_metrics: str = ""
     """A `FeatureMetrics`, for `AgentContext.metrics`."""
+    blockers: str = ""
+    """A tuple of `DeletionQuestion`: what blocks the deletion of the feature's kinds, and of kinds that it uses."""
     cni: Mapping[str, str] = {}
     """CNI programs by name: a function from the path of the agent's socket to the program's text."""
     commands: Mapping[str, tuple[str, str]] = {}
@@ -92,6 +95,11 @@ def rights_of(feature: Feature) -> "Rights":
 def webhooks_of(features: Iterable[Feature]) -> "tuple[Webhook, ...]":
     """The rows of all features."""
     return tuple(row for feature in features if feature.webhooks for row in load(feature.webhooks))
+
+
+def deletion_questions_of(features: Iterable[Feature]) -> "tuple[DeletionQuestion, ...]":
+    """The questions of all features about deletions."""
+    return tuple(question for feature in features if feature.blockers for question in load(feature.blockers))
 
 
 def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:

@@ -1,10 +1,11 @@
-"""What keeps a DummyClusterNetwork."""
+"""What blocks the deletion of a DummyClusterNetwork, and of what belongs to it."""
 
 import msgspec
 from msgspec.structs import replace
 
-from lanloom.api.dummy import FINALIZER, DummyResource
-from lanloom.features.dummy.blockers import obstacles
+from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL, DummyResource
+from lanloom.api.meta import Object, ObjectMeta
+from lanloom.features.dummy.blockers import blockers, owner_notes, user_notes
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.views import DummyView
@@ -12,6 +13,7 @@ from tests.features.dummy.clusterview import (
     MACHINE,
     NOW,
     POD,
+    UID,
     Told,
     daemon_set,
     nad,
@@ -24,35 +26,33 @@ from tests.features.dummy.clusterview import (
 
 def kept(view: DummyView) -> tuple[str, ...]:
     """Everything that it waits for."""
-    return tuple(item for obstacle in obstacles(view, (FINALIZER,)) for item in obstacle.waits_for)
+    return tuple(item for blocker in blockers(view, (FINALIZER,)) for item in blocker.waits_for)
 
 
 def test_users_with_what_to_change() -> None:
     """Each user is named, and each kind of user with the field to change."""
-    (obstacle,) = obstacles(
-        view(network("DeletionBlocked", leaving=True), Told((MACHINE, POD))), (FINALIZER,)
-    )
-    assert obstacle.waits_for == ("VirtualMachine default/a", "Pod shop/web-0")
-    assert "spec.template.spec.networks" in obstacle.remedy
-    assert "Delete the pod" in obstacle.remedy
+    (blocker,) = blockers(view(network("DeletionBlocked", leaving=True), Told((MACHINE, POD))), (FINALIZER,))
+    assert blocker.waits_for == ("VirtualMachine default/a", "Pod shop/web-0")
+    assert "spec.template.spec.networks" in blocker.remedy
+    assert "Delete the pod" in blocker.remedy
 
 
 def test_workloads_by_their_template() -> None:
     """What makes pods is changed in its template."""
     user = User("Deployment", "shop", "web")
-    (obstacle,) = obstacles(view(network(leaving=True), Told((user,))), (FINALIZER,))
-    assert "Deployment" in obstacle.remedy
-    assert "spec.template.metadata.annotations" in obstacle.remedy
+    (blocker,) = blockers(view(network(leaving=True), Told((user,))), (FINALIZER,))
+    assert "Deployment" in blocker.remedy
+    assert "spec.template.metadata.annotations" in blocker.remedy
 
 
 def test_users_of_whom_nothing_can_be_read() -> None:
     """Whoever counts as a user because his networks can't be read is to be mended first."""
     user = User("Pod", "shop", "odd", problem="annotation x can't be read")
-    (obstacle,) = obstacles(view(network(leaving=True), Told((user, POD))), (FINALIZER,))
-    assert obstacle.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
-    assert obstacle.remedy.startswith("Mend what can't be read")
-    (obstacle,) = obstacles(view(network(leaving=True), Told((POD,))), (FINALIZER,))
-    assert "Mend" not in obstacle.remedy
+    (blocker,) = blockers(view(network(leaving=True), Told((user, POD))), (FINALIZER,))
+    assert blocker.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
+    assert blocker.remedy.startswith("Mend what can't be read")
+    (blocker,) = blockers(view(network(leaving=True), Told((POD,))), (FINALIZER,))
+    assert "Mend" not in blocker.remedy
 
 
 def test_users_would_keep_a_living_network() -> None:
@@ -60,7 +60,7 @@ def test_users_would_keep_a_living_network() -> None:
     requests = (Reservation("u", 0, NOW + 9, "Pod default/new"),)
     text = msgspec.json.encode(requests).decode()
     assert kept(view(network(), Told((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
-    assert obstacles(view(network()), (FINALIZER,)) == ()
+    assert blockers(view(network()), (FINALIZER,)) == ()
 
 
 def test_requests_that_may_still_come() -> None:
@@ -89,15 +89,15 @@ def test_nodes_without_a_pod() -> None:
         nodes=(node("node1"),),
         daemon_sets=(daemon_set("absent"),),
     )
-    (obstacle,) = obstacles(shown, (FINALIZER,))
-    assert obstacle.waits_for == ("node1: NoPod: the DaemonSet has no pod there yet",)
-    assert "kubectl -n lanloom-system describe daemonset dummy-bridge-x" in obstacle.remedy
+    (blocker,) = blockers(shown, (FINALIZER,))
+    assert blocker.waits_for == ("node1: NoPod: the DaemonSet has no pod there yet",)
+    assert "kubectl -n lanloom-system describe daemonset dummy-bridge-x" in blocker.remedy
 
 
 def test_notes_that_can_not_be_read() -> None:
     """Notes that somebody spoilt are named with the annotation to see to."""
-    (obstacle,) = obstacles(view(network(leaving=True), nads=(nad("[{]"),)), (FINALIZER,))
-    assert "network.harvester.io/admitted" in obstacle.remedy
+    (blocker,) = blockers(view(network(leaving=True), nads=(nad("[{]"),)), (FINALIZER,))
+    assert "network.harvester.io/admitted" in blocker.remedy
 
 
 def test_nodes_whose_bridge_is_not_gone() -> None:
@@ -124,11 +124,42 @@ def test_bridges_are_not_waited_for_before_their_time() -> None:
 
 def test_a_manager_that_does_not_let_go() -> None:
     """Where nothing keeps the network but the manager, that is said with the manager's last words."""
-    (obstacle,) = obstacles(view(network("Pending", leaving=True, message="it is 5 o'clock")), (FINALIZER,))
-    assert "has not let go" in obstacle.why
-    assert obstacle.why.endswith("the manager's last word is: it is 5 o'clock")
+    (blocker,) = blockers(view(network("Pending", leaving=True, message="it is 5 o'clock")), (FINALIZER,))
+    assert "has not let go" in blocker.why
+    assert blocker.why.endswith("the manager's last word is: it is 5 o'clock")
 
 
 def test_without_the_finalizer_nothing_of_ours_keeps_it() -> None:
     """What the manager let go of is kept by others alone."""
-    assert obstacles(view(network(leaving=True), Told((MACHINE,))), ("example.com/x",)) == ()
+    assert blockers(view(network(leaving=True), Told((MACHINE,))), ("example.com/x",)) == ()
+
+
+def test_users_of_a_nad() -> None:
+    """Users are named, whether they block the deletion of a NAD or not."""
+    (note,) = user_notes((MACHINE, POD))
+    assert "VirtualMachine default/a, Pod shop/web-0" in note
+    assert user_notes(()) == ()
+
+
+def test_many_users_of_a_nad() -> None:
+    """Of many users a note names some, and gives the number of the others."""
+    (note,) = user_notes(tuple(User("Pod", "shop", f"web-{number}") for number in range(500)))
+    assert "web-9 and 490 more" in note
+
+
+def test_what_the_manager_recreates() -> None:
+    """What was made for a network is to be deleted with that; the end of a network that is gone is the manager's."""
+    made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}, annotations={NAME_ANNOTATION: "br"}))
+    (note,) = owner_notes(made, (network(),))
+    assert "belongs to DummyClusterNetwork br-dummy-cluster, for which the manager makes it anew" in note
+    (note,) = owner_notes(made, ())
+    assert note.startswith("It was made for DummyClusterNetwork br, which is gone")
+    assert owner_notes(Object(), (network(),)) == ()
+
+
+def test_what_goes_with_its_network() -> None:
+    """What was made for a network that is being deleted is not recreated: the network is to be asked about."""
+    made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}))
+    (note,) = owner_notes(made, (network(leaving=True),))
+    assert "anew" not in note
+    assert "lanloom why-not-deleted dcn/br-dummy-cluster" in note

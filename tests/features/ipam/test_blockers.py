@@ -15,7 +15,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus
 from lanloom.api.meta import ObjectMeta
-from lanloom.features.ipam.blockers import network_obstacle, nic_notes, nic_obstacle
+from lanloom.features.ipam.blockers import network_blocker, nic_blocker, nic_notes
 from lanloom.features.ipam.owners.evidence import Evidence
 
 LEAVING = "2026-01-01T00:00:00Z"
@@ -50,11 +50,11 @@ def web(phase: str) -> Pod:
 
 def test_nics_that_own_addresses_keep_a_network() -> None:
     """They are named with their addresses and owners; those that own none of its addresses are not."""
-    obstacle = network_obstacle(
+    blocker = network_blocker(
         net(), [nic("192.0.2.1", "192.0.2.2"), nic("192.0.2.3", network="other", uid="n3")]
     )
-    assert obstacle is not None
-    assert obstacle.waits_for == ("Nic shop/web-0: 192.0.2.1, 192.0.2.2, of Pod web",)
+    assert blocker is not None
+    assert blocker.waits_for == ("Nic shop/web-0: 192.0.2.1, 192.0.2.2, of Pod web",)
 
 
 def test_a_grant_keeps_a_network() -> None:
@@ -62,36 +62,36 @@ def test_a_grant_keeps_a_network() -> None:
     granted = Grant(nic="shop/web-0", uid="n1", ips=("192.0.2.1",))
     gone, left = Grant(nic="shop/gone", uid="n2"), Grant(nic="shop/web-0", uid="n3", ips=("192.0.2.3",))
     elsewhere = nic(network="other", uid="n3")
-    obstacle = network_obstacle(net(granted, gone, left), [nic(), elsewhere])
-    assert obstacle is not None
-    assert obstacle.waits_for == ("Nic shop/web-0: is being given 192.0.2.1",)
+    blocker = network_blocker(net(granted, gone, left), [nic(), elsewhere])
+    assert blocker is not None
+    assert blocker.waits_for == ("Nic shop/web-0: is being given 192.0.2.1",)
 
 
 def test_a_network_that_nobody_needs() -> None:
     """With no address owned it is the manager's turn."""
-    obstacle = network_obstacle(net(), [])
-    assert obstacle is not None
-    assert not obstacle.waits_for
-    assert "manager" in obstacle.why
+    blocker = network_blocker(net(), [])
+    assert blocker is not None
+    assert not blocker.waits_for
+    assert "manager" in blocker.why
 
 
 @pytest.mark.parametrize("leaving", [True, False])
 def test_a_living_owner_keeps_a_nic(leaving: bool) -> None:
     """A NIC of a pod that runs is kept, and would be; the pod is named with its phase and the addresses are."""
-    obstacle = nic_obstacle(nic("192.0.2.1", leaving=leaving), Evidence(pod=web("Running")))
-    assert obstacle is not None
-    assert "192.0.2.1" in obstacle.why
-    assert obstacle.waits_for == ("Pod shop/web: Running",)
-    assert obstacle.remedy.startswith("Delete the pod")
+    blocker = nic_blocker(nic("192.0.2.1", leaving=leaving), Evidence(pod=web("Running")))
+    assert blocker is not None
+    assert "192.0.2.1" in blocker.why
+    assert blocker.waits_for == ("Pod shop/web: Running",)
+    assert blocker.remedy.startswith("Delete the pod")
 
 
 def test_the_nic_of_an_ended_pod() -> None:
     """Nothing would keep it; once its deletion was asked for, it is the manager's turn."""
     seen = Evidence(pod=web("Succeeded"))
-    assert nic_obstacle(nic(leaving=False), seen) is None
-    obstacle = nic_obstacle(nic(), seen)
-    assert obstacle is not None
-    assert "has ended" in obstacle.why
+    assert nic_blocker(nic(leaving=False), seen) is None
+    blocker = nic_blocker(nic(), seen)
+    assert blocker is not None
+    assert "has ended" in blocker.why
 
 
 def test_everything_of_a_machine_is_named() -> None:
@@ -103,9 +103,9 @@ def test_everything_of_a_machine_is_named() -> None:
         instance=VirtualMachineInstance(metadata=metadata, status=running),
         launchers=(web("Running"), web("Failed")),
     )
-    obstacle = nic_obstacle(nic("192.0.2.1", kind="VirtualMachine"), seen)
-    assert obstacle is not None
-    assert obstacle.waits_for == (
+    blocker = nic_blocker(nic("192.0.2.1", kind="VirtualMachine"), seen)
+    assert blocker is not None
+    assert blocker.waits_for == (
         "VirtualMachine shop/web",
         "VirtualMachineInstance shop/web: Running",
         "Pod shop/web: Running",

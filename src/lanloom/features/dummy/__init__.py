@@ -11,5 +11,6 @@ FEATURE = Feature(
     metrics="lanloom.features.dummy.metrics:DummyMetrics",
     agent="lanloom.features.dummy.agent.parts:build",
     agent_metrics="lanloom.features.dummy.agent.parts:DummyAgentMetrics",
+    blockers="lanloom.features.dummy.blockers:BLOCKERS",
     commands={"dummy": ("lanloom.features.dummy.cli", "Show isolated networks and their users.")},
 )

@@ -1,13 +1,30 @@
-"""What keeps a DummyClusterNetwork: who uses it, who may come to, and the nodes whose bridges are not gone yet."""
+"""What blocks the deletion of an isolated network, of the objects that belong to it, and of any NAD.
 
+An isolated network waits for its users, for requests on the way, and for the nodes whose bridges are not gone yet.
+"""
+
+import time
 from collections.abc import Iterable, Iterator
 
-from lanloom.api.dummy import FINALIZER
+from lanloom.api.dummy import (
+    DUMMY_CLUSTER_NETWORKS,
+    FINALIZER,
+    NAME_ANNOTATION,
+    UID_LABEL,
+    DummyClusterNetwork,
+)
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.model import User
-from lanloom.features.dummy.views import AWAY, NO_POD, DummyView
-from lanloom.runtime.blockers.finalizers import MANAGER
-from lanloom.runtime.blockers.model import Obstacle
+from lanloom.features.dummy.users import list_live_users
+from lanloom.features.dummy.views import AWAY, NO_POD, DummyView, dummy_view, read_dummies
+from lanloom.kube.lookup import list_or_empty
+from lanloom.kube.ports import Client
+from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
+from lanloom.text import listed
 
 _WHAT = f"finalizer {FINALIZER}"
 
@@ -28,7 +45,7 @@ _REMEDIES = {
 
 
 def remedies(users: Iterable[User]) -> str:
-    """What to do about users of a network, in a sentence for each kind of them."""
+    """Say how to end the use of a network, in a sentence for each kind of user."""
     every = tuple(users)
     kinds = dict.fromkeys(user.kind for user in every)
     texts = [_REMEDIES.get(kind) or _of_workload(kind) for kind in kinds]
@@ -39,8 +56,8 @@ def _of_workload(kind: str) -> str:
     return f"Delete the {kind}, or take the network out of k8s.v1.cni.cncf.io/networks in its {_TEMPLATE}."
 
 
-def obstacles(view: DummyView, finalizers: Iterable[str]) -> tuple[Obstacle, ...]:
-    """What is in the way of a network that is being deleted, or of a deletion that nobody has asked for yet."""
+def blockers(view: DummyView, finalizers: Iterable[str]) -> tuple[Blocker, ...]:
+    """Return what blocks a network that is being deleted, or would block its deletion."""
     if FINALIZER not in finalizers:
         return ()
     found = tuple(_found(view))
@@ -50,11 +67,11 @@ def obstacles(view: DummyView, finalizers: Iterable[str]) -> tuple[Obstacle, ...
     if view.message:
         why += f"; the manager's last word is: {view.message}"
     remedy = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
-    return (Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
+    return (Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
 
 
 def podless_advice(view: DummyView) -> str:
-    """What to do about nodes on which the network's DaemonSet has no pod; empty where there are none."""
+    """Say what to do about nodes on which the network's DaemonSet has no pod; empty where there are none."""
     sets = [item for item in view.resources if item.kind == DAEMON_SETS.kind]
     if not sets or not any(node.state == NO_POD for node in view.nodes):
         return ""
@@ -64,9 +81,9 @@ def podless_advice(view: DummyView) -> str:
     )
 
 
-def _found(view: DummyView) -> Iterator[Obstacle]:
+def _found(view: DummyView) -> Iterator[Blocker]:
     if view.users:
-        yield Obstacle(
+        yield Blocker(
             what=_WHAT,
             whose=MANAGER,
             why=f"{view.nad} is used",
@@ -78,13 +95,13 @@ def _found(view: DummyView) -> Iterator[Obstacle]:
         yield from _bridges(view)
 
 
-def _requests(view: DummyView) -> Iterator[Obstacle]:
-    """Requests whose objects were not seen yet.
+def _requests(view: DummyView) -> Iterator[Blocker]:
+    """Yield the requests whose objects were not observed yet.
 
-    Not while there are users: a list does not show who came and went, of whom the manager's watch knows.
+    None while there are users: a list does not show objects that came and went, which the manager's watch observes.
     """
     if view.unreadable:
-        yield Obstacle(
+        yield Blocker(
             what=_WHAT,
             whose=MANAGER,
             why=f"the NetworkAttachmentDefinition {view.nad} does not tell which requests were allowed to use it: "
@@ -92,7 +109,7 @@ def _requests(view: DummyView) -> Iterator[Obstacle]:
             remedy="Take the annotation network.harvester.io/admitted away from it once nothing new can come.",
         )
     if view.awaited and not view.users:
-        yield Obstacle(
+        yield Blocker(
             what=_WHAT,
             whose=MANAGER,
             why="requests that were allowed before the deletion may still be stored",
@@ -101,12 +118,12 @@ def _requests(view: DummyView) -> Iterator[Obstacle]:
         )
 
 
-def _bridges(view: DummyView) -> Iterator[Obstacle]:
-    """Nodes that have not said that their bridge is gone; only once nobody can come to use it any more."""
+def _bridges(view: DummyView) -> Iterator[Blocker]:
+    """Yield the nodes that have not acknowledged the end of their bridge, once the network takes no new users."""
     missing = [node for node in view.nodes if not node.acknowledged and node.state != AWAY]
     if view.phase != "Terminating" or not missing:
         return
-    yield Obstacle(
+    yield Blocker(
         what=_WHAT,
         whose=MANAGER,
         why=f"the bridge {view.bridge} is not gone from every node yet",
@@ -116,3 +133,57 @@ def _bridges(view: DummyView) -> Iterator[Obstacle]:
             "waited for; its agent takes the bridge away when it is back."
         ).strip(),
     )
+
+
+def user_notes(users: tuple[User, ...]) -> tuple[str, ...]:
+    """Name the users of a NAD, whether they block its deletion or not."""
+    if not users:
+        return ()
+    return (f"It is named by {listed(map(str, users))}: without it they can't start any more.",)
+
+
+def owner_notes(item: Object, networks: Iterable[DummyClusterNetwork]) -> tuple[str, ...]:
+    """Name the isolated network that an object was made for. `networks` are all of them."""
+    meta = item.metadata
+    uid = meta.labels.get(UID_LABEL, "")
+    if not uid:
+        return ()
+    network = next((each for each in networks if each.metadata.uid == uid), None)
+    if network is None:
+        name = meta.annotations.get(NAME_ANNOTATION, "of another name")
+        return (
+            f"It was made for DummyClusterNetwork {name}, which is gone: the manager clears it up once it is unused.",
+        )
+    title = f"It belongs to DummyClusterNetwork {network.metadata.name}"
+    if network.metadata.is_deleting:
+        command = f"lanloom why-not-deleted dcn/{network.metadata.name}"
+        return (f"{title} and goes with that, which is being deleted: {command}.",)
+    return (f"{title}, for which the manager makes it anew; delete that instead.",)
+
+
+async def _ask_network(client: Client, network: DummyClusterNetwork) -> Answer:
+    objects, users = await read_dummies(client)
+    finalizers = network.metadata.finalizers
+    if not network.metadata.is_deleting:
+        finalizers = (*finalizers, FINALIZER)  # the manager puts it there before it makes anything
+    return Answer(tuple(blockers(dummy_view(network, objects, users, time.time()), finalizers)))
+
+
+async def _ask_nad(client: Client, nad: NetworkAttachmentDefinition) -> Answer:
+    users = await list_live_users(client)
+    owner = await _ask_made(client, nad)
+    return Answer(notes=(*user_notes(users.users_of(nad.metadata.key)), *owner.notes))
+
+
+async def _ask_made(client: Client, item: Object) -> Answer:
+    if UID_LABEL not in item.metadata.labels:
+        return Answer()
+    return Answer(notes=owner_notes(item, await list_or_empty(client, DUMMY_CLUSTER_NETWORKS)))
+
+
+BLOCKERS = (
+    DeletionQuestion(resource=DUMMY_CLUSTER_NETWORKS, finalizer=FINALIZER, ask=_ask_network),
+    DeletionQuestion(resource=NADS, ask=_ask_nad),
+    DeletionQuestion(resource=CLUSTER_NETWORKS, ask=_ask_made),
+    DeletionQuestion(resource=NETWORKS, ask=_ask_made),
+)

@@ -10,6 +10,7 @@ FEATURE = Feature(
     metrics="lanloom.features.ipam.metrics:IpamMetrics",
     agent="lanloom.features.ipam.agent.cni:build",
     agent_metrics="lanloom.features.ipam.agent.metrics:IpamAgentMetrics",
+    blockers="lanloom.features.ipam.blockers:BLOCKERS",
     cni={"lanloom-ipam": "lanloom.features.ipam.agent.cni:program"},
     commands={
         "ganeti": (

@@ -1,19 +1,21 @@
-"""What keeps networks and NICs of address management: addresses that somebody has, and owners that have not ended."""
+"""What blocks the deletion of networks and NICs: addresses in use, and owners that have not ended."""
 
 from collections.abc import Iterable
 
 from lanloom.api.ipam import (
     FINALIZER,
+    NETWORKS,
+    NICS,
     NODE,
     POD,
     VIRTUAL_MACHINE,
     Network,
     Nic,
 )
-from lanloom.features.ipam.owners.evidence import Evidence, is_unused, may_go
+from lanloom.features.ipam.owners.evidence import Evidence, is_unused, live_evidence, may_go
 from lanloom.features.ipam.state import is_open
-from lanloom.runtime.blockers.finalizers import MANAGER
-from lanloom.runtime.blockers.model import Obstacle
+from lanloom.kube.ports import Client
+from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
 _WHAT = f"finalizer {FINALIZER}"
 _REMEDIES = {
@@ -23,8 +25,8 @@ _REMEDIES = {
 _LET_GO = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
 
 
-def network_obstacle(network: Network, nics: Iterable[Nic]) -> Obstacle | None:
-    """What keeps a network whose deletion was asked for: addresses that are owned, and writes of such under way."""
+def network_blocker(network: Network, nics: Iterable[Nic]) -> Blocker | None:
+    """Return what blocks a network that is being deleted: owned addresses, and grants that are not written yet."""
     if FINALIZER not in network.metadata.finalizers:
         return None
     name, every = network.metadata.name, {nic.metadata.uid: nic for nic in nics}
@@ -37,10 +39,10 @@ def network_obstacle(network: Network, nics: Iterable[Nic]) -> Obstacle | None:
     ]
     if not owners and not granted:
         why = "none of its addresses is owned any more, and the manager has not let go yet"
-        return Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO)
+        return Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO)
     lines = [nic_line(nic) for nic in sorted(owners, key=lambda nic: nic.metadata.key)]
     lines += [f"Nic {grant.nic}: is being given {', '.join(grant.ips)}" for grant in granted]
-    return Obstacle(
+    return Blocker(
         what=_WHAT,
         whose=MANAGER,
         why="NICs own addresses of it",
@@ -50,14 +52,14 @@ def network_obstacle(network: Network, nics: Iterable[Nic]) -> Obstacle | None:
 
 
 def nic_line(nic: Nic) -> str:
-    """A NIC with its owner and its addresses, in a line."""
+    """Describe a NIC with its owner and its addresses in a line."""
     owner = nic.spec.owner
     addresses = ", ".join(nic.status.ips) or "no address"
     return f"Nic {nic.metadata.key}: {addresses}, of {owner.kind} {owner.name}"
 
 
-def nic_obstacle(nic: Nic, seen: Evidence) -> Obstacle | None:
-    """What keeps a NIC, or would: an owner that has not ended. `seen` is what there is of the owner."""
+def nic_blocker(nic: Nic, seen: Evidence) -> Blocker | None:
+    """Return what blocks a NIC, or would: an owner that has not ended. `seen` is what exists of the owner."""
     leaving = nic.metadata.is_deleting
     if FINALIZER not in nic.metadata.finalizers and leaving:
         return None
@@ -68,9 +70,9 @@ def nic_obstacle(nic: Nic, seen: Evidence) -> Obstacle | None:
             why = (
                 f"{owner.kind} {owner.name} has no such network any more, and the manager has not let go yet"
             )
-        return Obstacle(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO) if leaving else None
+        return Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO) if leaving else None
     given = f"the addresses {', '.join(nic.status.ips)} are in use" if nic.status.ips else "it is in use"
-    return Obstacle(
+    return Blocker(
         what=_WHAT,
         whose=MANAGER,
         why=f"{given} until {owner.kind} {owner.name} has ended",
@@ -80,7 +82,7 @@ def nic_obstacle(nic: Nic, seen: Evidence) -> Obstacle | None:
 
 
 def nic_notes(nic: Nic) -> tuple[str, ...]:
-    """What else is to be known before a NIC is deleted."""
+    """Say that a deleted NIC comes back, where it does."""
     if nic.spec.owner.kind == NODE:
         return ("The manager makes it anew as long as a NAD with mode pool gives the node an address.",)
     return ()
@@ -97,3 +99,23 @@ def _owners(seen: Evidence) -> Iterable[str]:
     for pod in seen.launchers:
         if not pod.has_ended:
             yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not seen by a node yet'}"
+
+
+async def _ask_network(client: Client, network: Network) -> Answer:
+    if not network.metadata.is_deleting:
+        return Answer()  # the webhook names the users
+    return _answer(network_blocker(network, (await client.list(NICS)).items))
+
+
+async def _ask_nic(client: Client, nic: Nic) -> Answer:
+    return _answer(nic_blocker(nic, await live_evidence(client, nic)), nic_notes(nic))
+
+
+def _answer(blocker: Blocker | None, notes: tuple[str, ...] = ()) -> Answer:
+    return Answer((blocker,) if blocker is not None else (), notes)
+
+
+BLOCKERS = (
+    DeletionQuestion(resource=NETWORKS, finalizer=FINALIZER, ask=_ask_network),
+    DeletionQuestion(resource=NICS, finalizer=FINALIZER, ask=_ask_nic),
+)

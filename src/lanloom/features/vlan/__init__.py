@@ -12,6 +12,7 @@ FEATURE = Feature(
     metrics="lanloom.features.vlan.metrics:VlanMetrics",
     agent="lanloom.features.vlan.agent.parts:build",
     agent_metrics="lanloom.features.vlan.agent.metrics:VlanAgentMetrics",
+    blockers="lanloom.features.vlan.blockers:BLOCKERS",
     commands={
         "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
         "vlan": ("lanloom.features.vlan.cli", "Show VLAN networks, and preview changes."),

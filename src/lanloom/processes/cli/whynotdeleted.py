@@ -1,6 +1,7 @@
-"""`lanloom why-not-deleted`: what keeps an object whose deletion was asked for, or what a deletion would meet."""
+"""`lanloom why-not-deleted`: what blocks the deletion of an object, or would block it."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,31 +10,36 @@ from click.shell_completion import CompletionItem
 from lanloom.cli.cluster import completed, run
 from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.options import kubeconfig_option
+from lanloom.features import FEATURES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.kube.ports import Client
-    from lanloom.processes.blockers.kinds import Target
-    from lanloom.runtime.blockers.model import Explanation, Obstacle
+    from lanloom.processes.blockers import Explanation
+    from lanloom.processes.kinds import Target
+    from lanloom.runtime.blockers import Blocker
+    from lanloom.runtime.feature import Feature
 
 LISTED = 30
-"""Things of one obstacle that are shown; all of them with `--output json`."""
+"""Items of one blocker that are shown; all of them with `--output json`."""
 
 
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kinds, and the names of what there is of one; none where the cluster does not answer at once.
+    """Return kinds, and the names of the objects of one; none where the cluster does not answer at once.
 
-    Names are offered as soon as there is one kind left that can be meant: bash puts a blank after a kind alone.
+    Names are offered as soon as only one kind can be meant: bash puts a blank after a kind alone.
     """
-    from lanloom.processes.blockers.kinds import Misnamed, find_kind, kinds_of
+    from lanloom.processes.kinds import Kinds
+    from lanloom.refusals import Malformed
 
+    known = Kinds(_features(ctx))
     if apart := ctx.params["object"]:
         word, before = "/".join(apart), ""
     else:
         word, slash, _ = incomplete.partition("/")
         if not slash:
-            kinds = kinds_of(word)
+            kinds = known.complete(word)
             if len(kinds) != 1:
                 return [CompletionItem(f"{each}/") for each in kinds]
             word = kinds[0]
@@ -41,14 +47,19 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
         before = f"{word}/"
 
     try:
-        kind = find_kind(word)
-    except Misnamed:
+        kind = known.find(word)
+    except Malformed:
         return []
 
     async def names(client: "Client") -> list[str]:
         return [f"{before}{item.metadata.key}" for item in (await client.list(kind)).items]
 
     return completed(ctx, incomplete, names)
+
+
+def _features(ctx: click.Context) -> "Sequence[Feature]":
+    """The features of the command line that was called."""
+    return ctx.obj or FEATURES
 
 
 @click.command(name="why-not-deleted")
@@ -58,12 +69,15 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 )
 @kubeconfig_option
 @output_option
-def command(object: tuple[str, ...], namespace: str, kubeconfig: str | None, output: str) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, object: tuple[str, ...], namespace: str, kubeconfig: str | None, output: str
+) -> None:
     """Show what blocks the deletion of an object, or what would block it.
 
-    KIND/NAME, or KIND/NAMESPACE/NAME, is an object of any kind that Lanloom uses. Kinds are named as in kubectl:
-    dcn/br-dummy-cluster, nad/default/vlan2012, network/prod, nic/default/db1-0, vm/web1, pod/web-0, ns/test. KIND NAME
-    is accepted too.
+    KIND/NAME, or KIND/NAMESPACE/NAME, is an object of one of Lanloom's kinds or a NAD. Kinds are named as in kubectl:
+    dcn/br-dummy-cluster, nad/default/vlan2012, network/prod, nic/default/db1-0, cn/cluster-1. KIND NAME is accepted
+    too. Finalizers of other controllers are shown by name. For objects of other kinds, ask kubectl for the finalizers.
 
     Exit code: 0 if nothing blocks the deletion or the object does not exist, 1 if something does or the cluster can't
     be reached, 2 for wrong usage.
@@ -72,28 +86,31 @@ def command(object: tuple[str, ...], namespace: str, kubeconfig: str | None, out
     Examples:
       lanloom why-not-deleted dcn/br-dummy-cluster
       lanloom why-not-deleted nad/storage/vlan2013
-      lanloom why-not-deleted pod/web-0 -n shop
+      lanloom why-not-deleted nic/db1-0 -n shop
       lanloom why-not-deleted network/prod -o json | jq '.obstacles[].waitsFor'
     """
-    from lanloom.processes.blockers.kinds import Misnamed, find_target
+    from lanloom.processes.kinds import Kinds
+    from lanloom.refusals import Malformed
 
+    features = _features(ctx)
     try:
-        target = find_target("/".join(object), namespace)
-    except Misnamed as error:
+        target = Kinds(features).target("/".join(object), namespace)
+    except Malformed as error:
         raise click.UsageError(str(error)) from None
-    found = _explain(kubeconfig, target)
+    found = _explain(kubeconfig, target, features)
     if output != "table":
         print_data(found, output)
     else:
         _show(found)
-    sys.exit(1 if found.obstacles else 0)
+    sys.exit(1 if found.blockers else 0)
 
 
-def _explain(kubeconfig: str | None, target: "Target") -> "Explanation":
-    from lanloom.processes.blockers.reading import explain
-    from lanloom.processes.blockers.trial import trial_with
+def _explain(kubeconfig: str | None, target: "Target", features: "Sequence[Feature]") -> "Explanation":
+    from lanloom.processes.blockers import dry_run, explain
 
-    return run(kubeconfig, lambda client: explain(client, target, trial_with(client)), read=True)
+    return run(
+        kubeconfig, lambda client: explain(client, target, dry_run(client), features=features), read=True
+    )
 
 
 def _show(found: "Explanation") -> None:
@@ -102,8 +119,8 @@ def _show(found: "Explanation") -> None:
 
     console = make_console()
     console.print(paragraph(_headline(found), style="bold"))
-    for obstacle in found.obstacles:
-        _show_obstacle(console, obstacle)
+    for blocker in found.blockers:
+        _show_blocker(console, blocker)
     if found.notes:
         console.print()
     for note in found.notes:
@@ -116,23 +133,23 @@ def _headline(found: "Explanation") -> str:
         case "gone":
             return f"There is no {title}."
         case "living":
-            if found.obstacles:
+            if found.blockers:
                 return f"Nobody has asked for the deletion of {title}. This would be in its way:"
             return f"Nobody has asked for the deletion of {title}. Nothing would be in its way."
-    if found.obstacles:
+    if found.blockers:
         return f"{title} is being deleted (since {found.since}). This is in the way:"
     return f"{title} is being deleted (since {found.since}), and nothing is in the way any more."
 
 
-def _show_obstacle(console: "Console", obstacle: "Obstacle") -> None:
+def _show_blocker(console: "Console", blocker: "Blocker") -> None:
     from lanloom.cli.console import paragraph
 
     console.print()
-    console.print(paragraph(f"{obstacle.what} ({obstacle.whose}):", 2, "yellow"))
-    console.print(paragraph(f"{obstacle.why}" + (":" if obstacle.waits_for else ""), 2))
-    for item in obstacle.waits_for[:LISTED]:
+    console.print(paragraph(f"{blocker.what} ({blocker.whose}):", 2, "yellow"))
+    console.print(paragraph(f"{blocker.why}" + (":" if blocker.waits_for else ""), 2))
+    for item in blocker.waits_for[:LISTED]:
         console.print(paragraph(item, 4))
-    if len(obstacle.waits_for) > LISTED:
-        console.print(paragraph(f"and {len(obstacle.waits_for) - LISTED} more: see --output json", 4))
-    if obstacle.remedy:
-        console.print(paragraph(f"→ {obstacle.remedy}", 2))
+    if len(blocker.waits_for) > LISTED:
+        console.print(paragraph(f"and {len(blocker.waits_for) - LISTED} more: see --output json", 4))
+    if blocker.remedy:
+        console.print(paragraph(f"→ {blocker.remedy}", 2))

@@ -14,7 +14,7 @@ from msgspec.structs import fields
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.views import DummyView
 from lanloom.kube.ports import Client
-from lanloom.runtime.blockers.model import Explanation
+from lanloom.processes.blockers import Explanation
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.scheduler import Scheduler
 from tests.cli.pages import (

@@ -1,15 +1,13 @@
-"""The words by which people mean an object."""
+"""The words by which users name an object."""
 
 import pytest
 
 from lanloom.api.meta import Key
-from lanloom.processes.blockers.kinds import (
-    KINDS,
-    Misnamed,
-    find_kind,
-    find_target,
-    words_of,
-)
+from lanloom.processes.definitions import resources
+from lanloom.processes.kinds import Kinds
+from lanloom.refusals import Malformed
+
+KINDS = Kinds()
 
 
 @pytest.mark.parametrize(
@@ -26,22 +24,19 @@ from lanloom.processes.blockers.kinds import (
         ("clusternetwork", "ClusterNetwork"),
         ("vc", "VlanConfig"),
         ("clusternetworknodes", "ClusterNetworkNode"),
-        ("vm", "VirtualMachine"),
-        ("pods", "Pod"),
-        ("ns", "Namespace"),
-        ("deploy", "Deployment"),
     ],
 )
 def test_words_that_kubectl_knows(word: str, kind: str) -> None:
     """A kind is meant by its name, its plural, its short names and with its group, in any case."""
-    assert find_kind(word).kind == kind
-    assert find_kind(word.upper()).kind == kind
+    assert KINDS.find(word).kind == kind
+    assert KINDS.find(word.upper()).kind == kind
 
 
-def test_no_word_means_two_kinds() -> None:
-    """Each word stands for one kind."""
-    words = [word for resource in KINDS for word in words_of(resource)]
+def test_the_kinds_are_those_of_the_features() -> None:
+    """Each kind that a feature brings has words, and no word means two kinds."""
+    words = [word for each in KINDS.words() for word in each]
     assert len(set(words)) == len(words)
+    assert {KINDS.find(word) for word in words} == set(resources())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_no_word_means_two_kinds() -> None:
 )
 def test_targets(text: str, key: Key) -> None:
     """A namespace is what is written, else the one that is given; an object of the cluster is in none."""
-    assert find_target(text, "here").key == key
+    assert KINDS.target(text, "here").key == key
 
 
 @pytest.mark.parametrize(
@@ -64,16 +59,19 @@ def test_targets(text: str, key: Key) -> None:
         ("dcn/", "write KIND/NAME"),
         ("a/b/c/d", "write KIND/NAME"),
         ("nonsense/a", "DummyClusterNetwork (dcn)"),
+        ("pod/default/a", "kubectl get KIND NAME -o jsonpath={.metadata.finalizers}"),
+        ("vm/a", "NetworkAttachmentDefinition (net-attach-def)"),
         ("dcn/default/a", "is in no namespace; write dcn/a"),
-        ("pod/../a", "is no name"),
-        ("pod/..", "is no name"),
-        ("pod/\x1b[31m", "\\u001b"),
-        ("pod/default/A?dryRun=None", "is no name"),
+        ("nad/../a", "is no name"),
+        ("nad/..", "is no name"),
+        ("nad/\x1b[31m", "\\u001b"),
+        ("\x1b[31m/a", "\\u001b"),
+        ("nad/default/A?dryRun=None", "is no name"),
     ],
 )
 def test_what_names_nothing(text: str, said: str) -> None:
     """What can be no object's name is refused with what to write, and never reaches a URL or a terminal."""
-    with pytest.raises(Misnamed) as refused:
-        find_target(text, "default")
+    with pytest.raises(Malformed) as refused:
+        KINDS.target(text, "default")
     assert said in str(refused.value)
     assert str(refused.value).isprintable()

@@ -1,0 +1,18 @@
+"""What users need to know before they delete objects of VLAN networks. Webhooks refuse what would harm a network."""
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.kube.ports import Client
+from lanloom.runtime.blockers import Answer, DeletionQuestion
+
+
+def report_notes(report: ClusterNetworkNode) -> tuple[str, ...]:
+    """Say that the agent recreates a deleted report."""
+    node, network = report.status.node, report.status.cluster_network
+    return (f"The agent of {node} writes it anew as long as the node carries {network}.",) if node else ()
+
+
+async def _ask_report(_client: Client, report: ClusterNetworkNode) -> Answer:
+    return Answer(notes=report_notes(report))
+
+
+BLOCKERS = (DeletionQuestion(resource=CLUSTER_NETWORK_NODES, ask=_ask_report),)

@@ -1,0 +1,131 @@
+"""Why an object is not deleted: the features' answers, finalizers of others, and what the API server would refuse."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct, field
+
+from lanloom.api.core import NAMESPACES
+from lanloom.api.meta import Key, Object
+from lanloom.features import FEATURES
+from lanloom.kube.errors import ApiError, BadRequest, NotFound
+from lanloom.kube.http import HttpClient
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+from lanloom.processes.kinds import Target
+from lanloom.runtime.blockers import Blocker, foreign
+from lanloom.runtime.feature import Feature, deletion_questions_of
+
+State = Literal["gone", "living", "leaving"]
+"""The object does not exist; its deletion was not requested; it is being deleted."""
+
+Trial = Callable[[Target], Awaitable[str]]
+"""Request a deletion in a dry run: the server's refusal, empty if it would accept it. Raises KubeError."""
+
+_DRY_RUN = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
+_DENIED = re.compile(r'admission webhook "([^"]+)" denied the request: (.*)', re.DOTALL)
+
+
+class Explanation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why an object is not deleted; nothing blocks it if there are no blockers.
+
+    `since` is its deletionTimestamp. `notes` are worth knowing and block nothing.
+    """
+
+    kind: str
+    name: str
+    state: State
+    namespace: str = ""
+    uid: str = ""
+    since: str = ""
+    blockers: tuple[Blocker, ...] = field(default=(), name="obstacles")
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The object for a message: `Nic default/web`."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+async def explain(
+    client: Client, target: Target, trial: Trial, *, features: Sequence[Feature] = FEATURES
+) -> Explanation:
+    """Collect everything that blocks a deletion, or would block it. Raises KubeError."""
+    resource, key = target.resource, target.key
+    try:
+        item: Object = await client.get(resource, key.name, key.namespace)
+    except NotFound as error:
+        absent = f"The API server knows no {resource.plural} of {resource.api_version}."
+        notes: tuple[str, ...] = () if error.is_of(key.name) else (absent,)
+        return Explanation(
+            kind=resource.kind, name=key.name, namespace=key.namespace, state="gone", notes=notes
+        )
+    questions = [each for each in deletion_questions_of(features) if each.resource == resource]
+    answers = [await question.ask(client, item) for question in questions]
+    own = {question.finalizer for question in questions}
+    others = [foreign(name) for name in item.metadata.finalizers if name not in own]
+    deleting = item.metadata.is_deleting
+    blockers = others if deleting else await _refusals(target, trial)
+    asked_notes = (note for answer in answers for note in answer.notes)
+    return Explanation(
+        kind=resource.kind,
+        name=key.name,
+        namespace=key.namespace,
+        uid=item.metadata.uid,
+        state="leaving" if deleting else "living",
+        since=item.metadata.deletion_timestamp or "",
+        blockers=(*blockers, *(blocker for answer in answers for blocker in answer.blockers)),
+        notes=(*asked_notes, *controller_notes(item), *await _deletion_notes(client, item, others)),
+    )
+
+
+async def _refusals(target: Target, trial: Trial) -> list[Blocker]:
+    text = await trial(target)
+    return [refusal(text)] if text else []
+
+
+def refusal(message: str) -> Blocker:
+    """Explain the message by which the server refuses a deletion."""
+    denied = _DENIED.search(message)
+    whose = f"the admission webhook {denied[1]}" if denied else "the API server"
+    why = denied[2] if denied else message
+    return Blocker(what="a deletion would be refused", whose=whose, why=why)
+
+
+def controller_notes(item: Object) -> tuple[str, ...]:
+    """Name the controller that recreates the object if it is deleted."""
+    return tuple(
+        f"It was made by {owner.kind} {owner.name}, which makes it anew; delete that instead."
+        for owner in item.metadata.owner_references
+        if owner.controller
+    )
+
+
+async def _deletion_notes(client: Client, item: Object, others: list[Blocker]) -> tuple[str, ...]:
+    """Say what else a deletion that was not requested would wait for, and that the namespace's deletion includes it."""
+    meta = item.metadata
+    if meta.is_deleting:
+        return ()
+    notes = tuple(f"A deletion would wait for {each.what} ({each.whose})." for each in others)
+    space = await get_or_none(client, NAMESPACES, Key("", meta.namespace)) if meta.namespace else None
+    if space is not None and space.metadata.is_deleting:
+        since = space.metadata.deletion_timestamp
+        notes += (f"Its namespace is being deleted (since {since}), and it is to go with that.",)
+    return notes
+
+
+def dry_run(client: HttpClient) -> Trial:
+    """Return the trial by a dry run, in which every webhook is called."""
+
+    async def trial(target: Target) -> str:
+        path = target.resource.path(target.key.namespace, target.key.name)
+        try:
+            await client.request("DELETE", path, _DRY_RUN)
+        except (NotFound, BadRequest):
+            return ""  # it is gone, or a webhook with side effects can't be called in a dry run
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    return trial

@@ -1,0 +1,93 @@
+"""What blocks a deletion: a feature's questions about its kinds, their answers, and the controllers behind finalizers.
+
+A finalizer says by its name alone which controller has work left before an object goes. Those of Kubernetes are in its
+documentation of finalizers and garbage collection; those of KubeVirt, Rancher and Harvester are what these projects put
+on the kinds of Lanloom's features.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from lanloom.api.resource import Resource
+from lanloom.kube.ports import Client
+
+MANAGER = "Lanloom's manager"
+
+
+class Blocker(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that blocks the deletion of an object, or would block it.
+
+    `what` is a finalizer or another cause; `whose` names the controller in charge. `why` is a clause with what it waits
+    for, `waits_for` lists that one by one, and `remedy` is what an operator does about it.
+    """
+
+    what: str
+    whose: str
+    why: str
+    waits_for: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+class Answer(NamedTuple):
+    """What blocks the deletion of an object, and facts worth knowing that block nothing."""
+
+    blockers: tuple[Blocker, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def _nothing(_client: Client, _item: Any) -> Answer:
+    return Answer()
+
+
+class DeletionQuestion(Struct, frozen=True, kw_only=True):
+    """What a feature knows of the deletion of a kind; several features may know something of the same kind.
+
+    `finalizer` is the feature's own, which `ask` explains; those of others are explained by their names. `ask` raises
+    KubeError.
+    """
+
+    resource: Resource[Any]
+    finalizer: str = ""
+    ask: Callable[[Client, Any], Awaitable[Answer]] = _nothing
+
+
+_GARBAGE = "Kubernetes' garbage collector"
+_KNOWN = {
+    "foregroundDeletion": (_GARBAGE, "what belongs to the object is deleted first (--cascade=foreground)"),
+    "orphan": (_GARBAGE, "what belongs to the object is to be left without it first (--cascade=orphan)"),
+}
+_FAMILIES = (
+    ("kubevirt.io", "KubeVirt"),
+    ("harvesterhci.io", "Harvester"),
+    ("cattle.io", "a controller of Rancher or Harvester"),
+    ("longhorn.io", "Longhorn"),
+    ("kubernetes.io", "a controller of Kubernetes"),
+    ("k8s.io", "a controller of Kubernetes"),
+)
+
+
+def foreign(finalizer: str) -> Blocker:
+    """Explain a finalizer that is not the feature's own, as far as its name tells."""
+    owner, why = _KNOWN.get(finalizer) or (
+        _owner(finalizer),
+        "it has something left to do, and does not say what",
+    )
+    return Blocker(what=f"finalizer {finalizer}", whose=owner, why=why, remedy=_remedy(owner))
+
+
+def _owner(finalizer: str) -> str:
+    domain = finalizer.partition("/")[0].lower()
+    for suffix, owner in _FAMILIES:
+        if domain == suffix or domain.endswith(f".{suffix}"):
+            return f"probably {owner}"
+    return f"probably a controller of {domain}" if "." in domain else "unknown"
+
+
+def _remedy(owner: str) -> str:
+    controller = "the controller that put it there" if owner == "unknown" else owner.removeprefix("probably ")
+    return (
+        f"See whether {controller} runs, and what its log says of the object. Do not take the finalizer away by hand "
+        "unless its controller is gone for good: what it was to clear up stays."
+    )
