@@ -16,11 +16,10 @@ from bitarray.util import ones, zeros
 
 from bench.ipambaselines import FlatBits, StringPool, scan
 from bench.report import Row
-from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.addresses import IPRange, format_address, parse_cidr
 from lanloom.features.ipam.rules.bits import Bits
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.ranges import IPRange, parse_cidr
 
 MILLION = 1_000_000
 BIG = 24

@@ -25,7 +25,8 @@ from bench.report import Row
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Network
-from lanloom.features.ipam.manager import IpamInformers, IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import IpamInformers, ipam_informers
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers

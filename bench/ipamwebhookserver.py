@@ -12,7 +12,7 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager import ipam_informers
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.informers import Informers
 from lanloom.runtime.certificates import issue

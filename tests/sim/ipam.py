@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import TransportError
 from lanloom.kube.events import Recorder

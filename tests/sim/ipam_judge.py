@@ -12,9 +12,8 @@ from lanloom.api.ipam import (
 )
 from lanloom.features.ipam.manager.allocation import AllocationState
 from lanloom.features.ipam.manager.decisions import decide
-from lanloom.features.ipam.rules.addresses import find_addresses
+from lanloom.features.ipam.rules.addresses import find_addresses, whole
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.ranges import whole
 from lanloom.features.ipam.state import is_refused, is_satisfied, ledger_of
 from lanloom.refusals import Malformed
 from lanloom_embedded.engine.stored import Change

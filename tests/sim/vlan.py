@@ -20,7 +20,8 @@ from lanloom.api.core import (
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.nodes import NodePools
 from lanloom.features.vlan.admission import WEBHOOKS, VlanAdmission
 from lanloom.features.vlan.agent import VlanAgent

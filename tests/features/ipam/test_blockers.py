@@ -16,7 +16,7 @@ from lanloom.api.ipam import (
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.ipam.blockers import network_blocker, nic_blocker, nic_notes
-from lanloom.features.ipam.owners.evidence import Evidence
+from lanloom.features.ipam.manager.evidence import Evidence
 
 LEAVING = "2026-01-01T00:00:00Z"
 

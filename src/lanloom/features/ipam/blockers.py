@@ -12,7 +12,7 @@ from lanloom.api.ipam import (
     Network,
     Nic,
 )
-from lanloom.features.ipam.owners.evidence import Evidence, is_unused, live_evidence, may_go
+from lanloom.features.ipam.manager.evidence import Evidence, is_unused, live_evidence, may_go
 from lanloom.features.ipam.state import is_open
 from lanloom.kube.ports import Client
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion

@@ -79,7 +79,7 @@ class IpamMetrics:
         )
 
     def leaked(self) -> None:
-        """An observer of `lanloom.features.ipam.owners`."""
+        """An observer of `lanloom.features.ipam.manager.owners`."""
         self._leaks.inc()
 
     def show(self, networks: Informer[Network], nics: Informer[Nic]) -> None:

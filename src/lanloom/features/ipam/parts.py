@@ -6,9 +6,11 @@ from functools import partial
 
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.evidence import owner_informers
+from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import NodePools
-from lanloom.features.ipam.owners import OwnerController, owner_informers
 from lanloom.runtime.context import NODE_POOLS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
 

@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lanloom.api import ipam as api
-from lanloom.features.ipam.rules.addresses import Address, format_address, parse_address
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    IPRange,
+    format_address,
+    merge,
+    parse_address,
+    parse_cidr,
+    parse_range,
+)
 from lanloom.features.ipam.rules.model import (
     Connection,
     Network,
@@ -12,12 +20,6 @@ from lanloom.features.ipam.rules.model import (
     Owner,
     Pool,
     Subnet,
-)
-from lanloom.features.ipam.rules.ranges import (
-    IPRange,
-    merge,
-    parse_cidr,
-    parse_range,
 )
 from lanloom.refusals import Malformed
 

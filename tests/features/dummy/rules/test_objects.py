@@ -29,7 +29,7 @@ from lanloom.features.dummy.rules.objects import (
     nad_patch,
     uplink_fault,
 )
-from lanloom.features.ipam.agent.config import parse_ipam
+from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom_embedded.patches import merge_patch
 from tests.features.dummy.rules.made import UID, isolated
 

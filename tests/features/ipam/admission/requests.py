@@ -21,7 +21,7 @@ from lanloom.api.names import NODE_USER_PREFIX
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager import ipam_informers
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.identity import MANAGERS

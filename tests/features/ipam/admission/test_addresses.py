@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanloom.api.ipam import Network, Nic
 from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager import ipam_informers
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.rules.addresses import parse_address
 from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client, WatchEvent

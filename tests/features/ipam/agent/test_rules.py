@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanloom.api.cni import NAD
 from lanloom.api.meta import Key
-from lanloom.features.ipam.agent.config import parse_ipam
+from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.agent.nics import asked_for, nic_body
 from lanloom.features.ipam.agent.pods import (
     PodRef,

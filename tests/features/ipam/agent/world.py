@@ -15,7 +15,8 @@ from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.features.ipam.agent.protocol import CniError
 from lanloom.features.ipam.agent.service import IpamService
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests

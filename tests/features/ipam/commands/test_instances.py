@@ -19,7 +19,7 @@ from lanloom.features.ipam.commands.instancechange import ApplyOptions, Result
 from lanloom.features.ipam.commands.instanceplan import PlanOptions
 from lanloom.features.ipam.commands.instances import find_instance, instances
 from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS, information, views
-from lanloom.features.ipam.rules.errors import AddressInUse, Exhausted
+from lanloom.features.ipam.rules.ledger import AddressInUse, Exhausted
 from lanloom.features.ipam.state import State, read_state
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client

@@ -18,7 +18,7 @@ from lanloom.features.ipam.ganeti.environment import (
     network_environment,
     script_environment,
 )
-from lanloom.features.ipam.rules.addresses import parse_address
+from lanloom.features.ipam.rules.addresses import parse_address, parse_cidr, parse_range
 from lanloom.features.ipam.rules.model import (
     Connection,
     Network,
@@ -27,7 +27,6 @@ from lanloom.features.ipam.rules.model import (
     Pool,
     Subnet,
 )
-from lanloom.features.ipam.rules.ranges import parse_cidr, parse_range
 from lanloom.refusals import Malformed
 
 OWNER = Owner(kind="Instance", namespace="default", name="inst1")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.features.ipam.ganeti.convert import carry_out, plan, verify
-from lanloom.features.ipam.ganeti.files import find_files, read_file, rewrite_file
+from lanloom.features.ipam.ganeti.files import carry_out, find_files, plan, read_file, rewrite_file, verify
 from lanloom.refusals import Denied, Malformed
 from tests.features.ipam.ganeti.formats.clusters import (
     config,

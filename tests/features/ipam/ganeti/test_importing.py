@@ -10,7 +10,7 @@ import pytest
 
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.features.ipam.ganeti.formats.config import config_of
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config
+from lanloom.features.ipam.ganeti.formats.conversion import upgrade_config
 from lanloom.features.ipam.ganeti.formats.verify import verify_config
 from lanloom.features.ipam.ganeti.importing import PATIENCE, carry_out
 from lanloom.features.ipam.ganeti.plan import Import, plan_import

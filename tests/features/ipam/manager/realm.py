@@ -18,7 +18,8 @@ from lanloom.api.ipam import (
     NicStatus,
 )
 from lanloom.api.meta import Condition
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.conditions import find
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced

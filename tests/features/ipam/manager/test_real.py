@@ -15,7 +15,8 @@ from lanloom.api.core import CRDS, LEASES
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.manager import IpamManager, ipam_informers
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.config import load
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists

@@ -3,10 +3,10 @@
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from lanloom.features.ipam.rules.addresses import IPRange, subtract
 from lanloom.features.ipam.rules.change import Step
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
 from lanloom.features.ipam.rules.names import find_subnet
-from lanloom.features.ipam.rules.ranges import IPRange, subtract
 from lanloom.features.ipam.rules.subnets import AddPool, AddReserved, AddSubnet, ModifySubnet, RemoveSubnet
 from lanloom.refusals import Denied
 from tests.features.ipam.rules.network_text import uuid

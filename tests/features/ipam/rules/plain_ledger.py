@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from lanloom.features.ipam.rules.addresses import Address, version_of
-from lanloom.features.ipam.rules.errors import (
+from lanloom.features.ipam.rules.addresses import Address, IPRange, version_of
+from lanloom.features.ipam.rules.ledger import (
     AddressInUse,
     AddressReserved,
     Exhausted,
     OutsideSubnets,
 )
 from lanloom.features.ipam.rules.model import Network, Pool, Usage
-from lanloom.features.ipam.rules.ranges import IPRange
 
 
 def each(range_: IPRange) -> range:

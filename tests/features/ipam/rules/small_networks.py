@@ -2,9 +2,8 @@
 
 import hypothesis.strategies as st
 
-from lanloom.features.ipam.rules.addresses import Address
+from lanloom.features.ipam.rules.addresses import Address, IPRange, merge, parse_cidr
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.ranges import IPRange, merge, parse_cidr
 
 CIDRS = tuple(
     parse_cidr(text)[0]

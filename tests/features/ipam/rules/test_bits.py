@@ -8,9 +8,8 @@ from bitarray import bitarray
 from bitarray.util import zeros
 from hypothesis import example, given, settings
 
-from lanloom.features.ipam.rules.addresses import IPV6
+from lanloom.features.ipam.rules.addresses import IPV6, IPRange, merge
 from lanloom.features.ipam.rules.bits import BLOCK, Bits, SparseBits
-from lanloom.features.ipam.rules.ranges import IPRange, merge
 
 SIZES = (1, 2, 255, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17)
 

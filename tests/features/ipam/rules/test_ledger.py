@@ -8,16 +8,22 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from lanloom.features.ipam.rules.addresses import Address, format_address, parse_address
-from lanloom.features.ipam.rules.errors import (
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    format_address,
+    parse_address,
+    parse_cidr,
+    parse_range,
+)
+from lanloom.features.ipam.rules.ledger import (
+    DENSE_LIMIT,
     AddressInUse,
     AddressReserved,
     Exhausted,
+    Ledger,
     OutsideSubnets,
 )
-from lanloom.features.ipam.rules.ledger import DENSE_LIMIT, Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet, Usage
-from lanloom.features.ipam.rules.ranges import parse_cidr, parse_range
 
 A, B = "default/a-0", "default/b-0"
 

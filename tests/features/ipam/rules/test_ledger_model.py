@@ -12,10 +12,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lanloom.features.ipam.rules.addresses import Address
+from lanloom.features.ipam.rules.addresses import Address, IPRange
 from lanloom.features.ipam.rules.ledger import Ledger, Operation
 from lanloom.features.ipam.rules.model import Network
-from lanloom.features.ipam.rules.ranges import IPRange
 from lanloom.refusals import Refusal
 from tests.features.ipam.rules.plain_ledger import PlainLedger, PlainOperation
 from tests.features.ipam.rules.small_networks import ADDRESSES, networks

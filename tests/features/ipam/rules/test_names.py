@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanloom.features.ipam.rules.addresses import parse_range
 from lanloom.features.ipam.rules.names import (
     OBJECT_NAME_MAX,
     check_name,
@@ -15,7 +16,6 @@ from lanloom.features.ipam.rules.names import (
     is_range,
     object_name,
 )
-from lanloom.features.ipam.rules.ranges import parse_range
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 from tests.features.ipam.rules.network_text import network_with

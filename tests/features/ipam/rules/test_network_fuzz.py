@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from lanloom.features.ipam.cli.grammar.oldoptions import old_subnets
 from lanloom.features.ipam.cli.grammar.options import Option, parse_option, parse_parameters
 from lanloom.features.ipam.cli.grammar.syntax import (
     new_pool,
     new_subnet,
+    old_subnets,
     pool_step,
     reserved_steps,
     subnet_step,

@@ -13,14 +13,13 @@ from lanloom.features.ipam.cli.grammar.syntax import modify_steps
 from lanloom.features.ipam.rules.addresses import (
     IPV6,
     Address,
+    IPRange,
     format_address,
     parse_address,
 )
 from lanloom.features.ipam.rules.change import Step, apply
-from lanloom.features.ipam.rules.errors import Exhausted
-from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.ledger import Exhausted, Ledger
 from lanloom.features.ipam.rules.model import Network
-from lanloom.features.ipam.rules.ranges import IPRange
 from lanloom.features.ipam.rules.validate import check_network, check_transition
 from lanloom.refusals import Denied, Refusal
 from tests.features.ipam.rules.naive_network import (

@@ -7,9 +7,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from lanloom.features.ipam.rules.addresses import IPV6
+from lanloom.features.ipam.rules.addresses import IPV6, IPRange
 from lanloom.features.ipam.rules.owners import Owners
-from lanloom.features.ipam.rules.ranges import IPRange
 
 BLOCK = 4096
 NAMES = ("default/a-0", "default/b-0", "other/c-1")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.features.ipam.rules.addresses import format_address, parse_address
-from lanloom.features.ipam.rules.errors import Exhausted
+from lanloom.features.ipam.rules.ledger import Exhausted
 from lanloom.features.ipam.rules.model import Network
 from lanloom.refusals import Denied
 from tests.features.ipam.rules.network_text import (

@@ -10,17 +10,18 @@ from lanloom.features.ipam.rules.addresses import (
     Address,
     format_address,
     parse_address,
+    parse_cidr,
+    parse_range,
     version_of,
 )
-from lanloom.features.ipam.rules.errors import (
+from lanloom.features.ipam.rules.ledger import (
     AddressInUse,
     AddressReserved,
     Exhausted,
+    Ledger,
     OutsideSubnets,
 )
-from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.ranges import parse_cidr, parse_range
 from lanloom.features.ipam.rules.requests import (
     Claim,
     Request,

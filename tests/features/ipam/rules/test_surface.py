@@ -2,8 +2,7 @@
 
 import pytest
 
-from lanloom.features.ipam.cli.grammar.oldoptions import old_subnets
-from lanloom.features.ipam.cli.grammar.syntax import add_steps
+from lanloom.features.ipam.cli.grammar.syntax import add_steps, old_subnets
 from lanloom.features.ipam.rules.change import apply
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network

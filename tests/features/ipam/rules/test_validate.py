@@ -6,14 +6,13 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from lanloom.features.ipam.rules.addresses import parse_address
+from lanloom.features.ipam.rules.addresses import parse_address, parse_cidr, parse_range
 from lanloom.features.ipam.rules.model import (
     Connection,
     Network,
     Pool,
     Subnet,
 )
-from lanloom.features.ipam.rules.ranges import parse_cidr, parse_range
 from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
 from lanloom.refusals import Denied, Malformed
 from tests.features.ipam.rules.network_text import (

@@ -18,7 +18,7 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.meta import Key
-from lanloom.features.ipam.manager import IpamInformers
+from lanloom.features.ipam.manager.informers import IpamInformers
 from lanloom.features.ipam.rules.addresses import Address, find_address, find_addresses
 from lanloom.features.ipam.state import is_open
 from lanloom.kube.lookup import get_or_none

@@ -16,10 +16,8 @@ from lanloom.api.ipam import (
     Nic,
     SubnetSpec,
 )
-from lanloom.features.ipam.rules.addresses import Address
-from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Network as NetworkModel
-from lanloom.features.ipam.rules.ranges import (
+from lanloom.features.ipam.rules.addresses import (
+    Address,
     Cidr,
     IPRange,
     overlapping,
@@ -27,6 +25,8 @@ from lanloom.features.ipam.rules.ranges import (
     parse_range,
     subtract,
 )
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
 from lanloom.features.ipam.state import ledger_of

@@ -28,9 +28,8 @@ from lanloom.features.ipam.rules.addresses import (
     format_address,
     parse_address,
 )
-from lanloom.features.ipam.rules.errors import AddressInUse, AddressReserved, OutsideSubnets
 from lanloom.features.ipam.rules.general import check_mode, check_vlan
-from lanloom.features.ipam.rules.ledger import AUTOMATIC
+from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressReserved, OutsideSubnets
 from lanloom.features.ipam.rules.macs import parse_mac
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid

@@ -1,5 +1,5 @@
-"""The node's side of address management: answers the CNI plugin `lanloom-ipam`.
+"""The node's side of address management: serves the CNI plugin `lanloom-ipam`.
 
-`server` is the socket, `protocol` what goes over it, `service` what each command does by way of `nics`; `config`,
-`pods` and `result` are rules over what runtimes, users and KubeVirt wrote.
+`server` is the socket, `protocol` its messages, `service` the CNI commands, by way of `nics`. `cnitypes` and `pods` are
+rules over input of runtimes, users and KubeVirt.
 """

@@ -1,4 +1,4 @@
-"""The CNI plugin of address management: its text, and what an agent answers behind it."""
+"""The CNI program of address management, the agent's service behind it, and its metrics."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +17,10 @@ from lanloom.runtime.context import AgentContext, AgentPart
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.agent.service import IpamService
+
+from prometheus_client import CollectorRegistry, Counter
+
+from lanloom.runtime.metrics.common import FeatureMetrics
 
 PROGRAM = "lanloom-ipam"
 """The name of the program, which configurations give as the `type` of their `ipam` section."""
@@ -94,3 +98,19 @@ async def serve_cni(
     except OSError as error:
         log.error("cni-not-served", socket=str(socket), error=str(error))
         on_part("socket", False)
+
+
+class IpamAgentMetrics(FeatureMetrics):
+    """The metrics, in a registry that has others too."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._cni_calls = Counter(
+            "lanloom_agent_cni_calls",
+            "Calls of the CNI plugin, by CNI's code for their error, 0 for none.",
+            ("command", "code"),
+            registry=registry,
+        )
+
+    def called(self, command: str, code: int) -> None:
+        """Counts an answer to the CNI plugin."""
+        self._cni_calls.labels(command, str(code)).inc()

@@ -32,7 +32,7 @@ from lanloom.api.ipam import (
     NicSpec,
 )
 from lanloom.api.meta import Key, ObjectMeta
-from lanloom.features.ipam.agent.config import MOST, IpamConfig, parse_wanted
+from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
 from lanloom.features.ipam.agent.pods import Holder
 from lanloom.features.ipam.agent.protocol import (
     BAD_CONFIG,

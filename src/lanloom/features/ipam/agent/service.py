@@ -27,9 +27,11 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key
-from lanloom.features.ipam.agent.config import (
+from lanloom.features.ipam.agent.cnitypes import (
     IpamConfig,
+    check_given,
     parse_ipam,
+    result_of,
     stale_marks,
     valid_attachments,
 )
@@ -67,7 +69,6 @@ from lanloom.features.ipam.agent.protocol import (
     Raw,
     Request,
 )
-from lanloom.features.ipam.agent.result import check_given, result_of
 from lanloom.features.ipam.wire import network_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (

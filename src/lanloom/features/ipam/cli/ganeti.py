@@ -17,8 +17,8 @@ from lanloom.features.ipam.cli.cluster import (
 )
 
 if TYPE_CHECKING:
-    from lanloom.features.ipam.ganeti.convert import Converted, Direction
     from lanloom.features.ipam.ganeti.environment import Environment, InstanceNics
+    from lanloom.features.ipam.ganeti.files import Converted, Direction
     from lanloom.features.ipam.ganeti.formats.config import Config
     from lanloom.features.ipam.ganeti.plan import Import
     from lanloom.kube.ports import Client
@@ -109,7 +109,7 @@ def verify(paths: tuple[Path, ...]) -> None:
       lanloom ganeti verify /var/lib/ganeti/config.data
       lanloom ganeti verify /run/ganeti/kvm-hypervisor/conf
     """
-    from lanloom.features.ipam.ganeti.convert import verify as verify_files
+    from lanloom.features.ipam.ganeti.files import verify as verify_files
 
     with refusals():
         found = verify_files(paths)
@@ -126,7 +126,7 @@ def verify(paths: tuple[Path, ...]) -> None:
 def _convert(paths: tuple[Path, ...], direction: "Direction", dry_run: bool, *, force: bool = False) -> None:
     from datetime import UTC, datetime
 
-    from lanloom.features.ipam.ganeti.convert import carry_out, plan
+    from lanloom.features.ipam.ganeti.files import carry_out, plan
     from lanloom.refusals import Denied
 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

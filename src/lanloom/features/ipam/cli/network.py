@@ -15,19 +15,25 @@ from lanloom.cli.listing import (
     print_fields,
 )
 from lanloom.cli.options import kubeconfig_option
-from lanloom.features.ipam.cli.cluster import network_argument, networks_argument, read_networks
+from lanloom.features.ipam.cli.cluster import (
+    ChangeOptions,
+    change_options,
+    network_argument,
+    networks_argument,
+    read_networks,
+)
 from lanloom.features.ipam.cli.networkchanges import (
     add,
+    connect,
+    disconnect,
     modify,
     remove,
     rename,
 )
-from lanloom.features.ipam.cli.networkconnections import connect, disconnect
-from lanloom.features.ipam.cli.networkrunning import ChangeOptions, change_options
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
-    from lanloom.features.ipam.cli.grammar.described import Described
+    from lanloom.features.ipam.cli.grammar.fields import Described
 
 SHORT = 3
 """Exit code of `usage` where a pool is nearly full or full; 1 and 2 are those of every command."""

@@ -1,4 +1,4 @@
-"""`lanloom network add|modify|rename|remove`: changes of networks as such."""
+"""`lanloom network add|modify|rename|remove|connect|disconnect`: changes of networks and of their connections."""
 
 from typing import TYPE_CHECKING
 
@@ -6,11 +6,22 @@ import click
 
 from lanloom.cli.cluster import refusals
 from lanloom.cli.options import once_option
-from lanloom.features.ipam.cli.cluster import check_idents, network_argument
-from lanloom.features.ipam.cli.networkrunning import ChangeOptions, change_options, new_uuid
+from lanloom.features.ipam.cli.cluster import (
+    ChangeOptions,
+    change_options,
+    check_idents,
+    network_argument,
+    new_uuid,
+)
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.rules.change import Step
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lanloom.features.ipam.rules.change import Step
+    from lanloom.features.ipam.rules.model import Connection, Network
 
 
 @click.command()
@@ -76,8 +87,7 @@ def add(
       lanloom network add --subnet cidr=2001:db8::/64,pool --tags blue,test net6
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
-    from lanloom.features.ipam.cli.grammar.oldoptions import old_subnets
-    from lanloom.features.ipam.cli.grammar.syntax import add_steps
+    from lanloom.features.ipam.cli.grammar.syntax import add_steps, old_subnets
     from lanloom.features.ipam.commands.networks import add as add_network
     from lanloom.features.ipam.rules.general import AddTags, check_tag, mac_prefix_step
     from lanloom.features.ipam.rules.names import check_name
@@ -154,8 +164,7 @@ def modify(
       lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
       lanloom network modify --subnet foo:remove --dry-run --output json net1 | jq .changes
     """
-    from lanloom.features.ipam.cli.grammar.oldoptions import old_options
-    from lanloom.features.ipam.cli.grammar.syntax import modify_steps
+    from lanloom.features.ipam.cli.grammar.syntax import modify_steps, old_options
     from lanloom.features.ipam.rules.general import mac_prefix_step
 
     given = (add_reserved_ips, remove_reserved_ips, mac_prefix, gateway, network6, gateway6)
@@ -209,3 +218,115 @@ def remove(network: str, change: ChangeOptions) -> None:
     with refusals():
         check_idents([network])
     change.run(lambda client: remove_network(client, network, dry_run=change.dry_run))
+
+
+@click.command()
+@network_argument
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@once_option(
+    "-N",
+    "--nic-parameters",
+    metavar="mode=MODE,link=LINK[,vlan=ID]",
+    help="Connection of the NICs: mode bridged (the default), routed or openvswitch, and the link.",
+)
+@click.option(
+    "--no-conflicts-check",
+    is_flag=True,
+    help="Connect even if another network has the same addresses on the same link.",
+)
+@change_options
+def connect(
+    network: str,
+    groups: tuple[str, ...],
+    nic_parameters: str | None,
+    no_conflicts_check: bool,
+    change: ChangeOptions,
+) -> None:
+    """Connect a network to node groups. NICs inherit mode, link and VLAN.
+
+    Unlike in Ganeti, instances belong to no node group. A NIC inherits the parameters if all node groups of its
+    network have the same ones. If the node groups differ, it inherits nothing.
+
+    The syntax of older versions, NETWORK MODE LINK GROUP..., is supported too.
+
+    Exit code: 0 on success, 1 if the change is refused, 2 for malformed input.
+
+    \b
+    Examples:
+      lanloom network connect --nic-parameters mode=bridged,link=br0 net1 default
+      lanloom network connect -N mode=openvswitch,link=switch1,vlan=100 net1 rack1 rack2
+    """
+    from lanloom.features.ipam.commands.networks import no_conflicts
+    from lanloom.features.ipam.rules.general import Connect
+
+    with refusals():
+        steps = [Connect(connection=item) for item in connections(groups, nic_parameters)]
+    judge = None if no_conflicts_check else no_conflicts
+    change.modify(network, lambda _: steps, judge=judge)
+
+
+@click.command()
+@network_argument
+@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@change_options
+def disconnect(network: str, groups: tuple[str, ...], change: ChangeOptions) -> None:
+    """Disconnect a network from node groups.
+
+    Without GROUP, the network is disconnected from all of them. Its NICs keep their addresses and inherited parameters.
+    (Instances belong to no node group, so unlike Ganeti this does not check for instances of the group.)
+
+    \b
+    Exit code: 0 on success, 1 if the change is refused.
+
+    \b
+    Examples:
+      lanloom network disconnect net1 default
+      lanloom network disconnect net1
+    """
+    with refusals():
+        check_once(groups)
+    change.modify(network, lambda now: _disconnections(now, groups))
+
+
+def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connection]":
+    """The connections of groups: `parameters`, or the first two of `groups`, say how. Raises Malformed."""
+    from lanloom.features.ipam.cli.grammar.options import parse_parameters
+    from lanloom.features.ipam.rules.general import MODES, check_connection
+    from lanloom.features.ipam.rules.model import Connection
+    from lanloom.refusals import Malformed
+
+    mode, link, vlan = MODES[0], "", ""
+    if parameters is not None:
+        option = parse_parameters(parameters, "--nic-parameters")
+        option.only(("mode", "link", "vlan"))
+        mode, vlan = option.string("mode") or mode, option.string("vlan") or ""
+        link = option.string("link") or ""
+        if not link:
+            raise option.malformed("link is missing; write link=… with what NICs are connected to")
+    elif len(groups) > 2 and groups[0] in MODES:
+        mode, link, *rest = groups
+        groups = tuple(rest)
+    else:
+        raise Malformed("how to connect is missing; give --nic-parameters mode=…,link=…")
+    found = [Connection(group=group, mode=mode, link=link, vlan=vlan) for group in groups]
+    for item in found:
+        check_connection(item)
+    check_once(groups)
+    return found
+
+
+def check_once(groups: tuple[str, ...]) -> None:
+    """Raises Malformed for a node group that is named twice."""
+    from lanloom.refusals import Malformed
+
+    if len(set(groups)) < len(groups):
+        raise Malformed("a node group is named twice; name it once")
+
+
+def _disconnections(network: "Network", groups: tuple[str, ...]) -> "list[Step]":
+    from lanloom.features.ipam.rules.general import Disconnect
+    from lanloom.refusals import Denied
+
+    if not groups and not network.connections:
+        raise Denied(f"network {network.name} is connected to no node group")
+    return [Disconnect(group=group) for group in groups or [one.group for one in network.connections]]

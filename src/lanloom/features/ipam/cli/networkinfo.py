@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from lanloom.cli.console import console as make_console
-from lanloom.features.ipam.cli.grammar.drawing import (
+from lanloom.features.ipam.cli.grammar.fields import (
     BLOCKS,
     LETTERS,
     bar,
@@ -21,11 +21,10 @@ from lanloom.features.ipam.rules.names import pool_title
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lanloom.features.ipam.cli.grammar.described import Described
-    from lanloom.features.ipam.cli.grammar.drawing import Glyphs
+    from lanloom.features.ipam.cli.grammar.fields import Described, Glyphs
     from lanloom.features.ipam.commands.networkviews import NetworkUsage, PoolUsage
+    from lanloom.features.ipam.rules.addresses import IPRange
     from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
-    from lanloom.features.ipam.rules.ranges import IPRange
 
 ROW = 64
 """Addresses in a line of a map, as Ganeti has it."""

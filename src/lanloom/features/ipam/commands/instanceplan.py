@@ -33,8 +33,7 @@ from lanloom.features.ipam.commands.instances import (
     wanted_nics,
 )
 from lanloom.features.ipam.rules.addresses import find_address, format_address
-from lanloom.features.ipam.rules.errors import AddressInUse
-from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.ledger import AddressInUse, Ledger
 from lanloom.features.ipam.rules.macs import Macs
 from lanloom.features.ipam.rules.names import object_name
 from lanloom.features.ipam.rules.requests import CHOOSE_ANOTHER, MOST

@@ -7,9 +7,7 @@ from msgspec import Struct
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.cli.query import Value
-from lanloom.features.ipam.cli.grammar.described import Described, pool_map, usage_of
-from lanloom.features.ipam.cli.grammar.drawing import warning
-from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
+from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, pool_map, usage_of, warning
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
 from lanloom.features.ipam.state import State, ledger_of

@@ -1,5 +1,5 @@
-"""Ganeti: its files, the way from and to them, and what its hooks are told.
+"""Ganeti: its files, their conversion and import, and the environment of its hooks.
 
-`formats` has the files themselves, without any I/O. `files` reads and writes them, `convert` changes a file from one
-form to the other, `plan` and `importing` bring a file's networks and NICs into a cluster.
+`formats` has the files themselves, without any I/O. `files` reads, converts and writes them, `plan` and `importing`
+bring a file's networks and NICs into a cluster.
 """

@@ -14,8 +14,7 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Condition
 from lanloom.api.times import rfc3339
 from lanloom.features.ipam.rules.addresses import Address, find_addresses, format_address
-from lanloom.features.ipam.rules.errors import Exhausted
-from lanloom.features.ipam.rules.ledger import Ledger, Operation
+from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.kube.conditions import set_condition
 from lanloom.refusals import Refusal

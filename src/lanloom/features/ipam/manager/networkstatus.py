@@ -23,11 +23,10 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Condition
 from lanloom.api.times import rfc3339
 from lanloom.features.ipam.manager.decisions import with_uniqueness
-from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, parse_range
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Usage, total
-from lanloom.features.ipam.rules.ranges import IPRange, parse_range
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.refusals import Malformed
 from lanloom.text import listed

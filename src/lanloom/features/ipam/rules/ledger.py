@@ -4,25 +4,53 @@ An address has one owner at the most, committed and pending together. What an op
 before it commits; a commit applies releases before what was taken; an aborted operation leaves nothing behind. Several
 operations may be under way at once.
 
-Owners are the truth (`owners`), wherever their addresses lie. Bits of pools (`layout`, `bits`) follow from them: one is
-set exactly if the address is owned, about to be owned, or externally reserved. They are there to find a free address
-fast.
+Owners are the truth (`owners`), wherever their addresses lie. Bits of pools (`bits`) follow from them: one is set
+exactly if the address is owned, about to be owned, or externally reserved. They are there to find a free address fast.
+
+Refusals of a ledger:
+
+Denied
+├── AddressInUse     another NIC owns it, or an operation is about to give it away
+├── AddressReserved  externally reserved, which `force` overrides
+├── OutsideSubnets   no subnet of the network contains it
+├── UnknownPool      the network has no pool of that name
+└── Exhausted        nothing is free where an address was wanted
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
-from lanloom.features.ipam.rules.addresses import Address, Version, format_address
-from lanloom.features.ipam.rules.errors import (
-    AddressInUse,
-    AddressReserved,
-    Exhausted,
-    OutsideSubnets,
-)
-from lanloom.features.ipam.rules.layout import Layout
+from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, merge
+from lanloom.features.ipam.rules.bits import Layout
 from lanloom.features.ipam.rules.model import Network, Pool, Usage
 from lanloom.features.ipam.rules.owners import Owners, within
-from lanloom.features.ipam.rules.ranges import IPRange, merge
+from lanloom.refusals import Denied
+
+
+class AddressInUse(Denied):
+    """An address has one owner at the most. `owner` is the key of the NIC that has it, `ip` the address as text."""
+
+    def __init__(self, message: str = "", owner: str = "", ip: str = "") -> None:
+        super().__init__(message)
+        self.owner = owner
+        self.ip = ip
+
+
+class AddressReserved(Denied):
+    """An externally reserved address is given only by force."""
+
+
+class OutsideSubnets(Denied):
+    """An address that is in no subnet of the network."""
+
+
+class UnknownPool(Denied):
+    """A name that no pool of the network has."""
+
+
+class Exhausted(Denied):
+    """A network or pool without a free address."""
+
 
 AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
 """What asks for the lowest free address of any pool, and of which IP version it must be."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from random import Random
 
-from lanloom.features.ipam.rules.errors import Exhausted
+from lanloom.features.ipam.rules.ledger import Exhausted
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from lanloom.features.ipam.rules.addresses import Address, Version, format_address
-from lanloom.features.ipam.rules.ranges import Cidr, IPRange, merge
+from lanloom.features.ipam.rules.addresses import Address, Cidr, IPRange, Version, format_address, merge
 
 
 class Pool(Struct, frozen=True, kw_only=True):

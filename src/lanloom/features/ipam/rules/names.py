@@ -8,9 +8,8 @@ import re
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 
-from lanloom.features.ipam.rules.addresses import find_address
+from lanloom.features.ipam.rules.addresses import IPRange, find_address, parse_cidr, parse_range
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.ranges import IPRange, parse_cidr, parse_range
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 

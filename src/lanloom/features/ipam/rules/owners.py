@@ -12,8 +12,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from lanloom.features.ipam.rules.addresses import Address
-from lanloom.features.ipam.rules.ranges import IPRange
+from lanloom.features.ipam.rules.addresses import Address, IPRange
 
 _SHIFT = 12
 _BLOCK = 1 << _SHIFT

@@ -13,13 +13,14 @@ from lanloom.features.ipam.rules.addresses import (
     format_address,
     version_of,
 )
-from lanloom.features.ipam.rules.errors import (
+from lanloom.features.ipam.rules.ledger import (
+    AUTOMATIC,
     AddressInUse,
     Exhausted,
+    Operation,
     OutsideSubnets,
     UnknownPool,
 )
-from lanloom.features.ipam.rules.ledger import AUTOMATIC, Operation
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import check_name
 from lanloom.refusals import Malformed

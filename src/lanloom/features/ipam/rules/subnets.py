@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from lanloom.features.ipam.rules.addresses import Address, format_address
-from lanloom.features.ipam.rules.invariants import (
+from lanloom.features.ipam.rules.addresses import Address, Cidr, IPRange, format_address, merge, subtract
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import Network, Pool, Subnet
+from lanloom.features.ipam.rules.names import find_pool, find_subnet, pool_title
+from lanloom.features.ipam.rules.validate import (
     Fault,
     check_users,
     edge_title,
@@ -21,10 +24,6 @@ from lanloom.features.ipam.rules.invariants import (
     subnet_faults,
     users,
 )
-from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.names import find_pool, find_subnet, pool_title
-from lanloom.features.ipam.rules.ranges import Cidr, IPRange, merge, subtract
 from lanloom.refusals import Denied
 from lanloom.text import listed
 

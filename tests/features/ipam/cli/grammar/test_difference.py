@@ -5,14 +5,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.features.ipam.cli.grammar.difference import differences
-from lanloom.features.ipam.rules.addresses import parse_address
+from lanloom.features.ipam.rules.addresses import parse_address, parse_cidr, parse_range
 from lanloom.features.ipam.rules.model import (
     Connection,
     Network,
     Pool,
     Subnet,
 )
-from lanloom.features.ipam.rules.ranges import parse_cidr, parse_range
 
 SUBNET = Subnet(
     uuid="u1",

@@ -16,13 +16,13 @@ from lanloom.features.ipam.cli.grammar.nics import (
     judge,
 )
 from lanloom.features.ipam.rules.addresses import Address, format_address, parse_address
-from lanloom.features.ipam.rules.errors import (
+from lanloom.features.ipam.rules.ledger import (
     AddressInUse,
     AddressReserved,
     Exhausted,
+    Ledger,
     OutsideSubnets,
 )
-from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.macs import Macs, parse_mac
 from lanloom.features.ipam.rules.model import Network
 from lanloom.refusals import Denied, Malformed, Refusal

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanloom.features.ipam.ganeti.formats.downgrade import downgrade_config, downgrade_runtime
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config, upgrade_runtime
+from lanloom.features.ipam.ganeti.formats.conversion import (
+    downgrade_config,
+    downgrade_runtime,
+    upgrade_config,
+    upgrade_runtime,
+)
 from lanloom.features.ipam.ganeti.formats.verify import verify_config, verify_runtime
 from lanloom.refusals import Denied, Malformed
 from tests.features.ipam.ganeti.formats.clusters import Json

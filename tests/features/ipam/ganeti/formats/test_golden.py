@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.features.ipam.ganeti.formats.downgrade import downgrade_config, downgrade_runtime
-from lanloom.features.ipam.ganeti.formats.editing import Changed
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config, upgrade_runtime
+from lanloom.features.ipam.ganeti.formats.conversion import (
+    downgrade_config,
+    downgrade_runtime,
+    upgrade_config,
+    upgrade_runtime,
+)
+from lanloom.features.ipam.ganeti.formats.text import Changed
 from lanloom.features.ipam.ganeti.formats.verify import verify_config, verify_runtime
 
 ROOT = Path(__file__).parents[4] / "golden" / "ganeti"

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lanloom.features.ipam.ganeti.formats.downgrade import downgrade_config
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config
+from lanloom.features.ipam.ganeti.formats.conversion import downgrade_config, upgrade_config
 from lanloom.features.ipam.ganeti.formats.verify import verify_config
 from tests.features.ipam.ganeti.formats.clusters import (
     Json,

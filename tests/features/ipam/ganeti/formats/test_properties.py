@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanloom.features.ipam.ganeti.formats.config import config_of, network_meant
-from lanloom.features.ipam.ganeti.formats.downgrade import downgrade_config
+from lanloom.features.ipam.ganeti.formats.conversion import downgrade_config, upgrade_config
 from lanloom.features.ipam.ganeti.formats.text import decode
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config
 from lanloom.features.ipam.ganeti.formats.verify import verify_config
 from lanloom.features.ipam.rules.ledger import Ledger
 from tests.features.ipam.ganeti.formats.clusters import (

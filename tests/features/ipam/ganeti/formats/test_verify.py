@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config
+from lanloom.features.ipam.ganeti.formats.conversion import upgrade_config
 from lanloom.features.ipam.ganeti.formats.verify import verify_config, verify_runtime
 from tests.features.ipam.ganeti.formats.clusters import (
     Json,

@@ -5,9 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.addresses import IPRange, format_address, subtract
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
-from lanloom.features.ipam.rules.ranges import IPRange, subtract
 
 Sign = Literal["+", "~", "-"]
 

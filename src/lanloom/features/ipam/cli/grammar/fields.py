@@ -1,8 +1,20 @@
-"""The query fields of networks: Ganeti's by their names, and those of its fields that describe one subnet and one pool.
+"""The query fields of networks: Ganeti's by their names, and those about one subnet and one pool.
 
-The deprecated ones are about the first subnet of an IP version and about the first pool. For a network that came from
+The deprecated fields are about the first subnet of an IP version and about the first pool. For a network that came from
 Ganeti they are what Ganeti showed.
+
+Counts are of all pools together: `reserved_count` of addresses that a NIC owns or that are externally reserved,
+`free_count` of the rest, and `disabled_free_count` of the rest in disabled pools. For a network that came from Ganeti,
+whose pool is the whole subnet, the counts equal Ganeti's.
+
+Usage is drawn as Ganeti's maps of X and dots, bars and percentages. Nothing here walks over addresses: a pool over an
+IPv6 /64 is drawn as fast as a small one.
 """
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from lanloom.cli.query import (
     Field,
@@ -10,16 +22,145 @@ from lanloom.cli.query import (
     Value,
     text_of,
 )
-from lanloom.features.ipam.cli.grammar.described import (
-    Described,
-    free_count,
-    instances,
-    pool_fields,
-    pool_map,
-    subnet_fields,
-    usage_of,
+from lanloom.features.ipam.rules.addresses import IPRange, Version, format_address
+from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.model import (
+    NEARLY_FULL,
+    Network,
+    Nic,
+    Pool,
+    Subnet,
+    Usage,
+    total,
 )
-from lanloom.features.ipam.rules.addresses import Version, format_address
+
+LARGEST_MAP = 65_536
+"""Addresses of a map that is rendered as text: the largest network that Ganeti had."""
+
+
+class Glyphs(NamedTuple):
+    """What a bar is made of."""
+
+    used: str
+    reserved: str
+    free: str
+
+
+BLOCKS = Glyphs("█", "▒", "·")
+LETTERS = Glyphs("#", "x", ".")
+"""For terminals that have nothing but ASCII."""
+
+
+def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
+    """A character for each address: X where it is in `reserved`, which must be ordered and disjoint, else a dot."""
+    parts, next_ = [], over.first
+    for run in reserved:
+        parts += ["." * (run.first - next_), "X" * run.size]
+        next_ = run.last + 1
+    parts.append("." * (over.last + 1 - next_))
+    return "".join(parts)
+
+
+def percent(usage: Usage) -> str:
+    """The share that can't be given away any more: `0 %` only where that is nothing, `100 %` only where it is all."""
+    return "<1 %" if usage.taken and not usage.percent else f"{usage.percent} %"
+
+
+def warning(usage: Usage) -> str:
+    """What an operator should know of a pool: `full`, `nearly full`, or nothing."""
+    if usage.size and not usage.free:
+        return "full"
+    return "nearly full" if usage.percent >= NEARLY_FULL else ""
+
+
+def bar(usage: Usage, width: int, glyphs: Glyphs = BLOCKS) -> str:
+    """A bar of `width` characters: what is used, what is reserved, what is free.
+
+    Whatever there is gets a character at least, as far as the width goes; only what is full has no free one.
+    """
+    amounts = (usage.used, usage.reserved, usage.free)
+    lengths = [0 if not amount else max(1, amount * width // usage.size) for amount in amounts]
+    while sum(lengths) > width:
+        lengths[lengths.index(max(lengths))] -= 1
+    spare = width - sum(lengths)
+    if usage.size:
+        lengths[max(range(3), key=lambda index: amounts[index])] += spare
+    return "".join(glyph * length for glyph, length in zip(glyphs, lengths, strict=True))
+
+
+INSTANCES = ("Instance", "VirtualMachine")
+"""Kinds of owners that are instances in Ganeti's sense."""
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """A network with everything that its fields say: who owns what, the NICs on it, and when it changed.
+
+    Times are RFC 3339 text.
+    """
+
+    network: Network
+    ledger: Ledger
+    nics: tuple[Nic, ...] = ()
+    serial_no: int = 1
+    ctime: str | None = None
+    mtime: str | None = None
+
+
+def usage_of(described: Described) -> Usage:
+    """How full all pools are together."""
+    return total(map(described.ledger.usage, described.network.pools()))
+
+
+def free_count(described: Described, *, disabled: bool) -> int:
+    """How many addresses are free in all pools that are disabled, or in all that are not."""
+    pools = (pool for pool in described.network.pools() if pool.disabled == disabled)
+    return total(map(described.ledger.usage, pools)).free
+
+
+def subnet_fields(subnet: Subnet) -> dict[str, Value]:
+    """What the field `subnets` says of a subnet."""
+    return {
+        "cidr": str(subnet.cidr),
+        "gateway": None if subnet.gateway is None else format_address(subnet.gateway),
+        "dhcp": subnet.dhcp,
+        "name": subnet.name or None,
+    }
+
+
+def pool_map(ledger: Ledger, pool: Pool) -> str | None:
+    """A pool's map: X for what is reserved in either way; None for more than 65,536 addresses."""
+    return map_text(pool.range, ledger.reserved_runs(pool)) if pool.range.size <= LARGEST_MAP else None
+
+
+def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
+    """What the field `pools` says of a pool.
+
+    Where the map is null, because there are too many addresses, counts and the runs of reserved ones say the same.
+    """
+    drawn, usage = pool_map(ledger, pool), ledger.usage(pool)
+    said: dict[str, Value] = {
+        "start": format_address(pool.range.first),
+        "end": format_address(pool.range.last),
+        "map": drawn,
+        "name": pool.name or None,
+        "disabled": pool.disabled,
+    }
+    if drawn is None:
+        said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.taken}
+        said |= {"runs": [str(run) for run in ledger.reserved_runs(pool)]}
+    return said
+
+
+def instances(described: Described) -> tuple[str, ...]:
+    """The instances with a NIC on the network; with their namespace where it is not `default`."""
+    names = {
+        nic.owner.name
+        if nic.owner.namespace in ("", "default")
+        else f"{nic.owner.namespace}/{nic.owner.name}"
+        for nic in described.nics
+        if nic.owner.kind in INSTANCES
+    }
+    return tuple(sorted(names))
 
 
 def _cidr(described: Described, version: Version) -> str | None:

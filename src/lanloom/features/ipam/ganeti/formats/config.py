@@ -18,7 +18,14 @@ from lanloom.features.ipam.ganeti.formats.stored import (
     difference,
     network_at,
 )
-from lanloom.features.ipam.rules.addresses import Address, format_address, parse_address
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    IPRange,
+    format_address,
+    merge,
+    parse_address,
+    subtract,
+)
 from lanloom.features.ipam.rules.model import (
     Connection,
     Network,
@@ -27,7 +34,6 @@ from lanloom.features.ipam.rules.model import (
     Pool,
     Subnet,
 )
-from lanloom.features.ipam.rules.ranges import IPRange, merge, subtract
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 

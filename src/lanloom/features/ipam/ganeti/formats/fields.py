@@ -6,14 +6,12 @@ from typing import Any, TypeVar
 from lanloom.features.ipam.rules.addresses import (
     LIMITS,
     Address,
-    parse_address,
-    version_of,
-)
-from lanloom.features.ipam.rules.ranges import (
     Cidr,
     IPRange,
+    parse_address,
     parse_cidr,
     parse_range,
+    version_of,
 )
 from lanloom.refusals import Malformed
 from lanloom.text import quote

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from lanloom.features.ipam.ganeti.formats import fields
 from lanloom.features.ipam.ganeti.formats.fields import Raw
-from lanloom.features.ipam.rules.addresses import Address
-from lanloom.features.ipam.rules.ranges import Cidr, IPRange
+from lanloom.features.ipam.rules.addresses import Address, Cidr, IPRange
 from lanloom.refusals import Malformed
 
 LARGEST = 1 << 16

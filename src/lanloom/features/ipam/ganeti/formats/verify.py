@@ -12,7 +12,6 @@ from lanloom.features.ipam.ganeti.formats.config import (
     check_runtime,
     config_of,
 )
-from lanloom.features.ipam.ganeti.formats.editing import check_config_keys, check_runtime_keys
 from lanloom.features.ipam.ganeti.formats.fields import Raw, printable
 from lanloom.features.ipam.ganeti.formats.stored import (
     LARGEST,
@@ -23,11 +22,10 @@ from lanloom.features.ipam.ganeti.formats.stored import (
     difference,
     network_at,
 )
-from lanloom.features.ipam.ganeti.formats.text import decode
-from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.ganeti.formats.text import check_config_keys, check_runtime_keys, decode
+from lanloom.features.ipam.rules.addresses import Address, format_address, overlapping
 from lanloom.features.ipam.rules.general import MODES, check_mac_prefix, check_vlan
 from lanloom.features.ipam.rules.model import Subnet
-from lanloom.features.ipam.rules.ranges import overlapping
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 

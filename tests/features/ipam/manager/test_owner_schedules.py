@@ -20,10 +20,10 @@ from lanloom.api.ipam import (
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.owners.controller import LEAK_SECONDS
+from lanloom.features.ipam.manager.owners import LEAK_SECONDS
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom_embedded.engine.stored import Change
-from tests.features.ipam.owners.scene import UNWELL, Scene, scene
+from tests.features.ipam.manager.scene import UNWELL, Scene, scene
 from tests.harness.virtual import run
 
 ORIGIN = "test/origin"

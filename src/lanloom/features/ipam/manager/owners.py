@@ -24,8 +24,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
-from lanloom.features.ipam.manager import BY_OWNER
-from lanloom.features.ipam.owners.evidence import (
+from lanloom.features.ipam.manager.evidence import (
     Evidence,
     OwnerInformers,
     cached_evidence,
@@ -35,6 +34,7 @@ from lanloom.features.ipam.owners.evidence import (
     may_go,
     owners_of_pod,
 )
+from lanloom.features.ipam.manager.informers import BY_OWNER
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import KubeError, NotFound

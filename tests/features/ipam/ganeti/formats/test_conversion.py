@@ -1,12 +1,16 @@
-"""What the old form can't say is refused by name, all of it at once."""
+"""A downgrade names and refuses everything that the old form can't express, all of it at once."""
 
 import json
 from collections.abc import Callable
 
 import pytest
 
-from lanloom.features.ipam.ganeti.formats.downgrade import downgrade_config, downgrade_runtime
-from lanloom.features.ipam.ganeti.formats.upgrade import upgrade_config, upgrade_runtime
+from lanloom.features.ipam.ganeti.formats.conversion import (
+    downgrade_config,
+    downgrade_runtime,
+    upgrade_config,
+    upgrade_runtime,
+)
 from lanloom.refusals import Denied
 from tests.features.ipam.ganeti.formats.clusters import (
     Json,

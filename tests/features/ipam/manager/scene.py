@@ -17,8 +17,9 @@ from lanloom.api.ipam import (
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.manager import ipam_informers
-from lanloom.features.ipam.owners import OwnerController, owner_informers
+from lanloom.features.ipam.manager.evidence import owner_informers
+from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.kube.errors import ApiError, NotFound, from_status
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
@@ -27,7 +28,7 @@ from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.owners.objects import networks
+from tests.features.ipam.manager.objects import networks
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]

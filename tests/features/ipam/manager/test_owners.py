@@ -16,8 +16,8 @@ from lanloom.api.ipam import (
     VIRTUAL_MACHINE,
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.features.ipam.owners.controller import LEAK_SECONDS
-from tests.features.ipam.owners.scene import (
+from lanloom.features.ipam.manager.owners import LEAK_SECONDS
+from tests.features.ipam.manager.scene import (
     FORBIDDEN,
     UNWELL,
     Scene,

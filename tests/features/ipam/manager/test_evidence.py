@@ -10,13 +10,13 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine
-from lanloom.features.ipam.owners.evidence import (
+from lanloom.features.ipam.manager.evidence import (
     Evidence,
     is_leaked,
     is_unused,
     may_go,
 )
-from tests.features.ipam.owners.objects import (
+from tests.features.ipam.manager.objects import (
     LATE,
     instance,
     launcher,
