@@ -12,7 +12,7 @@ from lanloom.kube.controller import Controller
 from lanloom.kube.ports import Client
 from lanloom.runtime.blockers import Answer, Blocker, DeletionQuestion
 from lanloom.runtime.context import ManagerContext, ManagerPart
-from lanloom.runtime.feature import Feature
+from lanloom.runtime.feature import CommandOptions, Feature
 from lanloom.runtime.rights import FOLLOW, Access, Rights
 from lanloom.runtime.webhooktable import WRITTEN, TableAdmission, Webhook
 
@@ -98,6 +98,12 @@ async def ask(_client: Client, greeting: Greeting) -> Answer:
 BLOCKERS = (DeletionQuestion(resource=GREETINGS, finalizer=FINALIZER, ask=ask),)
 
 
+AGENT_OPTIONS = CommandOptions(
+    click.option("--hello-tone", metavar="TONE", default="kind", help="Tone of greetings on this node."),
+    lambda values: values["hello_tone"],
+)
+
+
 @click.command(name="hello")
 def command() -> None:
     """Greet."""
@@ -114,6 +120,7 @@ FEATURE = Feature(
     rights=f"{__name__}:RIGHTS",
     webhooks=f"{__name__}:WEBHOOKS",
     manager=f"{__name__}:build",
+    agent_options=f"{__name__}:AGENT_OPTIONS",
     blockers=f"{__name__}:BLOCKERS",
     cni={"hello": f"{__name__}:program"},
     commands={"hello": (__name__, "Greet.")},

@@ -21,6 +21,7 @@ from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.agent import run_agent
 from lanloom.processes.agentmetrics import AgentMetrics
 from lanloom.processes.blockers import explain
+from lanloom.processes.checks import check_cluster
 from lanloom.processes.definitions import install
 from lanloom.processes.kinds import Kinds, Target
 from lanloom.processes.manager import Manager, ManagerSettings
@@ -137,6 +138,27 @@ def test_the_command_knows_a_new_kind() -> None:
     assert "Greeting (greeting)" in output
     output = CliRunner().invoke(command_line(FEATURES), ["why-not-deleted", "greeting/world"]).output
     assert 'no kind "greeting"' in output
+
+
+async def test_doctor_checks_a_new_kind() -> None:
+    """`lanloom doctor` finds the new kind where it is installed, and says how to install it where it is not."""
+    async with cluster() as client:
+        found = {check.name: check for check in await check_cluster(client, WITH_HELLO)}
+        assert found[GREETINGS.full_name].result == "ok"
+        await client.delete(CRDS, GREETINGS.full_name)
+        found = {check.name: check for check in await check_cluster(client, WITH_HELLO)}
+        assert found[GREETINGS.full_name].result == "failed"
+        assert "lanloom crds --apply" in found[GREETINGS.full_name].remedy
+        assert GREETINGS.full_name not in {check.name for check in await check_cluster(client, FEATURES)}
+
+
+def test_the_agent_has_the_options_of_a_new_feature() -> None:
+    """`lanloom agent --help` lists the feature's option, and not without the feature."""
+    outputs = [
+        CliRunner().invoke(command_line(features), ["agent", "--help"]).output
+        for features in (WITH_HELLO, FEATURES)
+    ]
+    assert ["--hello-tone" in output for output in outputs] == [True, False]
 
 
 def test_the_command_of_a_new_feature_runs() -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from lanloom.features import FEATURES
 from lanloom.kube.events import Recorder
@@ -25,9 +26,13 @@ async def run_agent(
     rng: random.Random,
     metrics: AgentMetrics | None = None,
     cni: CniSettings | None = None,
-    features: tuple[Feature, ...] = FEATURES,
+    settings: Mapping[str, Any] = {},
+    features: Sequence[Feature] = FEATURES,
 ) -> None:
-    """Runs a node's agent until cancelled; `metrics` shows how it fares. Without `cni` it answers no CNI plugin."""
+    """Run a node's agent until cancelled; `metrics` shows its health. Without `cni` it serves no CNI plugin.
+
+    `settings` are those of features by their names.
+    """
     metrics = metrics or AgentMetrics(features)
     context = AgentContext(
         client=client,
@@ -39,7 +44,7 @@ async def run_agent(
         now=now,
         rng=rng,
         observe=metrics.reconcile,
-        settings={},
+        settings=settings,
         metrics=metrics.features,
     )
     parts = [load(feature.agent)(context) for feature in in_order(features) if feature.agent]

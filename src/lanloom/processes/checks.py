@@ -3,20 +3,19 @@
 import asyncio
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
-from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.multus import NADS
-from lanloom.api.resource import Resource
+from lanloom.features import FEATURES
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import NetworkManager
+from lanloom.processes.definitions import resources
+from lanloom.runtime.feature import Feature
 from lanloom.runtime.metrics.probes import parse_address
 
 CAP_NET_ADMIN = 12
@@ -141,11 +140,10 @@ async def check_network_manager(manager: NetworkManager) -> Check:
     return Check(name=name, result="ok", found=version)
 
 
-async def check_cluster(client: Client) -> tuple[Check, ...]:
-    """Whether the API server answers, and knows the kinds."""
-    checks = []
-    resources: tuple[Resource[Any], ...] = (CLUSTER_NETWORKS, VLAN_CONFIGS, CLUSTER_NETWORK_NODES, NADS)
-    for resource in resources:
+async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) -> tuple[Check, ...]:
+    """Check that the API server responds, and that it serves the kinds of the features."""
+    checks: list[Check] = []
+    for resource in resources(features):
         try:
             listing = await client.list(resource)
             checks.append(Check(name=resource.full_name, result="ok", found=f"{len(listing.items)} objects"))

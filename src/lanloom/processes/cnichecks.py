@@ -4,23 +4,26 @@ import asyncio
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from lanloom.features import FEATURES
 from lanloom.processes.checks import ANSWER_SECONDS, Check
-from lanloom.runtime.feature import cni_programs
+from lanloom.runtime.feature import Feature, cni_programs
 
 _PLUGIN, _SOCKET = "CNI plugin", "CNI socket"
-_LOST = "pods that need lanloom-ipam get no addresses"
 
 
-async def check_cni(socket: Path, programs: Path, *, agent_runs: bool) -> tuple[Check, ...]:
-    """The plugin and the socket. Where neither is and no agent runs, the machine does without; that is fine."""
-    texts = {programs / name: text for name, text in cni_programs(FEATURES, socket).items()}
+async def check_cni(
+    socket: Path, programs: Path, *, agent_runs: bool, features: Sequence[Feature] = FEATURES
+) -> tuple[Check, ...]:
+    """Check the plugins and the socket. A machine without any of them, and without an agent, does not need them."""
+    texts = {programs / name: text for name, text in cni_programs(features, socket).items()}
     if not (agent_runs or any(os.access(path, os.F_OK) for path in (*texts, socket))):
         return (Check(name=_PLUGIN, result="ok", found="not in use: neither plugin nor socket"),)
     plugins = [await _check_plugin(path, text, socket) for path, text in texts.items()]
-    return (*plugins, await _check_socket(socket, agent_runs))
+    names = " or ".join(path.name for path in texts)
+    return (*plugins, await _check_socket(socket, names, agent_runs))
 
 
 async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
@@ -28,7 +31,9 @@ async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
     remedy = f"Start the agent anew with --cni-bin {path.parent}; it puts the plugin there."
     if not os.access(path, os.X_OK):
         what = "can't be executed" if os.access(path, os.F_OK) else "is not there"
-        return Check(name=_PLUGIN, result="warning", found=f"{path} {what}: {_LOST}", remedy=remedy)
+        return Check(
+            name=_PLUGIN, result="warning", found=f"{path} {what}: {_effect(path.name)}", remedy=remedy
+        )
     try:
         complaint, ours = await _complaint(path), _is_ours(path, text)
     except (OSError, TimeoutError) as error:
@@ -41,6 +46,10 @@ async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
         found = f"{path} is of another version, or for another socket than {socket}"
         return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)
     return Check(name=_PLUGIN, result="ok", found=str(path))
+
+
+def _effect(plugins: str) -> str:
+    return f"pods that need {plugins} do not start"
 
 
 def _is_ours(path: Path, text: bytes) -> bool:
@@ -70,7 +79,7 @@ async def _complaint(path: Path) -> str:
         return "it does not answer as a CNI plugin does"
 
 
-async def _check_socket(path: Path, agent_runs: bool) -> Check:
+async def _check_socket(path: Path, plugins: str, agent_runs: bool) -> Check:
     """Whether somebody listens, and root alone may talk to them."""
     remedy = (
         "See the agent's log; give the same --cni-socket as to the agent."
@@ -84,7 +93,7 @@ async def _check_socket(path: Path, agent_runs: bool) -> Check:
         writer.close()
     except (OSError, TimeoutError) as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else "is not answered"
-        found = f"{path} {why}: {_LOST}"
+        found = f"{path} {why}: {_effect(plugins)}"
         return Check(name=_SOCKET, result="failed" if agent_runs else "warning", found=found, remedy=remedy)
     if not alone:
         remedy = "Find out who changed it, and start the agent anew."

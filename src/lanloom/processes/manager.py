@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -59,7 +59,7 @@ class Manager:
         now: Callable[[], float],
         rng: random.Random,
         metrics: ManagerMetrics | None = None,
-        features: tuple[Feature, ...] = FEATURES,
+        features: Sequence[Feature] = FEATURES,
     ) -> None:
         self._client = client
         self._settings = settings

@@ -12,14 +12,7 @@ would read and rewrite all of them. They are installed, and the manager patches 
 from collections.abc import Iterable
 from typing import Any
 
-from lanloom.api import (
-    core,
-    harvester,
-    kubevirt,
-    multus,
-    names,
-    services,
-)
+from lanloom.api import core, kubevirt, names, services
 from lanloom.api.clusterranges import API_SERVICE
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
@@ -113,9 +106,7 @@ def manager_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
     asked: tuple[Resource[Any], ...] = (
         _MACHINES,
         _INSTANCES,
-        multus.NADS,
         *own,
-        harvester.HOST_NETWORK_CONFIGS,
     )
     rules = (*_rules(access), *_WORKLOADS, _definitions(asked), *_CLUSTER, *_PROCESS)
     namespaces = {names.LANLOOM_NAMESPACE: _NAMESPACE}

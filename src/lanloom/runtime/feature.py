@@ -49,6 +49,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Called with the manager's registry; the manager's part finds the result in `ManagerContext.metrics`."""
     agent: str = ""
     """A function from `AgentContext` to `AgentPart`."""
+    agent_options: str = ""
+    """A `CommandOptions` of `lanloom agent`; the agent's part finds the result in `AgentContext.setting`."""
     agent_metrics: str = ""
     """A `FeatureMetrics`, for `AgentContext.metrics`."""
     blockers: str = ""

@@ -9,6 +9,7 @@ from lanloom.api.core import SERVICE_ACCOUNTS
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     GROUP,
+    HOST_NETWORK_CONFIGS,
     VLAN_CONFIGS,
     VLAN_STATUSES,
 )
@@ -46,6 +47,7 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": ["hostnetworkconfigs"], "verbs": READ},
             _HARVESTER,
         ),
+        definitions=(NADS, HOST_NETWORK_CONFIGS),
     ),
     agent=Access(
         cluster=(

@@ -1,6 +1,8 @@
 """`lanloom agent`: one node's networks."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +14,13 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
+from lanloom.processes.cli.features import FeatureCommand, features_of
+
+if TYPE_CHECKING:
+    from lanloom.runtime.feature import Feature
 
 
-@click.command(name="agent")
+@click.command(name="agent", cls=FeatureCommand, part="agent_options")
 @kubeconfig_option
 @click.option(
     "--node", required=True, envvar="NODE_NAME", metavar="NAME", help="Name of this machine's Node."
@@ -32,18 +38,20 @@ from lanloom.cli.options import (
     default=CNI_SOCKET,
     show_default=True,
     metavar="FILE",
-    help="Socket for requests of the CNI plugin lanloom-ipam; empty: none.",
+    help="Socket for requests of Lanloom's CNI plugins; empty: none.",
 )
 @click.option(
     "--cni-bin",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory in which to install the plugin lanloom-ipam, as this process sees it. Default: none.",
+    help="Directory in which to install Lanloom's CNI plugins, as this process sees it. Default: none.",
 )
 @metrics_option(AGENT_ADDRESS)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@click.pass_context
 def command(
+    ctx: click.Context,
     kubeconfig: str | None,
     node: str,
     profiles: Path,
@@ -54,10 +62,11 @@ def command(
     cni_bin: Path | None,
     metrics_address: tuple[str, ...],
     log_level: str,
+    settings: Mapping[str, Any],
 ) -> None:
-    """Configure this node's bonds, bridges, VLAN ids and profiles as the cluster specifies, until SIGTERM.
+    """Configure this node's networks as the cluster specifies, until SIGTERM.
 
-    Serves the CNI plugin lanloom-ipam on this node, which requests addresses for pods.
+    Serves Lanloom's CNI plugins on this node.
 
     Requires CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus.
 
@@ -68,7 +77,7 @@ def command(
       lanloom agent --node node1 --cni-bin /opt/cni/bin
     """
     if cni_bin is not None and not cni_socket:
-        raise click.UsageError("--cni-bin requires --cni-socket: the plugin does not work without the agent")
+        raise click.UsageError("--cni-bin requires --cni-socket: the plugins do not work without the agent")
     from lanloom.kube.errors import ConfigError
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import run_process
@@ -76,7 +85,9 @@ def command(
     configure_logs(log_level)
     try:
         cni = (cni_socket, cni_bin)
-        run_process(_run(kubeconfig, node, profiles, state, runtime, cluster, metrics_address, cni))
+        directories = profiles, state, runtime
+        features = features_of(ctx)
+        run_process(_run(kubeconfig, node, directories, cluster, metrics_address, cni, settings, features))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -84,12 +95,12 @@ def command(
 async def _run(
     kubeconfig: str | None,
     node: str,
-    profiles: Path,
-    state: Path,
-    runtime: Path,
+    directories: tuple[Path, Path, Path],
     cluster: str,
     addresses: tuple[str, ...],
     cni: tuple[str, Path | None],
+    settings: Mapping[str, Any],
+    features: "Sequence[Feature]",
 ) -> None:
     import asyncio
     import random
@@ -102,16 +113,24 @@ async def _run(
     from lanloom.runtime.connect import connect
     from lanloom.runtime.metrics.probes import ProbeServer, pages
 
-    metrics, rng = AgentMetrics(), random.Random()
+    metrics, rng = AgentMetrics(features), random.Random()
     socket, programs = cni
-    settings = CniSettings(socket=Path(socket), programs=programs) if socket else None
+    cni_settings = CniSettings(socket=Path(socket), programs=programs) if socket else None
     async with (
         connect(kubeconfig, metrics.request, logs=True) as client,
-        open_host(node, profiles, state, runtime) as host,
+        open_host(node, *directories) as host,
     ):
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
         agent = run_agent(
-            client, host, cluster=cluster, now=time.time, rng=rng, metrics=metrics, cni=settings
+            client,
+            host,
+            cluster=cluster,
+            now=time.time,
+            rng=rng,
+            metrics=metrics,
+            cni=cni_settings,
+            settings=settings,
+            features=features,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(probes.run())

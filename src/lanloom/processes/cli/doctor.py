@@ -1,7 +1,8 @@
-"""`lanloom doctor`: whether this machine can carry Lanloom's networks."""
+"""`lanloom doctor`: whether an agent can run on this machine."""
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
+from lanloom.processes.cli.features import features_of
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
     from lanloom.processes.checks import Check
+    from lanloom.runtime.feature import Feature
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -38,7 +41,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
     default=CNI_SOCKET,
     show_default=True,
     metavar="FILE",
-    help="Socket on which the agent serves the CNI plugin; empty: none.",
+    help="Socket on which the agent serves the CNI plugins; empty: none.",
 )
 @click.option(
     "--cni-bin",
@@ -48,7 +51,9 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
     help="CNI plugin directory of the container runtime, as this process sees it.",
 )
 @click.option("--kubeconfig", metavar="FILE", help="Credentials of a cluster to check as well.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     output: str,
     profiles: Path,
     state: Path,
@@ -60,8 +65,8 @@ def command(
 ) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
-    Checks the kernel, privileges, directories, NetworkManager, the agent's readiness, the CNI plugin and, with
-    --kubeconfig, the cluster.
+    Checks the kernel, privileges, directories, NetworkManager, the agent's readiness, the CNI plugins and, with
+    --kubeconfig, the cluster and its kinds.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -94,7 +99,7 @@ def command(
         checks = (
             *_kernel_checks(),
             *here,
-            *asyncio.run(_checks(directories, agent_address, cni, kubeconfig)),
+            *asyncio.run(_checks(directories, agent_address, cni, kubeconfig, features_of(ctx))),
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
@@ -110,6 +115,7 @@ async def _checks(
     address: str,
     cni: tuple[Path, Path] | None,
     kubeconfig: str | None,
+    features: "Sequence[Feature]",
 ) -> "tuple[Check, ...]":
     from lanloom.kube.errors import KubeError
     from lanloom.node.host import open_host
@@ -127,12 +133,12 @@ async def _checks(
         found: tuple[Check, ...] = (await check_network_manager(host.network_manager), agent)
     if cni is not None:
         runs = agent.found == "ready" or agent.result == "failed"
-        found = (*found, *await check_cni(*cni, agent_runs=runs))
+        found = (*found, *await check_cni(*cni, agent_runs=runs, features=features))
     if kubeconfig is None:
         return found
     try:
         async with connect(kubeconfig) as client:
-            return (*found, *await check_cluster(client))
+            return (*found, *await check_cluster(client, features))
     except KubeError as error:
         return (*found, Check(name="cluster", result="failed", found=str(error), remedy="Correct the file."))
 

@@ -1,33 +1,19 @@
 """`lanloom manager`: the controllers and the admission webhooks."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lanloom.cli.options import kubeconfig_option, metrics_option
-from lanloom.features import FEATURES
-from lanloom.runtime.feature import CommandOptions, load
+from lanloom.processes.cli.features import FeatureCommand, features_of
 
 if TYPE_CHECKING:
     from lanloom.processes.manager import ManagerSettings
+    from lanloom.runtime.feature import Feature
 
 
-_OPTIONS: dict[str, CommandOptions] = {
-    feature.name: load(feature.manager_options) for feature in FEATURES if feature.manager_options
-}
-"""What features add, by their names."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _feature_options(function: F) -> F:
-    for each in reversed(_OPTIONS.values()):
-        function = each.decorate(function)
-    return function
-
-
-@click.command(name="manager")
+@click.command(name="manager", cls=FeatureCommand, part="manager_options")
 @kubeconfig_option
 @click.option(
     "--identity",
@@ -53,12 +39,13 @@ def _feature_options(function: F) -> F:
     default="",
     help="Username that the manager authenticates as. Default: queried from the API server (Kubernetes 1.28).",
 )
-@_feature_options
 @metrics_option("0.0.0.0:8080")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@click.pass_context
 def command(
+    ctx: click.Context,
     kubeconfig: str | None,
     identity: str | None,
     webhook_port: int,
@@ -66,7 +53,7 @@ def command(
     user: str,
     metrics_address: tuple[str, ...],
     log_level: str,
-    **options: Any,
+    settings: Mapping[str, Any],
 ) -> None:
     """Run the controllers and the admission webhooks until SIGTERM.
 
@@ -85,21 +72,26 @@ def command(
     from lanloom.runtime.process import run_process
 
     configure_logs(log_level)
-    settings = ManagerSettings(
+    manager_settings = ManagerSettings(
         identity=identity or socket.gethostname(),
         host=webhook_address or "0.0.0.0",
         port=webhook_port,
         local=webhook_address is not None,
         user=user,
-        features={name: each.settings(options) for name, each in _OPTIONS.items()},
+        features=settings,
     )
     try:
-        run_process(_run(kubeconfig, settings, metrics_address))
+        run_process(_run(kubeconfig, manager_settings, metrics_address, features_of(ctx)))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: tuple[str, ...]) -> None:
+async def _run(
+    kubeconfig: str | None,
+    settings: "ManagerSettings",
+    addresses: tuple[str, ...],
+    features: "Sequence[Feature]",
+) -> None:
     import asyncio
     import random
     import time
@@ -109,10 +101,12 @@ async def _run(kubeconfig: str | None, settings: "ManagerSettings", addresses: t
     from lanloom.runtime.connect import connect
     from lanloom.runtime.metrics.probes import ProbeServer, pages
 
-    metrics = ManagerMetrics()
+    metrics = ManagerMetrics(features)
     async with connect(kubeconfig, metrics.request, logs=True) as client:
         probes = ProbeServer(filter(None, addresses), pages(metrics.missing, metrics.exposition))
-        manager = Manager(client, settings, now=time.time, rng=random.Random(), metrics=metrics)
+        manager = Manager(
+            client, settings, now=time.time, rng=random.Random(), metrics=metrics, features=features
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(probes.run())
             group.create_task(manager.run())

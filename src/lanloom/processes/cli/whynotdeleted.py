@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from lanloom.cli.cluster import completed, run
 from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.options import kubeconfig_option
-from lanloom.features import FEATURES
+from lanloom.processes.cli.features import features_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
     from lanloom.processes.kinds import Kinds
     from lanloom.refusals import Malformed
 
-    known = Kinds(_features(ctx))
+    known = Kinds(features_of(ctx))
     if apart := ctx.params["object"]:
         word, before = "/".join(apart), ""
     else:
@@ -55,11 +55,6 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
         return [f"{before}{item.metadata.key}" for item in (await client.list(kind)).items]
 
     return completed(ctx, incomplete, names)
-
-
-def _features(ctx: click.Context) -> "Sequence[Feature]":
-    """The features of the command line that was called."""
-    return ctx.obj or FEATURES
 
 
 @click.command(name="why-not-deleted")
@@ -92,7 +87,7 @@ def command(
     from lanloom.processes.kinds import Kinds
     from lanloom.refusals import Malformed
 
-    features = _features(ctx)
+    features = features_of(ctx)
     try:
         target = Kinds(features).target("/".join(object), namespace)
     except Malformed as error:

@@ -18,8 +18,8 @@
     ├── Timeout                504
     └── InsufficientStorage    507: the disk is full; deletions are accepted
 
-`resource` below is the plural with its group (`vlanconfigs.network.harvesterhci.io`, or `pods`), `kind` the
-kind with its group (`VlanConfig.network.harvesterhci.io`).
+`resource` below is the plural with its group (`leases.coordination.k8s.io`, or `pods`), `kind` the
+kind with its group (`Lease.coordination.k8s.io`).
 """
 
 import json
