@@ -24,7 +24,8 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.protocol import CniError, decode
+from lanloom.features.ipam.agent.protocol import decode
+from lanloom.runtime.cnierror import CniError
 from tests.features.ipam.agent.objects import (
     LAN,
     Raw,

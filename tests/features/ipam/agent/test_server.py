@@ -9,15 +9,11 @@ from random import Random
 import pytest
 
 from lanloom.features.ipam.agent.cni import PROGRAM, program, serve_cni
-from lanloom.features.ipam.agent.protocol import (
-    LARGEST,
-    CniError,
-    Raw,
-    Request,
-)
+from lanloom.features.ipam.agent.protocol import LARGEST, Raw, Request
 from lanloom.features.ipam.agent.server import CniServer
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni import keep_installed
+from lanloom.runtime.cnierror import CniError
 from tests.cni.runtime import CONFIG, Answer, Runtime
 from tests.embedded.engine.world import until
 from tests.features.ipam.agent.objects import args

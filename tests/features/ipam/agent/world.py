@@ -13,13 +13,13 @@ from lanloom.api.core import CRDS, EVENTS, PODS
 from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.features.ipam.agent.protocol import CniError
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
+from lanloom.runtime.cnierror import CniError
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.local import LocalClient

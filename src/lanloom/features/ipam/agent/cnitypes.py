@@ -12,12 +12,6 @@ from msgspec import Meta, Struct, to_builtins
 
 from lanloom.api.cni import CONTAINER, LINK
 from lanloom.api.ipam import Nic
-from lanloom.features.ipam.agent.protocol import (
-    BAD_CONFIG,
-    DIFFERENT,
-    REFUSED,
-    CniError,
-)
 from lanloom.features.ipam.rules.addresses import (
     Address,
     find_address,
@@ -30,6 +24,7 @@ from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
 from lanloom.features.ipam.wire import owned
 from lanloom.refusals import Malformed
+from lanloom.runtime.cnierror import BAD_CONFIG, DIFFERENT, REFUSED, CniError
 
 AUTOMATIC = "pool"
 """What is asked for by default."""

@@ -5,11 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-UNKNOWN_CONTAINER, NOT_DECODED, BAD_CONFIG, TRY_AGAIN, NOT_AVAILABLE = 3, 6, 7, 11, 50
-"""CNI's codes for errors."""
-
-REFUSED, DIFFERENT = 100, 101
-"""Lanloom's own: address management does not allow it; a CHECK found other addresses than were given."""
+from lanloom.runtime.cnierror import BAD_CONFIG, NOT_DECODED, CniError
 
 LARGEST = (1 << 20) + (1 << 14)
 """Bytes of a request: the configuration, of which the plugin takes 1 MiB, and what goes with it."""
@@ -19,16 +15,6 @@ _LONGEST = 2000
 
 Raw = dict[str, Any]
 Command = Literal["ADD", "DEL", "CHECK", "STATUS", "GC"]
-
-
-class CniError(Exception):
-    """A call that fails; the texts are what the runtime shows."""
-
-    def __init__(self, code: int, msg: str, details: str = "") -> None:
-        super().__init__(msg)
-        self.code = code
-        self.msg = msg
-        self.details = details
 
 
 class Request(Struct, frozen=True, kw_only=True):

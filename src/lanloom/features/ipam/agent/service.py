@@ -59,16 +59,7 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.protocol import (
-    DIFFERENT,
-    NOT_AVAILABLE,
-    REFUSED,
-    TRY_AGAIN,
-    UNKNOWN_CONTAINER,
-    CniError,
-    Raw,
-    Request,
-)
+from lanloom.features.ipam.agent.protocol import Raw, Request
 from lanloom.features.ipam.wire import network_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
@@ -81,6 +72,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
+from lanloom.runtime.cnierror import DIFFERENT, NOT_AVAILABLE, REFUSED, TRY_AGAIN, UNKNOWN_CONTAINER, CniError
 
 
 class PodEvents:
