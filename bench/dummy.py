@@ -19,10 +19,9 @@ import msgspec
 from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.leanpod import lean
 from lanloom.api.meta import Key
 from lanloom.api.references import references_of
-from lanloom.api.workloads import ReplicaSet
+from lanloom.api.workloads import ReplicaSet, lean
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers

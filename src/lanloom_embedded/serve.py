@@ -34,7 +34,7 @@ from lanloom.processes.rbac import agent_role
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
 from lanloom.runtime.https.server import HttpsServer, listen
-from lanloom.runtime.metrics.probes import ProbeServer, pages
+from lanloom.runtime.probes import ProbeServer, pages
 from lanloom.runtime.webhookconfig import installed_configurations
 from lanloom_embedded.authz import MASTERS, bootstrap_roles
 from lanloom_embedded.engine.calls import Call

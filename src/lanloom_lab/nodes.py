@@ -22,8 +22,8 @@ from msgspec import structs
 from lanloom.api import names
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.meta import rfc3339
 from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
-from lanloom.api.times import rfc3339
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.ports import Client
 from lanloom_lab import protocol

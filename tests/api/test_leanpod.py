@@ -5,14 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.kubevirt import instance_of
-from lanloom.api.leanpod import lean
-from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.references import references_of
+from lanloom.api.workloads import lean
 
 
 def pod(namespace: str = "own", **labels: str) -> Pod:

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Node, Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS_MAX
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS, NETWORKS_MAX
 from lanloom.api.references import (
     ANY,
     NONE,

@@ -17,11 +17,11 @@ from pathlib import Path
 from lanloom.__main__ import main
 from lanloom.node import host
 from lanloom.processes import agent
-from lanloom.runtime import connect, logs, process
+from lanloom.runtime import connect, process
 
 MERCY = Path("/run/mercy")
 KILLS = Path("/run/kills")
-WARM = (agent, connect, host, logs, process)
+WARM = (agent, connect, host, process)
 
 
 def life(words: list[str]) -> int:

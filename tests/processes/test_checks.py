@@ -14,7 +14,7 @@ from lanloom.processes.checks import (
     check_records,
     check_rights,
 )
-from lanloom.runtime.metrics.probes import pages
+from lanloom.runtime.probes import pages
 from tests.runtime.metrics.probing import serving_pages
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.__main__ import cli
-from lanloom.runtime.metrics.probes import pages, parse_address
+from lanloom.runtime.probes import pages, parse_address
 from tests.processes.deployed import (
     ROOT,
     Raw,

@@ -1,4 +1,4 @@
-"""The addresses that a cluster uses by itself: those of its pods, its services and its API server.
+"""The addresses that a cluster uses by itself (pods, services, API server), and the kinds that tell them.
 
 An isolated network or a VLAN that overlapped one of them would take the traffic of the other. Since Kubernetes 1.33
 ServiceCIDRs name the services' ranges. Before, only the API server's command line does; what can be known is the
@@ -7,10 +7,78 @@ address of the service `kubernetes`, the first one of the range.
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lanloom.api.core import Node
-from lanloom.api.services import EndpointSlice, Service, ServiceCidr
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+
+
+class ServiceSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The addresses at which pods reach a service; `None` for one without."""
+
+    cluster_ip: str = field(name="clusterIP", default="")
+    cluster_ips: tuple[str, ...] = field(name="clusterIPs", default=())
+
+
+class Service(Object, frozen=True, kw_only=True):
+    """A service."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ServiceCidrSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ranges of which services get addresses: one of IPv4, one of IPv6, or both."""
+
+    cidrs: tuple[str, ...] = ()
+
+
+class ServiceCidr(Object, frozen=True, kw_only=True):
+    """Ranges of services; there are such objects since Kubernetes 1.33."""
+
+    spec: ServiceCidrSpec = ServiceCidrSpec()
+
+
+class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One server behind a service."""
+
+    addresses: tuple[str, ...] = ()
+
+
+class EndpointSlice(Object, frozen=True, kw_only=True):
+    """Servers behind a service. Those of the service `kubernetes` are the API servers."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+SERVICES = Resource(
+    group="",
+    version="v1",
+    kind="Service",
+    plural="services",
+    type=Service,
+    namespaced=True,
+    short_names=("svc",),
+    status=True,
+)
+SERVICE_CIDRS = Resource(
+    group="networking.k8s.io",
+    version="v1",
+    kind="ServiceCIDR",
+    plural="servicecidrs",
+    type=ServiceCidr,
+    namespaced=False,
+    status=True,
+)
+ENDPOINT_SLICES = Resource(
+    group="discovery.k8s.io",
+    version="v1",
+    kind="EndpointSlice",
+    plural="endpointslices",
+    type=EndpointSlice,
+    namespaced=True,
+)
+
 
 API_SERVICE = "kubernetes"
 """The Service and the EndpointSlice of the API server, in the namespace `default`."""

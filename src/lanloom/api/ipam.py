@@ -1,8 +1,9 @@
-"""Networks and NICs of address management (ipam.lanloom.io/v1alpha1).
+"""Networks and NICs of address management (ipam.lanloom.io/v1alpha1), with their labels and annotations.
 
 Numbers of addresses are decimal text: an IPv6 pool has more of them than fit into 64 bits.
 """
 
+import hashlib
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -260,3 +261,35 @@ NICS = Resource(
         Column("MAC", ".spec.mac", priority=1),
     ),
 )
+
+
+ADDRESSES = f"{GROUP}/addresses"
+"""Annotation of a pod, or of a virtual machine's template: a JSON object, interface or NAD → list as in `spec.ips`."""
+
+NODE_LABEL = f"{GROUP}/node"
+"""Label of a pod's NIC: the node on which the pod is."""
+
+NETWORK_NAME = f"{GROUP}/cni-network"
+"""Annotation of a pod's NIC: the name of the CNI network (of its configuration), by which runtimes collect garbage."""
+
+CONTAINER = f"{GROUP}/cni-container"
+"""Annotation of a pod's NIC: the id of the container (sandbox) for which it was made.
+
+Of a machine's NIC that is being deleted: the container that uses it all the same.
+"""
+
+NAD = f"{GROUP}/nad"
+"""Annotation of a machine's NIC: the NAD (`namespace/name`) of the machine's network for which it was made."""
+
+LINK = f"{GROUP}/cni-interface"
+"""Annotation of a pod's NIC: the interface's name inside that container."""
+
+_LABEL_MAX = 63
+
+
+def node_value(node: str) -> str:
+    """A node's name as the value of NODE_LABEL: cut, with a hash, where it is longer than a label may be."""
+    if len(node) <= _LABEL_MAX:
+        return node
+    digest = hashlib.sha256(node.encode()).hexdigest()[:8]
+    return f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{digest}"

@@ -1,11 +1,12 @@
-"""Object metadata as every Kubernetes object carries it, and the syntax of labels.
+"""Object metadata as every Kubernetes object carries it, the syntax of labels, and times as Kubernetes writes them.
 
 The Structs hold only the fields that Lanloom uses. Unknown fields survive because objects are patched, never written
 back whole (see `lanloom.kube.ports.Client.patch`).
-What can't be a label can't be selected either.
+What can't be a label can't be selected either. A time is RFC 3339 in UTC; here, seconds since the epoch.
 """
 
 import re
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -102,3 +103,18 @@ def is_label_key(text: str) -> bool:
 def is_label_value(text: str) -> bool:
     """Whether a label may have this value, which is not empty: at most 63 letters, digits, dashes, dots and lines."""
     return _NAME.fullmatch(text) is not None
+
+
+def rfc3339(seconds: float) -> str:
+    """`metav1.Time`: whole seconds, for example 2026-11-21T07:00:00Z."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(seconds: float) -> str:
+    """`metav1.MicroTime`: six digits of a second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_rfc3339(text: str) -> float:
+    """Seconds since the epoch. Raises ValueError for text that is not RFC 3339."""
+    return datetime.fromisoformat(text).timestamp()

@@ -23,6 +23,9 @@ class NetworkAttachmentDefinition(Object, frozen=True, kw_only=True):
     spec: NetworkAttachmentDefinitionSpec = NetworkAttachmentDefinitionSpec()
 
 
+MULTUS_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotation of a pod: the NADs that Multus attaches it to."""
+
 DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
 """Annotation of a pod: the NAD that takes the place of the pod network.
 

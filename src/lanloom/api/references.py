@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import (
     VirtualMachine,
@@ -19,6 +18,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import (
     DEFAULT_NETWORK,
+    MULTUS_NETWORKS,
     NETWORK_STATUS,
     NETWORKS_MAX,
     TOO_MANY,

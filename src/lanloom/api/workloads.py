@@ -1,13 +1,21 @@
-"""Kinds of Kubernetes that run pods (apps/v1, batch/v1), with the fields that Lanloom uses."""
+"""Kinds of Kubernetes that run pods (apps/v1, batch/v1), with the fields that Lanloom uses.
 
+Pods are the most numerous objects by far, and Lanloom needs little of each: `lean` drops the rest. The pods of Lanloom
+itself are kept with all that their kubelets report.
+"""
+
+from sys import intern
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from lanloom.api.cni import MULTUS_NETWORKS
+from lanloom.api.core import Pod, PodStatus
+from lanloom.api.dummy import UID_LABEL
+from lanloom.api.kubevirt import LAUNCHER_MARKS
 from lanloom.api.meta import Condition, Object
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS
+from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 
 
@@ -160,3 +168,25 @@ JOBS = Resource(group="batch", version="v1", kind="Job", plural="jobs", type=Job
 CRON_JOBS = Resource(
     group="batch", version="v1", kind="CronJob", plural="cronjobs", type=CronJob, namespaced=True
 )
+
+
+_KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_MARKS})
+
+
+def lean(pod: Pod) -> Pod:
+    """The pod without what nobody asks for."""
+    meta, status = pod.metadata, pod.status
+    if meta.namespace == LANLOOM_NAMESPACE or UID_LABEL in meta.labels:
+        return pod
+    kept = replace(
+        meta,
+        namespace=intern(meta.namespace),
+        labels=_kept(meta.labels),
+        annotations=_kept(meta.annotations),
+        finalizers=(),
+    )
+    return replace(pod, metadata=kept, status=PodStatus(phase=intern(status.phase)))
+
+
+def _kept(marks: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in marks.items() if key in _KEPT}

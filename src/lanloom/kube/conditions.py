@@ -4,8 +4,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, rfc3339
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 

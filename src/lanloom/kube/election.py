@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from lanloom.api.core import LEASES, Lease
-from lanloom.api.times import rfc3339_micro
+from lanloom.api.meta import rfc3339_micro
 from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,

@@ -1,13 +1,16 @@
 """Events: what an operator should know about an object, where `kubectl describe` shows it.
 
 The same event again within ten minutes raises the count of the first one. The recorder never fails its caller: an
-event that can't be written is logged instead.
+event that can't be written is logged instead. `UnreadableObjects` records an Event about each object that Lanloom
+can't read: its author looks there, and not into a manager's log.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import structlog
 from msgspec import Struct, to_builtins
@@ -19,15 +22,16 @@ from lanloom.api.core import (
     EventSource,
     ObjectReference,
 )
-from lanloom.api.meta import Object, ObjectMeta
+from lanloom.api.meta import Object, ObjectMeta, rfc3339
+from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
-from lanloom.api.times import rfc3339
 from lanloom.kube.errors import (
     KubeError,
     NotFound,
     ServerError,
     TransportError,
 )
+from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
@@ -145,3 +149,40 @@ class Recorder:
 def _namespace(about: ObjectReference) -> str:
     """Where an event about the object lives: beside it, or in `default` for cluster-scoped objects."""
     return about.namespace or "default"
+
+
+REASON = "Unreadable"
+
+_KEPT = 1000
+"""As many complaints wait to be written, at the most; the log has all of them."""
+
+
+class UnreadableObjects:
+    """Hears of the informers' unreadable objects, and writes an Event about each while `run` goes on."""
+
+    def __init__(self, informers: Iterable[Informer[Any]], recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._queue: asyncio.Queue[tuple[Resource[Any], Unreadable]] = asyncio.Queue(_KEPT)
+        for informer in informers:
+            informer.on_unreadable(partial(self._hear, informer.resource))
+
+    async def run(self) -> None:
+        """Writes Events until cancelled."""
+        while True:
+            resource, found = await self._queue.get()
+            about = ObjectReference(
+                api_version=resource.api_version,
+                kind=resource.kind,
+                namespace=found.key.namespace,
+                name=found.key.name,
+                uid=found.uid,
+            )
+            message = (
+                f"Lanloom can't read this {resource.kind} and goes by its last readable state, if it had one: "
+                f"{found.why}; correct the field"
+            )
+            await self._recorder.event(about, "Warning", REASON, message)
+
+    def _hear(self, resource: Resource[Any], found: Unreadable) -> None:
+        if found.key.name and not self._queue.full():
+            self._queue.put_nowait((resource, found))

@@ -11,6 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from lanloom.api.clusterranges import (
     API_SERVICE,
+    ENDPOINT_SLICES,
+    SERVICE_CIDRS,
+    SERVICES,
     Taken,
     api_server_addresses,
     service_ranges,
@@ -18,7 +21,6 @@ from lanloom.api.clusterranges import (
 from lanloom.api.core import CRDS
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
-from lanloom.api.services import ENDPOINT_SLICES, SERVICE_CIDRS, SERVICES
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied

@@ -7,7 +7,7 @@ from prometheus_client.metrics_core import Metric
 
 from lanloom.features import FEATURES
 from lanloom.runtime.feature import Feature, load
-from lanloom.runtime.metrics.common import OnDemand, ProcessMetrics, gauge
+from lanloom.runtime.metrics import OnDemand, ProcessMetrics, gauge
 
 
 class AgentMetrics(ProcessMetrics):

@@ -16,7 +16,7 @@ from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import NetworkManager
 from lanloom.processes.definitions import resources
 from lanloom.runtime.feature import Feature
-from lanloom.runtime.metrics.probes import parse_address
+from lanloom.runtime.probes import parse_address
 
 CAP_NET_ADMIN = 12
 OLDEST_NETWORK_MANAGER = (1, 42)

@@ -11,14 +11,13 @@ from msgspec import Struct
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.features import FEATURES
 from lanloom.kube.election import Elector
-from lanloom.kube.events import Recorder
+from lanloom.kube.events import Recorder, UnreadableObjects
 from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.processes.managermetrics import ManagerMetrics
 from lanloom.processes.webhookservice import Reach, WebhookService
 from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
-from lanloom.runtime.unreadable import UnreadableObjects
 from lanloom.runtime.webhooks import refer_all, webhook_app
 
 log = structlog.get_logger(__name__)

@@ -6,7 +6,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from lanloom.features import FEATURES
 from lanloom.runtime.feature import Feature, load, webhooks_of
-from lanloom.runtime.metrics.common import ProcessMetrics
+from lanloom.runtime.metrics import ProcessMetrics
 
 REVIEW_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds in seconds; an API server waits for 5."""

@@ -12,8 +12,8 @@ would read and rewrite all of them. They are installed, and the manager patches 
 from collections.abc import Iterable
 from typing import Any
 
-from lanloom.api import core, kubevirt, names, services
-from lanloom.api.clusterranges import API_SERVICE
+from lanloom.api import core, kubevirt, names
+from lanloom.api.clusterranges import API_SERVICE, ENDPOINT_SLICES, SERVICE_CIDRS
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.processes.manager import LEASE_NAME
@@ -50,10 +50,10 @@ _WORKLOADS: tuple[Raw, ...] = (
 _CLUSTER: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["services"], "resourceNames": [API_SERVICE], "verbs": READ},
-    {"apiGroups": [services.SERVICE_CIDRS.group], "resources": ["servicecidrs"], "verbs": FOLLOW},
+    {"apiGroups": [SERVICE_CIDRS.group], "resources": ["servicecidrs"], "verbs": FOLLOW},
     {
-        "apiGroups": [services.ENDPOINT_SLICES.group],
-        "resources": [services.ENDPOINT_SLICES.plural],
+        "apiGroups": [ENDPOINT_SLICES.group],
+        "resources": [ENDPOINT_SLICES.plural],
         "resourceNames": [API_SERVICE],
         "verbs": FOLLOW,
     },

@@ -19,11 +19,9 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import KubeError
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
-from lanloom.runtime.bundles import bundle_of
-from lanloom.runtime.certificates import expires, is_whole
+from lanloom.runtime.certificates import bundle_of, expires, is_whole
 from lanloom.runtime.credentials import SECRET_NAME, Credentials, path_of
-from lanloom.runtime.registration import Registration
-from lanloom.runtime.webhookconfig import webhook_configurations
+from lanloom.runtime.webhookconfig import Registration, webhook_configurations
 from lanloom.runtime.webhooks import TlsServer, secluded
 from lanloom.runtime.webhooktable import Webhook
 

@@ -1,9 +1,10 @@
 """Self-signed certificates for servers that only Lanloom and an API server talk to.
 
 A bundle holds a CA of its own and one server certificate. The CA's private key is dropped as soon as it has signed:
-nobody can issue more under it, and a renewed bundle is a new CA.
+nobody can issue more under it, and a renewed bundle is a new CA. A Secret holds the bundle.
 """
 
+import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
+
+from lanloom.api.core import Secret
 
 LIFETIME_DAYS = 365
 RENEWAL_DAYS = 60
@@ -124,3 +127,25 @@ def _alternative(name: str) -> x509.GeneralName:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+_PARTS = ("ca.crt", "tls.crt", "tls.key")
+_PEM_END = b"-----END CERTIFICATE-----\n"
+
+
+def bundle_of(secret: Secret) -> Bundle:
+    """The Secret's bundle; parts that somebody removed are empty, which is not whole."""
+    ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
+    return Bundle(ca, certificate, key)
+
+
+def secret_data(bundle: Bundle) -> dict[str, str]:
+    """What a Secret holds for a bundle."""
+    parts = zip(_PARTS, (bundle.ca, bundle.certificate, bundle.key), strict=True)
+    return {name: base64.b64encode(text).decode() for name, text in parts}
+
+
+def first_certificate(pem: bytes) -> bytes:
+    """The first of the certificates of a PEM text; empty if there is none."""
+    head, end, _ = pem.partition(_PEM_END)
+    return head + end if end else b""

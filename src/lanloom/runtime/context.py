@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.meta import Key
-from lanloom.api.nodepools import NodeClaim, NodeLeases
+from lanloom.api.l3 import PoolSource
+from lanloom.api.meta import Key, OwnerReference
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
@@ -119,6 +119,24 @@ class AgentPart(Struct, frozen=True, kw_only=True):
 
     run: Callable[[], Coroutine[Any, Any, None]]
     controllers: tuple[Controller[Any], ...] = ()
+
+
+class NodeClaim(Struct, frozen=True):
+    """The nodes that need an address on the VLAN of one NAD, from where, and the NAD with which they are released."""
+
+    source: PoolSource
+    nodes: frozenset[str]
+    owner: OwnerReference
+
+
+class NodeLeases(NamedTuple):
+    """What the nodes of one NAD have: a CIDR by node, and by node what is in the way of one."""
+
+    addresses: dict[str, str]
+    problems: dict[str, str]
+
+
+NO_LEASES = NodeLeases({}, {})
 
 
 class NodePools(Protocol):

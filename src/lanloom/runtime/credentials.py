@@ -22,12 +22,14 @@ from lanloom.kube.errors import (
     NotFound,
 )
 from lanloom.kube.ports import Client
-from lanloom.runtime.bundles import bundle_of, first_certificate, secret_data
 from lanloom.runtime.certificates import (
     Bundle,
+    bundle_of,
     due,
+    first_certificate,
     is_whole,
     issue,
+    secret_data,
 )
 
 SECRET_NAME = "lanloom-webhook"

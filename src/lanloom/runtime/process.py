@@ -1,14 +1,33 @@
-"""How a long-running process starts and ends.
+"""How a long-running process starts, logs and ends.
 
-SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly. One that runs out of memory ends at once.
+It logs one JSON object per line on standard error. SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly.
+
+A process that runs out of memory ends at once. Where an allocation fails is chance: in a callback of asyncio or of TLS,
+say, that has no caller to tell. Such a process would live on without doing its work, and answer nobody. Its supervisor
+starts it again with all its memory. Nothing is lost by that: every process is built for a sudden death.
 """
 
 import asyncio
+import contextlib
+import logging
+import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
-from lanloom.runtime.outofmemory import end_process, end_with_loop, is_out_of_memory
+from lanloom.runtime.slimimports import without
+
+with without("rich"):  # only colours tracebacks, which JSON lines have none of, and takes 4 MB
+    import structlog
+
+STATUS = os.EX_OSERR
+"""The exit status of such a process."""
+
+End = Callable[[], object]
+"""Ends the process."""
+
+_LINE = b"lanloom: out of memory; the process ends so that its supervisor starts it again\n"
 
 
 def run_process(
@@ -52,3 +71,44 @@ def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exce
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def configure_logs(level: str = "info") -> None:
+    """Sets structlog up for the process. `level` is debug, info, warning or error."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def end_process() -> NoReturn:
+    """End the process at once, with a line on standard error. It needs no memory and runs no handlers."""
+    with contextlib.suppress(OSError):
+        os.write(2, _LINE)
+    os._exit(STATUS)
+
+
+def is_out_of_memory(error: object) -> bool:
+    """Whether an exception is a MemoryError, or a group with one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_out_of_memory(each) for each in error.exceptions)
+    return isinstance(error, MemoryError)
+
+
+def end_with_loop(loop: asyncio.AbstractEventLoop, end: End = end_process) -> None:
+    """End the process when a callback or a forgotten task of the loop runs out of memory."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if is_out_of_memory(context.get("exception")):
+            end()
+        loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)

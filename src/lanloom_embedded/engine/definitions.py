@@ -7,8 +7,7 @@ but here the request is answered only then, so that the kinds are served when th
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lanloom.api.meta import Key
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Key, rfc3339
 from lanloom.runtime.https import errors
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.deletion import CRD_FINALIZER

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from lanloom.api.meta import Key, ObjectMeta
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Key, ObjectMeta, rfc3339
 from lanloom.runtime.https import errors
 from lanloom_embedded.engine.admission import Admission
 from lanloom_embedded.engine.calls import Call, DeleteOptions

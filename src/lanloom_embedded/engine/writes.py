@@ -15,8 +15,7 @@ import msgspec
 from msgspec import structs
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.meta import Key
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Key, rfc3339
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.bodies import check_object
 from lanloom_embedded.engine import metadata

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import parse_rfc3339
 from lanloom_embedded.kinds import Raw
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400

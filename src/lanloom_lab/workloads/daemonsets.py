@@ -28,8 +28,7 @@ from lanloom.api.core import (
     Node,
     Pod,
 )
-from lanloom.api.meta import Key
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import Key, parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, DaemonSetStatus
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller

@@ -15,8 +15,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from lanloom.api.meta import Key
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import Key, parse_rfc3339
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import Conflict, NotFound
 from lanloom.kube.events import Recorder, reference

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.meta import Key
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS
 
 Raw = dict[str, Any]
 

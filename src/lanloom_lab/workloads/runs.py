@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from lanloom.api.meta import Condition
+from lanloom.api.meta import Condition, rfc3339
 from lanloom.api.multus import NETWORK_STATUS
-from lanloom.api.times import rfc3339
 from lanloom.kube.conditions import find, is_true
 from lanloom_lab.workloads.containers import (
     Ended,

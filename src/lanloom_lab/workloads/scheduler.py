@@ -19,8 +19,7 @@ from lanloom.api.core import (
     Node,
     Pod,
 )
-from lanloom.api.meta import Condition, Key
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import NotFound

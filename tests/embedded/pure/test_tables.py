@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import parse_rfc3339
 from lanloom_embedded.builtin import BUILTINS
 from lanloom_embedded.kinds import ServedKind
 from lanloom_embedded.tables import layout_of, render

@@ -5,11 +5,10 @@ from random import Random
 
 import pytest
 
-from lanloom.api.clusterranges import Taken
+from lanloom.api.clusterranges import SERVICE_CIDRS, SERVICES, Taken
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.resource import Resource
-from lanloom.api.services import SERVICE_CIDRS, SERVICES
 from lanloom.features.dummy.manager.reader import read_ranges
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.rules.subnet import Ranges

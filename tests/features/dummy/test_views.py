@@ -5,8 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.core import NodeStatus
-from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.views import DummyObjects, DummyView, dummy_views
 from tests.features.dummy.clusterview import (

@@ -5,7 +5,7 @@ from functools import partial
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.capacity import ANNOTATIONS_MAX, RESERVE, size
+from lanloom.features.vlan.rules.l3values import ANNOTATIONS_MAX, RESERVE, size
 from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import (
     DEVICE,

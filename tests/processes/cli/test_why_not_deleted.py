@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import NAMESPACES, NODES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
-from lanloom.api.multus import NADS
+from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.names import MATCHED_NODES
 from lanloom.kube.ports import Client
 from tests.cli.serving import Cluster, served

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
-from lanloom.runtime.metrics.probes import PATIENCE_SECONDS, Page, ProbeServer
+from lanloom.runtime.probes import PATIENCE_SECONDS, Page, ProbeServer
 
 T = TypeVar("T")
 

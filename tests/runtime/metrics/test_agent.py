@@ -20,7 +20,7 @@ from lanloom.node.ports import Link
 from lanloom.processes.agent import run_agent
 from lanloom.processes.agentmetrics import AgentMetrics
 from lanloom.processes.definitions import manifests
-from lanloom.runtime.metrics.probes import pages
+from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.local import LocalClient

@@ -31,7 +31,7 @@ from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.managermetrics import ManagerMetrics
-from lanloom.runtime.metrics.probes import pages
+from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.local import LocalClient

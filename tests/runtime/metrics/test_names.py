@@ -17,7 +17,7 @@ from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.processes.agentmetrics import AgentMetrics
-from lanloom.runtime.metrics.common import ProcessMetrics
+from lanloom.runtime.metrics import ProcessMetrics
 from lanloom_embedded.metrics import ServeMetrics
 
 ROOT = Path(__file__).parents[3]

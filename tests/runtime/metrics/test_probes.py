@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from lanloom.runtime.metrics.probes import (
+from lanloom.runtime.probes import (
     CONNECTIONS,
     HEAD_BYTES,
     Answer,

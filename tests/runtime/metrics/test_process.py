@@ -9,7 +9,7 @@ from lanloom.api.core import NODES
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
-from lanloom.runtime.metrics.common import ProcessMetrics
+from lanloom.runtime.metrics import ProcessMetrics
 from tests.harness.virtual import run
 from tests.kube.server import always, serving, status_object
 from tests.runtime.metrics.probing import Samples, samples

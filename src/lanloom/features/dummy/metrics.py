@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from lanloom.api.dummy import DummyClusterNetwork
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import parse_rfc3339
 from lanloom.features.dummy.manager.informers import nads_of
 from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
-from lanloom.runtime.metrics.common import OnDemand, gauge
+from lanloom.runtime.metrics import OnDemand, gauge
 
 NETWORKS_SHOWN = 500
 """So many networks have series of their own, in the order of their names."""

@@ -30,9 +30,8 @@ from lanloom.api.dummy import (
     DummyResource,
     Phase,
 )
-from lanloom.api.meta import Condition, Object
+from lanloom.api.meta import Condition, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.times import parse_rfc3339, rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.cli.query import Field, Query
 from lanloom.features.dummy.rules.acknowledgements import acknowledgement, is_up

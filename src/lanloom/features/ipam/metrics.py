@@ -22,7 +22,7 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Key
 from lanloom.kube.conditions import find
 from lanloom.kube.informer import Informer
-from lanloom.runtime.metrics.common import OnDemand, gauge
+from lanloom.runtime.metrics import OnDemand, gauge
 
 POOLS_SHOWN = 1000
 """So many pools have series of their own, in the order of their networks' names."""

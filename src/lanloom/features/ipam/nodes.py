@@ -23,7 +23,6 @@ from lanloom.api.ipam import (
     OwnerSpec,
 )
 from lanloom.api.meta import Key
-from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.state import State
@@ -34,6 +33,7 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
+from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
 
 REPAIR_SECONDS = 1.0
 """How long after a NIC or network changed the claim is compared with it.

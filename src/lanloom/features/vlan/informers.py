@@ -7,6 +7,12 @@ from msgspec import Struct
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.clusterranges import (
     API_SERVICE,
+    ENDPOINT_SLICES,
+    SERVICE_CIDRS,
+    SERVICES,
+    EndpointSlice,
+    Service,
+    ServiceCidr,
     Taken,
     api_server_addresses,
     service_ranges,
@@ -24,14 +30,6 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
-from lanloom.api.services import (
-    ENDPOINT_SLICES,
-    SERVICE_CIDRS,
-    SERVICES,
-    EndpointSlice,
-    Service,
-    ServiceCidr,
-)
 from lanloom.features.vlan.mode import harvester_informer
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers

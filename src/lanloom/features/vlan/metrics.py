@@ -16,7 +16,7 @@ from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.rollout import EVERY_NODE, rollout_state
 from lanloom.kube.informer import Informer
-from lanloom.runtime.metrics.common import OnDemand, gauge
+from lanloom.runtime.metrics import OnDemand, gauge
 
 
 class VlanMetrics:

@@ -4,7 +4,7 @@ from functools import partial
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
-from lanloom.api.leanpod import lean
+from lanloom.api.workloads import lean
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.live import in_flight_of
 from lanloom.features.vlan.manager import VlanManager, vlan_informers

@@ -79,8 +79,7 @@ def command(
     if cni_bin is not None and not cni_socket:
         raise click.UsageError("--cni-bin requires --cni-socket: the plugins do not work without the agent")
     from lanloom.kube.errors import ConfigError
-    from lanloom.runtime.logs import configure_logs
-    from lanloom.runtime.process import run_process
+    from lanloom.runtime.process import configure_logs, run_process
 
     configure_logs(log_level)
     try:
@@ -111,7 +110,7 @@ async def _run(
     from lanloom.processes.agentmetrics import AgentMetrics
     from lanloom.runtime.cni import CniSettings
     from lanloom.runtime.connect import connect
-    from lanloom.runtime.metrics.probes import ProbeServer, pages
+    from lanloom.runtime.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(features), random.Random()
     socket, programs = cni

@@ -68,8 +68,7 @@ def command(
 
     from lanloom.kube.errors import ConfigError
     from lanloom.processes.manager import ManagerSettings
-    from lanloom.runtime.logs import configure_logs
-    from lanloom.runtime.process import run_process
+    from lanloom.runtime.process import configure_logs, run_process
 
     configure_logs(log_level)
     manager_settings = ManagerSettings(
@@ -99,7 +98,7 @@ async def _run(
     from lanloom.processes.manager import Manager
     from lanloom.processes.managermetrics import ManagerMetrics
     from lanloom.runtime.connect import connect
-    from lanloom.runtime.metrics.probes import ProbeServer, pages
+    from lanloom.runtime.probes import ProbeServer, pages
 
     metrics = ManagerMetrics(features)
     async with connect(kubeconfig, metrics.request, logs=True) as client:

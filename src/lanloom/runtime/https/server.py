@@ -24,7 +24,7 @@ from lanloom.runtime.https.connections import (
     peer_of,
 )
 from lanloom.runtime.https.protocol import LimitedProtocol
-from lanloom.runtime.outofmemory import End, end_process, is_out_of_memory
+from lanloom.runtime.process import End, end_process, is_out_of_memory
 
 log = structlog.get_logger(__name__)
 

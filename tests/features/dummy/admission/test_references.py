@@ -11,10 +11,9 @@ from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES
 from lanloom.features.dummy.rules.admit_references import (
     REQUEST_SECONDS,

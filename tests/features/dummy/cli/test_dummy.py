@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.kube.ports import Client
 from tests.cli.serving import Cluster, served

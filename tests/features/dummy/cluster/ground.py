@@ -17,7 +17,7 @@ from lanloom.api.core import (
     PODS,
     Pod,
 )
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import rfc3339
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.kube.config import load
 from lanloom.kube.errors import NotFound

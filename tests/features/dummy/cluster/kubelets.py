@@ -19,9 +19,8 @@ from lanloom.api.core import (
     Node,
     Pod,
 )
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.resource import Resource
-from lanloom.api.times import rfc3339
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import Conflict, NotFound
 from lanloom.kube.informer import Informer, all_synced

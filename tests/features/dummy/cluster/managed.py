@@ -23,11 +23,10 @@ from lanloom.api.dummy import (
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
-from lanloom.api.meta import Object
+from lanloom.api.meta import Object, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.api.times import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.acknowledgements import is_ready
 from lanloom.features.dummy.rules.flags import Flags

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from lanloom.api.core import NODES, PODS, Pod
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
 from lanloom_embedded.engine.engine import Engine

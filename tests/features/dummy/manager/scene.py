@@ -7,14 +7,13 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Object
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.multus import MULTUS_NETWORKS, NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.manager import DummyManager, dummy_informers

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lanloom.api.clusterranges import SERVICES
 from lanloom.api.core import CRDS, PODS
 from lanloom.api.crds import manifest
 from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS, UID_LABEL
@@ -13,7 +14,6 @@ from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.api.services import SERVICES
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import Settings

@@ -9,8 +9,8 @@ from lanloom.api.core import NODES, PODS
 from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.meta import rfc3339
 from lanloom.api.multus import NADS
-from lanloom.api.times import rfc3339
 from tests.features.dummy.manager.scene import (
     PLACE,
     Scene,

@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import BRIDGE_LABEL
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import rfc3339
 from lanloom.features.dummy.rules.acknowledgements import (
     Acknowledgement,
     acknowledgement,

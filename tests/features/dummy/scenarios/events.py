@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from lanloom.api.core import NODES, Node
 from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import VLAN_CONFIGS, ClusterNetwork, VlanConfig
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.api.times import rfc3339
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import User
 from lanloom_embedded.patches import merge_patch

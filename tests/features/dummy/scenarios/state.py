@@ -24,10 +24,9 @@ from lanloom.api.harvester import (
     VlanConfig,
 )
 from lanloom.api.ipam import NETWORKS, Network
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.model import Settings, User
 from lanloom.features.dummy.rules.observed import Failure

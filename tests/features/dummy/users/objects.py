@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from lanloom.api.cni import MULTUS_NETWORKS
-from lanloom.api.multus import DEFAULT_NETWORK
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS
 
 Raw = dict[str, Any]
 Owner = tuple[str, str]

@@ -1,8 +1,7 @@
 """Machines of KubeVirt's, whose addresses stay with them from pod to pod."""
 
-from lanloom.api.cni import CONTAINER, NAD
 from lanloom.api.core import PODS
-from lanloom.api.ipam import NICS
+from lanloom.api.ipam import CONTAINER, NAD, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from tests.features.ipam.agent.objects import (
     LAN,

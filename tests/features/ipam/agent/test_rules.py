@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.cni import NAD
+from lanloom.api.ipam import NAD
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.agent.nics import asked_for, nic_body

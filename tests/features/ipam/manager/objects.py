@@ -4,16 +4,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lanloom.api.cni import MULTUS_NETWORKS, NAD
 from lanloom.api.core import Pod
 from lanloom.api.ipam import (
     FINALIZER,
+    NAD,
     POD,
     VIRTUAL_MACHINE,
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Object
+from lanloom.api.multus import MULTUS_NETWORKS
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]

@@ -3,8 +3,7 @@
 import asyncio
 
 from lanloom.api.ipam import NETWORKS, NICS, NicStatus
-from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.manager.allocator import TOLD_AT_ONCE
 from lanloom.features.ipam.manager.decisions import touched
 from tests.features.ipam.manager.realm import (

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lanloom.api.cni import NAD
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import (
     FINALIZER,
     INSTANCE,
+    NAD,
     NICS,
     NODE,
     POD,

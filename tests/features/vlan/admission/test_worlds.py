@@ -7,12 +7,12 @@ from typing import Any
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_CIDRS, SERVICES
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.api.services import ENDPOINT_SLICES, SERVICE_CIDRS, SERVICES
 from lanloom.features.vlan.manager import vlan_informers
 from lanloom.features.vlan.reader import ClusterReader, store_reader, vm_informer
 from lanloom.features.vlan.rules.reserved import LINK_LOCAL

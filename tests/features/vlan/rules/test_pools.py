@@ -11,7 +11,6 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNod
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_ip_pool
 from lanloom.api.l3keys import decode
 from lanloom.api.meta import Key
-from lanloom.api.nodepools import NodeLeases
 from lanloom.features.vlan.manager.pools import (
     NoPools,
     claim_of,
@@ -22,6 +21,7 @@ from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotat
 from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.reserved import Held, Reserved
 from lanloom.features.vlan.views.plan import annotated
+from lanloom.runtime.context import NodeLeases
 from tests.features.vlan.cluster import (
     Cluster,
     cluster_network,

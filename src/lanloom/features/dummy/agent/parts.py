@@ -8,7 +8,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.features.dummy.agent.garbage import BridgeGarbageCollector
 from lanloom.kube.informer import Informer
 from lanloom.runtime.context import AgentContext, AgentPart
-from lanloom.runtime.metrics.common import FeatureMetrics
+from lanloom.runtime.metrics import FeatureMetrics
 
 
 class DummyAgentMetrics(FeatureMetrics):

@@ -83,8 +83,7 @@ def command(
     from lanloom.features.dummy.agent.bridge import Obstructed
     from lanloom.features.dummy.rules.hostbridge import Assignment
     from lanloom.node.marks import is_owner
-    from lanloom.runtime.logs import configure_logs
-    from lanloom.runtime.process import first_of, run_process
+    from lanloom.runtime.process import configure_logs, first_of, run_process
 
     if not 0 < len(name.encode()) <= LINK_NAME_MAX:
         raise click.BadParameter(f"a link's name has 1 to {LINK_NAME_MAX} characters", param_hint="--name")
@@ -127,7 +126,7 @@ def _told(error: Exception, ready_file: Path) -> str:
 
 async def _keep(task: "Assignment", ready_file: Path) -> None:
     from lanloom.features.dummy.agent.bridge import BridgeReconciler, ReadyFile
-    from lanloom.node.here import open_links
+    from lanloom.node.host import open_links
 
     links = open_links(task.bridge)
     await BridgeReconciler(links, task, ReadyFile(ready_file).show).run()

@@ -14,10 +14,9 @@ from lanloom.api.harvester import (
     VlanConfig,
 )
 from lanloom.api.ipam import NETWORKS, Network
-from lanloom.api.leanpod import lean
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet, lean
 from lanloom.features.dummy.rules.model import owner_of, resource_name
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers

@@ -11,8 +11,8 @@ import structlog
 from msgspec.structs import asdict
 
 from lanloom.api.core import CONFIG_MAPS, PODS, ConfigMap, Pod
-from lanloom.api.leanpod import lean
 from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.workloads import lean
 from lanloom.features.dummy.parts.image import image_of
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.flags import Flags, read_entries, settings

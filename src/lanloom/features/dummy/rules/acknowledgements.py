@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import BRIDGE_LABEL, PRESENT
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import parse_rfc3339
 from lanloom.kube.conditions import find, is_true
 
 READY = "Ready"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
 from lanloom.api.dummy import (
     ADMITTED,
@@ -25,15 +24,14 @@ from lanloom.api.kubevirt import (
     VirtualMachineInstanceSpec,
     nad_of,
 )
-from lanloom.api.meta import Key, Object
-from lanloom.api.multus import DEFAULT_NETWORK, NetworkAttachmentDefinition
+from lanloom.api.meta import Key, Object, parse_rfc3339
+from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NetworkAttachmentDefinition
 from lanloom.api.references import (
     ANY,
     made_by,
     marks_of,
     references_of,
 )
-from lanloom.api.times import parse_rfc3339
 from lanloom.api.workloads import Maker
 
 Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]

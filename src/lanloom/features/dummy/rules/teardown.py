@@ -17,9 +17,8 @@ from msgspec import Struct
 from lanloom.api.dummy import ADMITTED, DRAINING, DummyResource
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, Network
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.times import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.acknowledgements import Acknowledgement, titles
 from lanloom.features.dummy.rules.admit_references import (

@@ -22,7 +22,6 @@ from lanloom.api.kubevirt import (
     instance_of,
     nodes_of,
 )
-from lanloom.api.leanpod import lean
 from lanloom.api.meta import Key, Object
 from lanloom.api.references import marks_of, references_of
 from lanloom.api.resource import Resource
@@ -33,6 +32,7 @@ from lanloom.api.workloads import (
     JOBS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    lean,
 )
 from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 from prometheus_client import CollectorRegistry, Counter
 
-from lanloom.runtime.metrics.common import FeatureMetrics
+from lanloom.runtime.metrics import FeatureMetrics
 
 PROGRAM = "lanloom-ipam"
 """The name of the program, which configurations give as the `type` of their `ipam` section."""

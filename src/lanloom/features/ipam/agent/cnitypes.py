@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, to_builtins
 
-from lanloom.api.cni import CONTAINER, LINK
-from lanloom.api.ipam import Nic
+from lanloom.api.ipam import CONTAINER, LINK, Nic
 from lanloom.features.ipam.rules.addresses import (
     Address,
     find_address,

@@ -12,24 +12,22 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from lanloom.api.cni import (
+from lanloom.api.ipam import (
     ADDRESSES,
     CONTAINER,
+    FINALIZER,
     LINK,
     NAD,
     NETWORK_NAME,
-    NODE_LABEL,
-    node_value,
-)
-from lanloom.api.ipam import (
-    FINALIZER,
     NETWORKS,
     NICS,
+    NODE_LABEL,
     POD,
     VIRTUAL_MACHINE,
     Network,
     Nic,
     NicSpec,
+    node_value,
 )
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted

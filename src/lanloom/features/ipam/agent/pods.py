@@ -12,12 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, OwnerSpec
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance, nad_of
 from lanloom.api.meta import Key, Object, OwnerReference
-from lanloom.api.multus import selections
+from lanloom.api.multus import MULTUS_NETWORKS, selections
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.agent.protocol import Request
 from lanloom.runtime.cnierror import UNKNOWN_CONTAINER, CniError

@@ -10,20 +10,18 @@ from random import Random
 
 import structlog
 
-from lanloom.api.cni import (
-    ADDRESSES,
-    NETWORK_NAME,
-    NODE_LABEL,
-    node_value,
-)
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import (
+    ADDRESSES,
     ALLOCATED,
+    NETWORK_NAME,
     NETWORKS,
     NICS,
+    NODE_LABEL,
     POD,
     Network,
     Nic,
+    node_value,
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.meta import Key

@@ -11,8 +11,7 @@ from lanloom.api.ipam import (
     Nic,
     NicStatus,
 )
-from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.rules.addresses import Address, find_addresses, format_address
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle

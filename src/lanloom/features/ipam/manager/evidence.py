@@ -9,9 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.cni import MULTUS_NETWORKS, NAD
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.ipam import NAD, POD, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import (
     LAUNCHER_LABELS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -22,8 +21,9 @@ from lanloom.api.kubevirt import (
     machine_uid_of,
     places_of,
 )
-from lanloom.api.leanpod import lean
 from lanloom.api.meta import Key, Object
+from lanloom.api.multus import MULTUS_NETWORKS
+from lanloom.api.workloads import lean
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.kube.informer import Informer

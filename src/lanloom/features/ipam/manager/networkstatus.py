@@ -20,8 +20,7 @@ from lanloom.api.ipam import (
     NetworkStatus,
     PoolStatus,
 )
-from lanloom.api.meta import Condition
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.manager.decisions import with_uniqueness
 from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, parse_range
 from lanloom.features.ipam.rules.ledger import Ledger

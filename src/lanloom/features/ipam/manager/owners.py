@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import structlog
 
-from lanloom.api.cni import MULTUS_NETWORKS
 from lanloom.api.core import Pod
 from lanloom.api.ipam import (
     FINALIZER,
@@ -24,6 +23,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
+from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.ipam.manager.evidence import (
     Evidence,
     OwnerInformers,

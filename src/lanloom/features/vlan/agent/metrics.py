@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.metrics_core import Metric
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
-from lanloom.api.times import parse_rfc3339
+from lanloom.api.meta import parse_rfc3339
 from lanloom.features.vlan.rules.status import PASSING
 from lanloom.kube.controller import Outcome
-from lanloom.runtime.metrics.common import FeatureMetrics, OnDemand, gauge
+from lanloom.runtime.metrics import FeatureMetrics, OnDemand, gauge
 
 ROLLED_BACK = "RolledBack"
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from lanloom.api import names
 from lanloom.api.dummy import UID_LABEL
-from lanloom.api.meta import Condition, Key
+from lanloom.api.meta import Condition, Key, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.api.times import parse_rfc3339
 from lanloom.features.vlan.informers import VlanInformers
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.status import READY

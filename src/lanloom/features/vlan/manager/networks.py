@@ -24,7 +24,6 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.nodepools import NO_LEASES, NodeLeases
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.features.vlan.manager.pools import (
     claim_of,
@@ -67,7 +66,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
-from lanloom.runtime.context import NodePools
+from lanloom.runtime.context import NO_LEASES, NodeLeases, NodePools
 
 ORPHAN_SECONDS = 5.0
 """How long a VlanConfig may be without its ClusterNetwork before that is told: watches bring both in any order."""

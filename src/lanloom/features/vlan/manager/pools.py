@@ -7,8 +7,8 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_cidr
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.nodepools import NO_LEASES, NodeClaim, NodeLeases
 from lanloom.features.vlan.rules.reserved import Reserved
+from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
 
 
 class NoPools:

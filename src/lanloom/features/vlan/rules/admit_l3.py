@@ -19,14 +19,14 @@ from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit_namespaces import check_namespace
-from lanloom.features.vlan.rules.capacity import (
+from lanloom.features.vlan.rules.l3values import (
     LEAST_MAX,
+    l3_of,
     least,
     no_room,
     room,
     size,
 )
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 

@@ -20,9 +20,8 @@ from lanloom.api.l3keys import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.vlan.rules.capacity import Holder, lay_out
 from lanloom.features.vlan.rules.conflicts import age
-from lanloom.features.vlan.rules.l3values import l3_of, with_leases
+from lanloom.features.vlan.rules.l3values import Holder, l3_of, lay_out, with_leases
 from lanloom.features.vlan.rules.names import node_label
 from lanloom.features.vlan.rules.status import READY
 from lanloom.kube.conditions import is_true

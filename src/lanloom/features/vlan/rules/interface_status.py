@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
-from lanloom.api.times import rfc3339
+from lanloom.api.meta import rfc3339
 from lanloom.features.vlan.rules.activation import lack
 from lanloom.features.vlan.rules.network import (
     AWAITING_ADDRESS,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from lanloom.api.names import MGMT, bridge_name
-from lanloom.features.vlan.rules import foreign, uplink_steps
+from lanloom.features.vlan.rules import foreign, uplink
 from lanloom.features.vlan.rules.foreign import NOTHING, Added, Additions
 from lanloom.features.vlan.rules.names import (
     interface_name,
@@ -77,7 +77,7 @@ def plan(
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
-            groups[name] = uplink_steps.build_steps(network, observed, found)
+            groups[name] = uplink.build_steps(network, observed, found)
     guests, record = _as_guest(wanted, observed, files, added, problems)
     groups |= guests
     orphaned = orphans(wanted, observed, files, added)
@@ -128,7 +128,7 @@ def _obstacles(
 ) -> tuple[Problem, ...]:
     if network.foreign:
         return foreign.obstacles(network, observed, files, added)
-    return uplink_steps.obstacles(network, observed)
+    return uplink.obstacles(network, observed)
 
 
 def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -1,4 +1,9 @@
-"""What a VlanConfig asks of a node's bond, read strictly: it ends up in the kernel."""
+"""A cluster network's uplink on a node: what a VlanConfig asks for, and the bond, bridge and VLAN ids that follow.
+
+The options are read strictly, because they end up in the kernel.
+"""
+
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -16,6 +21,25 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.rules.names import is_link
+from lanloom.features.vlan.rules.network import (
+    NodeNetwork,
+    Problem,
+    blocked,
+    is_down,
+    kept_ids,
+)
+from lanloom.node.marks import describe_owner
+from lanloom.node.ports import Link, LinkState, LinkStep
+from lanloom.node.steps import (
+    AddVlans,
+    EnsureBond,
+    EnsureBridge,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
 from lanloom.text import quote
 
 DEFAULT_MIIMON = 100
@@ -93,3 +117,146 @@ def uplink_mtu(network: ClusterNetwork) -> int:
 
 def _miimon(options: BondOptions) -> int:
     return options.miimon if 0 < options.miimon <= LONGEST_MIIMON else DEFAULT_MIIMON
+
+
+_DEFAULT_ID: VlanIds = ((1, 1),)
+
+
+def obstacles(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
+    """What forbids to build the uplink (`keep`), or a NIC of it (its name in `network`)."""
+    if blocked(network.uplink_problems):
+        return network.uplink_problems
+    for name in (network.bridge, network.bond):
+        link = observed.links.get(name)
+        if link is not None and not link.ours:
+            message = f"the link {name} exists and was not made by Lanloom; rename or remove it"
+            if link.owner_uid:
+                message = (
+                    f"the link {name} belongs to {describe_owner(link.alias)}; "
+                    "delete that one, or give this cluster network another name"
+                )
+            return (Problem(vid=0, network=name, reason="ForeignLink", message=message, keep=True),)
+    problems = list(network.uplink_problems)
+    problems += [problem for nic in network.nics if (problem := _nic_problem(nic, network, observed))]
+    if not (network.nics or network.uplink_problems):
+        problems.append(
+            _uplink_problem(
+                "", "UplinkMissing", f"VlanConfig {network.vlan_config} names no NIC in spec.uplink.nics"
+            )
+        )
+    return tuple(problems)
+
+
+def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem | None:
+    link = observed.links.get(nic)
+    if link is None:
+        return _uplink_problem(
+            nic,
+            "UplinkMissing",
+            f"the NIC {nic} of VlanConfig {network.vlan_config} does not exist here; correct spec.uplink.nics",
+        )
+    if link.master == network.bond:
+        return None
+    if link.ours:
+        return _uplink_problem(
+            nic, "UplinkInUse", f"{nic} is a link that Lanloom made; name a NIC of the node's own instead"
+        )
+    if link.master:
+        return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} already belongs to {link.master}")
+    for user in (link, *_above(nic, observed)):
+        use = _use(user, link, observed)
+        if use:
+            return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} {use}")
+    return None
+
+
+def _above(nic: str, observed: LinkState) -> Iterator[Link]:
+    """The links that stand on a NIC, such as its VLANs: they go down with it when it gets into the bond."""
+    for link in observed.links.values():
+        if link.parent == nic != link.name:
+            yield link
+            yield from _above(link.name, observed)
+
+
+def _use(user: Link, nic: Link, observed: LinkState) -> str:
+    """What a NIC is needed for by itself, or by a link above it; empty for nothing."""
+    over = "" if user is nic else f" over {user.name}"
+    if user.name in observed.default_route_links:
+        return f"carries the node's default route{over}; taking it would cut the node off"
+    if user.addresses:
+        return f"has the address {user.addresses[0]}{over}; remove it first"
+    return f"belongs to {user.master}{over}; release it there first" if user.master else ""
+
+
+def _uplink_problem(nic: str, reason: str, message: str) -> Problem:
+    return Problem(vid=0, network=nic, reason=reason, message=message)
+
+
+def build_steps(
+    network: NodeNetwork, observed: LinkState, problems: tuple[Problem, ...]
+) -> tuple[LinkStep, ...]:
+    """The steps from the links that are there to the uplink as it should be, without the NICs that have a problem."""
+    unusable = {item.network for item in problems}
+    links = observed.links
+    bond, bridge = links.get(network.bond), links.get(network.bridge)
+    steps: list[LinkStep] = []
+    if bond is None or not _bond_fits(bond, network):
+        steps.append(
+            EnsureBond(
+                name=network.bond,
+                mode=network.mode,
+                miimon=network.miimon,
+                mtu=network.mtu,
+                tx_queue_length=network.tx_queue_length,
+                mac=network.mac,
+            )
+        )
+    members = {name for name, link in links.items() if link.master == network.bond}
+    steps += [SetMaster(link=name, master="") for name in sorted(members - set(network.nics))]
+    steps += [
+        SetMaster(link=nic, master=network.bond) for nic in network.nics if nic not in members | unusable
+    ]
+    steps += [
+        step for nic in network.nics if nic in members for step in _nic_steps(links[nic], bond, network)
+    ]
+    if bridge is None or not (bridge.up and bridge.vlan_filtering and bridge.mtu == network.mtu):
+        steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
+    if bond is None or bond.master != network.bridge:
+        steps.append(SetMaster(link=network.bond, master=network.bridge))
+    steps += [SetUp(link=item.name) for item in network.interfaces if is_down(item, observed)]
+    kept = kept_ids(network)
+    attached = bond is not None and bond.master == network.bridge
+    has = bond.vlans if bond is not None and attached else ()
+    steps += _vlan_steps(network.bond, has, network.uplink_ids, kept, self_=False)
+    steps += _vlan_steps(
+        network.bridge, bridge.self_vlans if bridge else (), network.bridge_ids, kept, self_=True
+    )
+    return tuple(steps)
+
+
+def _nic_steps(nic: Link, bond: Link | None, network: NodeNetwork) -> Iterable[LinkStep]:
+    """A bond gives its NICs its own MTU, but only when that changes."""
+    if bond is not None and nic.mtu != network.mtu == bond.mtu:
+        yield SetMtu(link=nic.name, mtu=network.mtu)
+    if not nic.up:
+        yield SetUp(link=nic.name)
+
+
+def _bond_fits(bond: Link, network: NodeNetwork) -> bool:
+    has = (bond.bond_mode, bond.bond_miimon, bond.mtu)
+    return (
+        bond.up
+        and has == (network.mode, network.miimon, network.mtu)
+        and network.tx_queue_length in (None, bond.tx_queue_length)
+        and network.mac in ("", bond.mac)
+    )
+
+
+def _vlan_steps(
+    link: str, has: VlanIds, wants: VlanIds, kept: frozenset[int] | None, *, self_: bool
+) -> Iterable[LinkStep]:
+    if missing := subtract(wants, has):
+        yield AddVlans(link=link, ids=missing, self_=self_)
+    surplus = subtract(subtract(has, wants), _DEFAULT_ID)
+    if kept is not None and (surplus := subtract(surplus, vlan_ids(kept))):
+        yield RemoveVlans(link=link, ids=surplus, self_=self_)

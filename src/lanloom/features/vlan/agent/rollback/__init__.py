@@ -2,8 +2,8 @@
 
 For the loop this is one call, `CommitConfirm.decide`: it says which revision of each network the node carries now.
 Inside, `revisions` selects, `changes` is the state machine of a pending change, `record` keeps the checkpoint on disk,
-and `probe` finds out whether the API server answers. NetworkManager's own checkpoints know nothing of our
-bonds and bridges.
+and `confirm` decides, with a probe of the API server. NetworkManager's own checkpoints know nothing of our bonds and
+bridges.
 """
 
 from lanloom.features.vlan.agent.rollback.confirm import CommitConfirm, Decision

@@ -2,6 +2,9 @@
 
 The rules of `revisions` and `changes` say what follows. Here is the order: no change begins that could not be recorded,
 because after the agent's death nobody could undo it. Undoing, in turn, must not wait for room on a disk.
+
+`ApiProbe` finds out whether the node reaches the API server: every answer counts, and requests are frequent while a
+change is pending.
 """
 
 import asyncio
@@ -12,16 +15,18 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.names import MGMT
 from lanloom.features.vlan.agent.apply import Problems, failure
 from lanloom.features.vlan.agent.rollback.changes import (
     Checkpoint,
+    Contact,
     PendingChange,
     begin_change,
     evaluate,
     forget_unwanted,
     retry,
 )
-from lanloom.features.vlan.agent.rollback.probe import ApiProbe
 from lanloom.features.vlan.agent.rollback.record import CheckpointRecord
 from lanloom.features.vlan.agent.rollback.revisions import (
     Desired,
@@ -30,12 +35,70 @@ from lanloom.features.vlan.agent.rollback.revisions import (
     by_name,
     select,
 )
+from lanloom.features.vlan.rules.names import report_name
 from lanloom.features.vlan.rules.plan import Plan
+from lanloom.kube.errors import ApiError, KubeError
 from lanloom.kube.ports import Client
 from lanloom.node.errors import RecordError
 from lanloom.node.ports import Host
 
 log = structlog.get_logger(__name__)
+
+PROBE_SECONDS = 2.0
+"""Between two requests while a change is pending."""
+
+ANSWER_SECONDS = 5.0
+"""How long one request may take."""
+
+
+class ApiProbe:
+    """Probes the API server while enabled, and calls `wake` after each answer or silence. Times are the loop's."""
+
+    def __init__(self, client: Client, node: str, wake: Callable[[], None]) -> None:
+        self._client = client
+        self._name = report_name(MGMT, node)
+        self._wake = wake
+        self._enabled = asyncio.Event()
+        self.contact = Contact()
+
+    def enable(self, on: bool) -> None:
+        """Probe from now on, or stop."""
+        if on:
+            self._enabled.set()
+        else:
+            self._enabled.clear()
+
+    def answered(self, began: float) -> None:
+        """Note that the API server answered a request that began then."""
+        if began > self.contact.answered:
+            self.contact = replace(self.contact, answered=began)
+
+    def notified(self) -> None:
+        """Note that a watch brought something."""
+        self.contact = replace(self.contact, notified=asyncio.get_running_loop().time())
+
+    async def run(self) -> None:
+        """Probe while enabled, until cancelled."""
+        while True:
+            await self._enabled.wait()
+            await self._request()
+            self._wake()
+            await asyncio.sleep(PROBE_SECONDS)
+
+    async def _request(self) -> None:
+        """Accept any answer, also the usual one, that there is no such report."""
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._client.get(CLUSTER_NETWORK_NODES, self._name)
+        except ApiError:
+            self.answered(began)
+        except (KubeError, TimeoutError) as error:
+            log.info("api-server-silent", error=str(error) or "no answer in time")
+            self.contact = replace(self.contact, unanswered=began)
+        else:
+            self.answered(began)
+
 
 Planner = Callable[[tuple[NetworkRevision, ...]], Plan]
 """How to get to these revisions from what the host has."""

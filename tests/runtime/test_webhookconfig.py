@@ -17,8 +17,12 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
-from lanloom.runtime.registration import Registration
-from lanloom.runtime.webhookconfig import CONFIGURATION_NAME, installed_configurations, webhook_configurations
+from lanloom.runtime.webhookconfig import (
+    CONFIGURATION_NAME,
+    Registration,
+    installed_configurations,
+    webhook_configurations,
+)
 from lanloom.runtime.webhooktable import Webhook
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.memory import MemoryStorage

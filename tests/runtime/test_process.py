@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from lanloom.kube.controller import Controller
-from lanloom.runtime.outofmemory import STATUS, end_with_loop, is_out_of_memory
+from lanloom.runtime.process import STATUS, end_with_loop, is_out_of_memory
 
 
 def test_groups_are_searched() -> None:

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from lanloom.api import names
-from lanloom.features.vlan.rules.capacity import (
+from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
+from lanloom.features.vlan.rules.l3values import (
     ANNOTATIONS_MAX,
     L3_MAX,
     LEAST_MAX,
+    l3_of,
     least,
     size,
 )
-from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.network import NodeNetwork
 from lanloom.features.vlan.rules.rollout import revision
 from tests.features.vlan.cluster import (

@@ -1,1 +1,0 @@
-"""What manager, agent and server show of themselves: /metrics, /healthz and /readyz."""
