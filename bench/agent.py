@@ -20,7 +20,7 @@ from lanloom.kube.informers import Informers
 from lanloom.node.ports import Host
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.vlan.cluster import (

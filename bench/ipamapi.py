@@ -32,7 +32,7 @@ from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from lanloom.runtime.feature import Feature, commands
 
 _PROCESSES = {
     "agent": ("lanloom.processes.cli.agent", "Configure this node's networks as the cluster specifies."),
-    "backup": ("lanloom_embedded.backupcommand", "Back up all data of a running `lanloom serve` to a file."),
+    "backup": ("lanloom_embedded.backup", "Back up all data of a running `lanloom serve` to a file."),
     "completion": ("lanloom.cli.root:completion", "Print the shell completion script."),
     "crds": ("lanloom.processes.cli.crds", "Install missing CustomResourceDefinitions."),
     "doctor": ("lanloom.processes.cli.doctor", "Check whether an agent can run on this machine."),

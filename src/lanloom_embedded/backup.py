@@ -1,14 +1,19 @@
-"""`lanloom backup`: fetches a copy of an embedded server's data, and checks it before it is called a backup."""
+"""`lanloom backup`: fetch a copy of a running embedded server's data, and check it before it is called a backup."""
 
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
 from msgspec import Struct
 
+from lanloom.cli.options import kubeconfig_option
 from lanloom.kube.errors import NotFound
-from lanloom.kube.http import HttpClient
+
+if TYPE_CHECKING:
+    from lanloom.kube.http import HttpClient
 
 _PATH = "/backup"
 
@@ -24,7 +29,7 @@ class Backup(Struct, frozen=True):
     size: int
 
 
-async def back_up(client: HttpClient, path: Path) -> Backup:
+async def back_up(client: "HttpClient", path: Path) -> Backup:
     """Writes the server's data to `path`, all of them or nothing. Raises BackupError, KubeError, OSError.
 
     A file that is there is replaced. Only its owner can read the new one: it has all Secrets.
@@ -40,7 +45,7 @@ async def back_up(client: HttpClient, path: Path) -> Backup:
     return found
 
 
-async def _fetch(client: HttpClient, draft: Path) -> None:
+async def _fetch(client: "HttpClient", draft: Path) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         try:
@@ -72,3 +77,42 @@ def _sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@click.command(name="backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@kubeconfig_option
+def command(file: Path, kubeconfig: str | None) -> None:
+    """Back up all data of a running `lanloom serve` to FILE.
+
+    The backup is consistent and does not block writes. An existing FILE is replaced when the new one is complete. The
+    file contains all Secrets, so only its owner can read it. The user of the kubeconfig must be allowed to read all
+    Secrets.
+
+    To restore a backup, stop the server, move its data files away, and start the server with the backup:
+
+    \b
+      mkdir former && mv lanloom.db* former/
+      cp FILE lanloom.db
+      lanloom serve --data lanloom.db --kubeconfig kubeconfig
+
+    \b
+    Example:
+      lanloom backup --kubeconfig kubeconfig "lanloom-$(date +%F).db"
+    """
+    import asyncio
+
+    from lanloom.kube.errors import KubeError
+    from lanloom.runtime.connect import connect
+
+    async def work() -> Backup:
+        async with connect(kubeconfig) as client:
+            return await back_up(client, file)
+
+    try:
+        made = asyncio.run(work())
+    except (BackupError, KubeError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{file} can't be written: {error.strerror}") from None
+    click.echo(f"{file}: {made.objects:,} objects, {made.size:,} bytes")

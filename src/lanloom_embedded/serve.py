@@ -2,9 +2,14 @@
 
 The order of the start matters: data, then the kinds and roles that Lanloom brings along, then the socket, then the
 manager; ready is when the webhooks are registered, so that nothing that a user writes goes unchecked.
+
+The server's certificate and its administrator's token are kept in its own data. Both outlive a restart, so copied
+kubeconfigs stay valid. The certificate is renewed when it is due, or when the server has a new address; kubeconfigs
+must then be copied again.
 """
 
 import asyncio
+import base64
 import contextlib
 import os
 import secrets
@@ -12,25 +17,28 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import structlog
 import yaml
 from msgspec import Struct, convert
 
 from lanloom import __version__
-from lanloom.api.core import CRDS
+from lanloom.api.core import CRDS, SECRETS
 from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.features.dummy.rules.flags import Flags
+from lanloom.kube.errors import NotFound
 from lanloom.kube.tls import memory_file
 from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests, outcome, resources
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.rbac import agent_role
+from lanloom.runtime.certificates import Bundle, due, issue
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
 from lanloom.runtime.https.server import HttpsServer, listen
@@ -41,13 +49,63 @@ from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.front.app import ApiServer
-from lanloom_embedded.identity import Identity, load_identity
+from lanloom_embedded.front.authentication import TokenFile, user
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.metrics import ServeMetrics
 from lanloom_embedded.patches import merge_patch
-from lanloom_embedded.tokens import TokenFile, user
 from lanloom_embedded.webhooks import HttpsWebhooks
+
+NAMESPACE = "kube-system"
+NAME = "lanloom-serve"
+
+
+class Identity(Struct, frozen=True):
+    """The server's certificate and the administrator's bearer token."""
+
+    bundle: Bundle
+    token: str
+
+    @property
+    def authority_data(self) -> str:
+        """The CA as a kubeconfig holds it."""
+        return base64.b64encode(self.bundle.ca).decode()
+
+
+async def load_identity(engine: Engine, names: Sequence[str], now: float) -> Identity:
+    """The server's identity for these host names and addresses, made at the first start."""
+    client = LocalClient(engine, unreviewed=frozenset({GroupPlural("", "secrets")}))
+    wanted = msgspec.json.encode(list(names)).decode()
+    try:
+        kept = _decoded((await client.get(SECRETS, NAME, NAMESPACE)).data)
+    except NotFound:
+        identity = Identity(issue(names, now), secrets.token_urlsafe(32))
+        body = {"metadata": {"name": NAME}, "data": _encoded(identity, wanted)}
+        await client.create(SECRETS, body, NAMESPACE)
+        return identity
+    bundle = Bundle(kept["ca.crt"], kept["tls.crt"], kept["tls.key"])
+    identity = Identity(bundle, kept["token"].decode())
+    if kept["names"].decode() == wanted and not due(bundle.certificate, now):
+        return identity
+    identity = Identity(issue(names, now), identity.token)
+    await client.patch(SECRETS, NAME, {"data": _encoded(identity, wanted)}, NAMESPACE)
+    return identity
+
+
+def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: base64.b64decode(value) for name, value in data.items()}
+
+
+def _encoded(identity: Identity, names: str) -> dict[str, str]:
+    parts = {
+        "ca.crt": identity.bundle.ca,
+        "tls.crt": identity.bundle.certificate,
+        "tls.key": identity.bundle.key,
+        "token": identity.token.encode(),
+        "names": names.encode(),
+    }
+    return {name: base64.b64encode(value).decode() for name, value in parts.items()}
+
 
 log = structlog.get_logger(__name__)
 

@@ -9,13 +9,13 @@ from lanloom.api.admission import UserInfo
 from lanloom_embedded.authz import Attempt, Authorizer
 from lanloom_embedded.engine.calls import Call, DeleteOptions
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.kinds import Raw
-from lanloom_embedded.tokens import (
+from lanloom_embedded.front.authentication import (
     TokenFile,
     digest,
     parse_tokens,
     user,
 )
+from lanloom_embedded.kinds import Raw
 from tests.embedded.engine.world import engine_world, kind_of
 
 ROOT = user("root", "", ("system:masters",))

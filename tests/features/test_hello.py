@@ -29,7 +29,7 @@ from lanloom.processes.rbac import agent_role, manager_roles
 from lanloom.runtime.cni import CniSettings
 from lanloom.runtime.feature import Feature
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsWebhooks
 from tests.fakes.host import FakeHost

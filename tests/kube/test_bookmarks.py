@@ -12,7 +12,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec
 from lanloom.processes.definitions import resources
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.virtual import run
 

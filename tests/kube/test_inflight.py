@@ -8,7 +8,7 @@ from lanloom.kube.inflight import SECONDS, InFlight
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import WatchEvent
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 
 

@@ -33,7 +33,7 @@ from lanloom.runtime.certificates import (
 )
 from lanloom.runtime.credentials import SECRET_NAME
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.installing import install_webhooks
 

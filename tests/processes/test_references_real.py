@@ -39,7 +39,7 @@ from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsWebhooks
 from tests.harness.installing import install_webhooks

@@ -25,7 +25,7 @@ from lanloom.runtime.webhookconfig import (
 )
 from lanloom.runtime.webhooktable import Webhook
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.serve import apply_foundation
 from tests.harness.virtual import run

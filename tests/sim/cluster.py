@@ -20,7 +20,7 @@ from lanloom.runtime.webhooks import (
 )
 from lanloom_embedded.engine.calls import SYSTEM
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch

@@ -28,7 +28,7 @@ from lanloom.runtime.https import errors
 from lanloom.runtime.webhooks import answer
 from lanloom_embedded.engine.calls import SYSTEM, Call
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import Attributes, WebhookError
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.local import LocalClient

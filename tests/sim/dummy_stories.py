@@ -15,7 +15,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.admission import WEBHOOKS
 from lanloom.runtime.webhookconfig import webhook_configurations
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run

@@ -5,7 +5,7 @@ from random import Random
 
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.kube.errors import NotFound
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.ipam.manager.realm import PLACE, first_storage
 from tests.harness.virtual import run
 from tests.sim.ipam import IpamCluster

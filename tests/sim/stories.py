@@ -10,7 +10,7 @@ from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster

@@ -39,7 +39,7 @@ from lanloom.node.ports import Link
 from lanloom.node.vlanids import subtract
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.webhookconfig import webhook_configurations
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.fakes import FakeHost
 from tests.features.vlan.cluster import CLUSTER, node
 from tests.harness.virtual import run

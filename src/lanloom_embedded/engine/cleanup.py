@@ -1,6 +1,7 @@
-"""What goes with a namespace or with a CRD: its objects, before it goes itself.
+"""Namespaces and CustomResourceDefinitions, which contain other objects: their rules, and their deletion.
 
-A namespace says what it waits for in its conditions, with the types and reasons of Kubernetes.
+Their objects are deleted before they go themselves. A namespace reports in its conditions what it waits for, with the
+types and reasons of Kubernetes.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,13 +13,15 @@ from msgspec import Struct
 from lanloom.api.meta import Key
 from lanloom.kube.queue import WorkQueue
 from lanloom.runtime.https import errors
+from lanloom_embedded import syntax
+from lanloom_embedded.builtin import definition_types, places_of_rules
 from lanloom_embedded.engine import definitions
 from lanloom_embedded.engine.calls import CLEANUP, Call, DeleteOptions
 from lanloom_embedded.engine.definitions import Definitions, merge_conditions
 from lanloom_embedded.engine.deletion import CRD_FINALIZER, Deleter
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.registry import Registry
 from lanloom_embedded.engine.stored import Change, Stored
+from lanloom_embedded.engine.strategies import BuiltinStrategy, Registry, check_readable
 from lanloom_embedded.engine.workers import work
 from lanloom_embedded.engine.writes import Writer
 from lanloom_embedded.kinds import (
@@ -28,6 +31,7 @@ from lanloom_embedded.kinds import (
     Raw,
     ServedKind,
 )
+from lanloom_embedded.schema import unknown_formats
 
 _SHOWN = 5
 """Reasons that a condition lists; of the others it tells the number."""
@@ -221,3 +225,72 @@ def _without_cleanup(crd: Raw) -> Raw:
     meta = crd["metadata"]
     kept = [each for each in meta.get("finalizers", ()) if each != CRD_FINALIZER]
     return {**crd, "metadata": {**meta, "finalizers": kept}}
+
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(BuiltinStrategy):
+    """Namespaces are held back by `spec.finalizers`, which only the finalize path changes."""
+
+    def __init__(self, kind: ServedKind) -> None:
+        super().__init__(kind)
+        self.name_rule = syntax.dns_label
+
+    def decode(self, obj: Raw) -> list[str]:
+        """Every namespace has its name as a label, so that selectors can name it."""
+        unknown = super().decode(obj)
+        put_name_label(obj)
+        return unknown
+
+    def prepare_create(self, obj: Raw) -> None:
+        """A new namespace is active, and the clean-up must agree before it goes."""
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+        put_name_label(obj)
+
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """Keeps the specification but on the finalize path."""
+        super().prepare_update(obj, old, subresource)
+        if subresource == "finalize":
+            obj["status"] = old.get("status", {})
+        else:
+            obj["spec"] = old.get("spec", {})
+
+
+def put_name_label(namespace: Raw) -> None:
+    """Labels a namespace with its name, whatever a client wants there."""
+    meta = namespace["metadata"]
+    if name := meta.get("name"):
+        meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: name}
+
+
+class CrdStrategy(BuiltinStrategy):
+    """CRDs remember every version in which objects may be stored; the rest of the status comes after the write."""
+
+    def decode(self, obj: Raw) -> list[str]:
+        """A CRD with values of wrong types can't be read: nothing here may look into it. Raises BadRequest."""
+        unknown = super().decode(obj)
+        check_readable(self._kind, definition_types(self._kind, obj))
+        return unknown
+
+    def prepare_create(self, obj: Raw) -> None:
+        """A new CRD is not accepted yet."""
+        super().prepare_create(obj)
+        obj["status"] = definitions.first_status(obj["spec"])
+
+    def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
+        """Formats of texts that nobody checks, and rules that nobody enforces."""
+        versions = obj["spec"].get("versions") or ()
+        schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+        formats = [each for schema in schemas if schema for each in unknown_formats(schema)]
+        unknown = [f'unrecognized format "{each}"' for each in dict.fromkeys(formats)]
+        return unknown + [
+            f"{place}: rules in CEL are not enforced by this server" for place in places_of_rules(obj)
+        ]
+
+    def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
+        """Keeps the status but on its own path, and notes a new storage version."""
+        super().prepare_update(obj, old, subresource)
+        if not subresource:
+            obj["status"] = definitions.with_stored_version(obj.get("status") or {}, obj.get("spec") or {})

@@ -13,9 +13,9 @@ from lanloom_embedded.authz import Authorizer
 from lanloom_embedded.builtin import BUILTINS
 from lanloom_embedded.engine.admission import Admission, NoWebhooks, WebhookCaller
 from lanloom_embedded.engine.calls import Call, DeleteOptions
-from lanloom_embedded.engine.cleanup import Cleanup
-from lanloom_embedded.engine.containers import (
+from lanloom_embedded.engine.cleanup import (
     NAME_LABEL,
+    Cleanup,
     CrdStrategy,
     NamespaceStrategy,
     put_name_label,
@@ -32,10 +32,10 @@ from lanloom_embedded.engine.reads import (
     Reader,
     Selection,
 )
-from lanloom_embedded.engine.registry import Registry
 from lanloom_embedded.engine.sqlite import data_file
 from lanloom_embedded.engine.storage import Storage
 from lanloom_embedded.engine.stored import Stored, full
+from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.engine.writes import Transform, Writer
 from lanloom_embedded.escalation import Escalation

@@ -18,8 +18,8 @@ from lanloom_embedded.engine.calls import (
 )
 from lanloom_embedded.engine.deletion import FOREGROUND, ORPHAN, Deleter
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.registry import Registry
 from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.workers import work
 from lanloom_embedded.engine.writes import Transform, Writer
 from lanloom_embedded.kinds import GroupPlural, Raw

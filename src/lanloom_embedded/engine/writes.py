@@ -32,9 +32,8 @@ from lanloom_embedded.engine.identity import (
     unknown_fields,
 )
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.registry import Registry
 from lanloom_embedded.engine.stored import Stored, full, stored
-from lanloom_embedded.engine.strategies import Strategy
+from lanloom_embedded.engine.strategies import Registry, Strategy
 from lanloom_embedded.engine.webhooks import Attributes
 from lanloom_embedded.kinds import NAMESPACES, Raw, ServedKind
 

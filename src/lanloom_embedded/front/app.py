@@ -11,10 +11,10 @@ from lanloom.runtime.https import errors
 from lanloom.runtime.https.errors import wrong_method
 from lanloom_embedded.authz import Attempt, Authorizer
 from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.front.authentication import ANONYMOUS_NAME, UNAUTHENTICATED, effective_user
 from lanloom_embedded.front.bodies import Disconnected, Receive
 from lanloom_embedded.front.documents import Documents
 from lanloom_embedded.front.exchange import Exchange, Send
-from lanloom_embedded.front.impersonation import ANONYMOUS_NAME, UNAUTHENTICATED, effective_user
 from lanloom_embedded.front.objects import Objects
 from lanloom_embedded.front.rendering import Renderer
 from lanloom_embedded.front.requests import (

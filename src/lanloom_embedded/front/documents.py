@@ -8,7 +8,7 @@ from typing import Any
 
 from lanloom.runtime.https import errors
 from lanloom_embedded import discovery, openapi
-from lanloom_embedded.engine.registry import Registry
+from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.front.exchange import Exchange
 from lanloom_embedded.front.rendering import (
     JSON_FORM,

@@ -15,13 +15,13 @@ from msgspec import Struct
 from lanloom.runtime.https import errors
 from lanloom_embedded import tables
 from lanloom_embedded.engine.reads import Page
-from lanloom_embedded.engine.registry import Registry
 from lanloom_embedded.engine.stored import (
     Stored,
     full,
     wire,
     wire_prefix,
 )
+from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.kinds import Raw, ServedKind
 from lanloom_embedded.tables.layout import Layout
 

@@ -9,10 +9,10 @@ from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.identity import check_type
 from lanloom_embedded.engine.strategies import BuiltinStrategy
 from lanloom_embedded.front import bodies
+from lanloom_embedded.front.authentication import AUTHENTICATED
 from lanloom_embedded.front.exchange import Exchange
 from lanloom_embedded.front.rendering import encode, negotiate
 from lanloom_embedded.kinds import Raw, ServedKind
-from lanloom_embedded.tokens import AUTHENTICATED
 
 
 class Reviews:

@@ -8,8 +8,8 @@ import pytest
 from lanloom.runtime.https.errors import NotFound
 from lanloom_embedded.engine.calls import Call, DeleteOptions, Propagation
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.engine.reads import Selection
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.stored import Stored
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.patches import merge_patch

@@ -9,9 +9,8 @@ from lanloom.api.meta import Key
 from lanloom.runtime.https.errors import AlreadyExists, Conflict, InternalError
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.feed import History
-from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.engine.reads import Selection
-from lanloom_embedded.engine.storage import StorageError
+from lanloom_embedded.engine.storage import MemoryStorage, StorageError
 from lanloom_embedded.engine.stored import Change, stored
 from lanloom_embedded.kinds import GroupPlural
 from tests.embedded.engine.world import (

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lanloom.runtime.https.errors import AlreadyExists, Conflict, NotFound
 from lanloom_embedded.engine.calls import Call, DeleteOptions
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
 from lanloom_embedded.engine.reads import ListOptions, Selection
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.kinds import Raw, ServedKind
 from lanloom_embedded.patches import merge_patch

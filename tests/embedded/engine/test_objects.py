@@ -17,9 +17,9 @@ from lanloom.api.core import (
 from lanloom.api.meta import ObjectMeta
 from lanloom.kube import errors
 from lanloom.processes.definitions import manifests
-from lanloom_embedded.engine.containers import NAME_LABEL
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.cleanup import NAME_LABEL
 from lanloom_embedded.engine.reads import Selection
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.local import LocalClient
 from tests.embedded.engine.world import (

@@ -7,8 +7,7 @@ from random import Random
 
 from lanloom_embedded.engine.admission import WebhookCaller
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
-from lanloom_embedded.engine.storage import Storage
+from lanloom_embedded.engine.storage import MemoryStorage, Storage
 from lanloom_embedded.kinds import Raw, ServedKind
 
 NOW = 1_767_225_600.0

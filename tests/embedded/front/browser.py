@@ -13,7 +13,7 @@ from lanloom_embedded.authz import bootstrap_roles
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.app import ApiServer
-from lanloom_embedded.tokens import user
+from lanloom_embedded.front.authentication import user
 from tests.embedded.engine.world import NOW, engine_world
 
 USERS = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lanloom.runtime.https import bodies
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.stored import Change
 from lanloom_embedded.kinds import Raw
 from tests.embedded.engine.world import WIDGETS, engine_world, until

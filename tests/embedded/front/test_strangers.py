@@ -11,9 +11,9 @@ import pytest
 from lanloom_embedded.authz import MASTERS
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.app import ApiServer
+from lanloom_embedded.front.authentication import user
 from lanloom_embedded.front.exchange import Exchange
 from lanloom_embedded.front.rendering import negotiate
-from lanloom_embedded.tokens import user
 from tests.embedded.engine.world import until
 from tests.embedded.front.browser import Answer, Browser, browsing
 

@@ -15,7 +15,7 @@ from lanloom.features.dummy.rules.subnet import Ranges
 from lanloom.kube.errors import ServerError
 from lanloom.kube.ports import Client, Listing, T
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.virtual import run
 

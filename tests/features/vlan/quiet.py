@@ -19,7 +19,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.errors import NotFound
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster

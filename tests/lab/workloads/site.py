@@ -13,7 +13,7 @@ from lanloom.api.multus import NADS
 from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import NotFound
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_lab.workloads.hosts import Machines
 from lanloom_lab.workloads.kubelet import Kubelet

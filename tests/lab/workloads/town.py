@@ -8,7 +8,7 @@ from typing import Any
 from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.scheduler import Scheduler

@@ -22,7 +22,7 @@ from lanloom.processes.agentmetrics import AgentMetrics
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.vlan.cluster import (

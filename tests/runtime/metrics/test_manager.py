@@ -33,7 +33,7 @@ from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.managermetrics import ManagerMetrics
 from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsWebhooks
 from tests.features.vlan.cluster import (

@@ -26,7 +26,7 @@ from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run

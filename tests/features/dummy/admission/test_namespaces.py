@@ -24,7 +24,7 @@ from lanloom.runtime.identity import Managers
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom.runtime.webhooks import answer
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.admission.requests import (

@@ -13,7 +13,7 @@ from lanloom.kube.errors import TransportError
 from lanloom.node.marks import is_unfinished_name
 from lanloom.node.ports import Link
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.dummy.agent.hosts import PLUGINS, Kept, until
 from tests.features.dummy.agent.test_garbage import Swept
 from tests.harness import virtual

@@ -26,7 +26,7 @@ from lanloom.node.ports import Link
 from lanloom.node.steps import EnsureBridge
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.agent.hosts import (
     BRIDGE,

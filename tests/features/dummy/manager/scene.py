@@ -26,7 +26,7 @@ from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.manager.fleet import Fleet
 from tests.harness.interceptor import Interceptor, Verb

@@ -24,7 +24,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.lookup import SingleFlight
 from lanloom.kube.ports import Listing
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.users.cluster import RESOURCES, Cluster, absent
 from tests.features.dummy.users.objects import (

@@ -21,7 +21,7 @@ from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.cnierror import CniError
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.objects import (
     NODE,

@@ -33,7 +33,7 @@ from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom.refusals import Denied, Malformed
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.interceptor import Interceptor, Verb
 from tests.harness.virtual import run

@@ -25,7 +25,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run

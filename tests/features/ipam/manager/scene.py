@@ -26,7 +26,7 @@ from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.manager.objects import networks
 

@@ -15,7 +15,7 @@ from lanloom.features.vlan.reader import ClusterReader
 from lanloom.kube.inflight import SECONDS
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.vlan.admission.requests import (
     Raw,

@@ -16,7 +16,7 @@ from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.kube.ports import Listing
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.memory import MemoryStorage
+from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.vlan.admission.requests import (
     Raw,
