@@ -94,7 +94,7 @@ class SpokesPort(Protocol):
     """
 
     def devices(self) -> Mapping[str, Device]:
-        """What to advertise, by the name of the resource: two devices for each spoke of each LAN that is not leaving."""
+        """What to advertise, by resource: two devices for each spoke of each LAN that is not leaving."""
         ...
 
     def on_change(self, handler: Callable[[], None]) -> None:
