@@ -6,6 +6,8 @@ NodeError
 │   ├── KernelUnsupported  this kernel lacks what a step needs
 │   ├── LinkInUse          a bridge can't be removed, because it has ports
 │   └── NotOurs            a step would change or delete a link without the mark that it needs
+├── NamespaceError         a network namespace can't be made, opened, entered or removed
+│   └── NamespaceMissing   there is none at a path
 ├── ProfileError           a profile file can't be read, written or removed
 ├── RecordError            a record of the agent's own can't be read or written
 └── NetworkManagerError    NetworkManager gave an error
@@ -35,6 +37,14 @@ class NotOurs(LinkError):
 
 class LinkInUse(LinkError):
     """A bridge has ports, which the message names; nothing was done."""
+
+
+class NamespaceError(NodeError):
+    """A network namespace can't be made, opened, entered or removed."""
+
+
+class NamespaceMissing(NamespaceError):
+    """There is no network namespace at a path: nothing, or a file of another kind."""
 
 
 class ProfileError(NodeError):

@@ -75,18 +75,23 @@ def tolerating(*codes: int) -> Iterator[None]:
 
 @contextmanager
 def dump_socket() -> Iterator[socket.socket]:
-    """A netlink socket for dumps. Raises LinkError where the kernel gives none."""
+    """A netlink socket for dumps and requests. Raises LinkError where the kernel gives none."""
+    with open_socket() as opened:
+        yield opened
+
+
+def open_socket() -> socket.socket:
+    """The same, to be closed by the caller; it stays in the network namespace in which it is opened."""
     try:
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     except OSError as error:
         raise LinkError(
             f"can't open a netlink socket: {error.strerror}; allow the agent AF_NETLINK"
         ) from error
-    with opened:
-        # Errors come with the kernel's own words, and without a copy of the request.
-        opened.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-        opened.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
-        yield opened
+    # Errors come with the kernel's own words, and without a copy of the request.
+    opened.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+    opened.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
+    return opened
 
 
 def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
@@ -110,6 +115,13 @@ def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> N
     """
     sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST | flags, 1, 0) + body)
     _answer(sock)
+
+
+def get(sock: socket.socket, kind: int, body: bytes) -> bytes:
+    """The body of the message that answers a request for one object. Raises OSError, ENODEV for a missing link."""
+    sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, 1, 0) + body)
+    bodies, _ = _answer(sock)
+    return bodies[0]
 
 
 def _answer(sock: socket.socket) -> tuple[list[bytes], bool]:

@@ -5,20 +5,11 @@ A spoke is one place for a link at a LAN. It is taken by a pod in one of two mod
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-MACVTAP: Literal["macvtap"] = "macvtap"
-VETH: Literal["veth"] = "veth"
-Mode = Literal["macvtap", "veth"]
-"""How a pod uses a spoke."""
-
-RESOURCE_DOMAIN = "macvtap.k8slan.io"
-"""The domain of the resources that kubelet advertises, for both modes."""
-
-_RESOURCE_WORDS: Mapping[Mode, str] = {MACVTAP: "mac", VETH: "veth"}
-_DEVICE_LETTERS: Mapping[Mode, str] = {MACVTAP: "M", VETH: "V"}
+from lanloom.api.lan import Mode, device_id, nad_name, resource_name
 
 
 class SpokeError(Exception):
@@ -41,17 +32,17 @@ class Device(NamedTuple):
     @property
     def id(self) -> str:
         """The device's id for kubelet, which is the name of the spoke's port in the LAN's namespace as well."""
-        return f"{self.spoke}{_DEVICE_LETTERS[self.mode]}0"
+        return device_id(self.spoke, self.mode)
 
     @property
     def nad(self) -> str:
         """The name of the NAD that gives a pod this device."""
-        return f"k8slan-{_RESOURCE_WORDS[self.mode]}-{self.spoke}"
+        return nad_name(self.spoke, self.mode)
 
     @property
     def resource(self) -> str:
         """The resource of capacity 1 that kubelet advertises for it."""
-        return f"{RESOURCE_DOMAIN}/{self.nad}"
+        return resource_name(self.spoke, self.mode)
 
 
 class Tap(NamedTuple):

@@ -1,0 +1,52 @@
+"""The port of a node's kernel, as far as LANs go. `linkwriter` is the adapter, `tests.fakes.lankernel` a fake."""
+
+from collections.abc import AsyncGenerator, Collection, Mapping
+from typing import Protocol
+
+from lanloom.features.lan.agent.ports import Tap
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.observed import SeenLan, Underlay
+
+
+class LanKernel(Protocol):
+    """A node's kernel. Calls for one LAN wait for each other; the caller sees to that.
+
+    Every method raises NodeError and its kinds, with a message that says what to do.
+    """
+
+    async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
+        """Those links of the host that are there, by name."""
+        ...
+
+    async def indices(self) -> frozenset[int]:
+        """The indices of all macvtaps of the node and of all links of the host, which no other macvtap may have."""
+        ...
+
+    async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
+        """The LAN's part of the kernel. Far ends are looked for of these ports, or, with None, of all."""
+        ...
+
+    async def apply(self, lan: DesiredLan, steps: tuple[LanStep, ...]) -> None:
+        """Applies steps in order; the first that fails raises LinkError and the rest is not tried."""
+        ...
+
+    async def is_namespace(self, path: str) -> bool:
+        """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
+        ...
+
+    async def tap(self, index: int) -> Tap:
+        """The character device of the macvtap with this index, made if need be, for a guest's process."""
+        ...
+
+    async def forget_tap(self, index: int) -> None:
+        """Takes away what `tap` made and the kernel does not take away itself."""
+        ...
+
+    def changes(self) -> AsyncGenerator[str, None]:
+        """Yields the `ns` of a LAN whose links changed, by whomever, or an empty string for links of the host."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of every namespace; what is in them stays."""
+        ...

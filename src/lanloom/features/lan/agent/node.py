@@ -1,0 +1,150 @@
+"""The kernel of this machine as the port `LanKernel`: everything blocks for a moment, in a thread of the pool.
+
+Links of a LAN's namespace are watched while it is held open.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from socket import socket
+from typing import TypeVar
+
+from lanloom.features.lan.agent import linkwriter
+from lanloom.features.lan.agent.ports import Tap
+from lanloom.features.lan.agent.tapdevice import TapDevices
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.node.errors import NodeError
+from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory, open_namespace
+from lanloom.node.ports import BURST
+
+T = TypeVar("T")
+
+_SIZE = 1 << 16
+
+
+class NetlinkLanKernel:
+    """Namespaces are bound in `names`; `host` is the path of the namespace that has the underlays."""
+
+    def __init__(
+        self,
+        names: NamespaceDirectory | None = None,
+        taps: TapDevices | None = None,
+        *,
+        host: Path = OWN,
+    ) -> None:
+        self._host = host
+        self._taps = taps or TapDevices()
+        self._writer = linkwriter.LanWriter({}, names or NamespaceDirectory(), self._open_host)
+        self._reader = linkwriter.Reader(self._writer)
+        self._monitors: dict[str, socket] = {}
+        self._changed: set[str] = set()
+        self._wake = asyncio.Event()
+        self._watching = False
+
+    async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
+        """As the port says."""
+        return await asyncio.to_thread(self._reader.underlays, names)
+
+    async def indices(self) -> frozenset[int]:
+        """As the port says."""
+        return await asyncio.to_thread(lambda: self._reader.host_indices() | self._taps.indices())
+
+    async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
+        """As the port says."""
+        seen = await asyncio.to_thread(self._reader.observe, lan, ports)
+        await self._watch_all()
+        return seen
+
+    async def apply(self, lan: DesiredLan, steps: tuple[LanStep, ...]) -> None:
+        """As the port says."""
+        try:
+            await asyncio.to_thread(self._apply, steps)
+        finally:
+            await self._watch_all()
+
+    async def is_namespace(self, path: str) -> bool:
+        """As the port says."""
+        return await asyncio.to_thread(self._reader.is_pods, path)
+
+    async def tap(self, index: int) -> Tap:
+        """As the port says."""
+        return await asyncio.to_thread(self._taps.ensure, index)
+
+    async def forget_tap(self, index: int) -> None:
+        """As the port says."""
+        await asyncio.to_thread(self._taps.forget, index)
+
+    async def changes(self) -> AsyncGenerator[str, None]:
+        """As the port says. One at a time may watch."""
+        self._watching = True
+        try:
+            await self._watch_all()
+            while True:
+                await self._wake.wait()
+                await asyncio.sleep(BURST)
+                self._wake.clear()
+                names, self._changed = self._changed, set()
+                for name in names:
+                    yield name
+        finally:
+            self._watching = False
+            for name in list(self._monitors):
+                self._unwatch(name)
+
+    async def close(self) -> None:
+        """As the port says."""
+        for name in list(self._monitors):
+            self._unwatch(name)
+        for lan in self._writer.lans.values():
+            lan.close()
+        self._writer.lans.clear()
+
+    def _open_host(self) -> Namespace:
+        return open_namespace(self._host)
+
+    def _apply(self, steps: tuple[LanStep, ...]) -> None:
+        for step in steps:
+            self._writer.write(step)
+
+    async def _watch_all(self) -> None:
+        """Watches what is held open, and the host, if somebody wants to know."""
+        if not self._watching:
+            return
+        held = {name: lan.namespace for name, lan in dict(self._writer.lans).items()}
+        for name in [each for each in self._monitors if each and each not in held]:
+            self._unwatch(name)
+        if "" not in self._monitors:
+            await self._watch("", self._watch_host)
+        for name, namespace in held.items():
+            if name not in self._monitors:
+                await self._watch(name, partial(linkwriter.watch, namespace))
+
+    def _watch_host(self) -> socket:
+        with self._open_host() as namespace:
+            return linkwriter.watch(namespace)
+
+    async def _watch(self, name: str, make: Callable[[], socket]) -> None:
+        with suppress(NodeError, OSError):  # a LAN that was closed meanwhile; the next look tries again
+            opened = await asyncio.to_thread(make)
+            if name in self._monitors or not self._watching:
+                opened.close()
+                return
+            self._monitors[name] = opened
+            asyncio.get_running_loop().add_reader(opened, self._receive, name, opened)
+
+    def _unwatch(self, name: str) -> None:
+        opened = self._monitors.pop(name)
+        asyncio.get_running_loop().remove_reader(opened)
+        opened.close()
+
+    def _receive(self, name: str, opened: socket) -> None:
+        """Notes a change and takes what is there; a buffer that ran over is a change, too."""
+        with suppress(OSError):
+            while opened.recv(_SIZE):
+                pass
+        self._changed.add(name)
+        self._wake.set()

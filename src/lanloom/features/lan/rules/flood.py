@@ -1,0 +1,97 @@
+"""Peers of a LAN: where frames for many receivers are sent, and the MTU that fits on all nodes.
+
+A node is a peer of a LAN while it lists the LAN in its LANNode and is live. A node that is silent for a while stays a
+peer: its kernel forwards frames without kubelet and agent, and pods on it may be well.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from lanloom.api.core import Node
+from lanloom.api.lan import LANEntry, LANNode
+
+SILENCE_SECONDS = 300.0
+"""How long a node may be not ready until frames are no longer sent to it."""
+
+OVERHEAD = {4: 50, 6: 70}
+"""Bytes that VXLAN adds to a frame, by the version of IP: Ethernet, IP, UDP and VXLAN headers."""
+
+LEAST_MTU = 68
+"""The smallest MTU of a link."""
+
+
+def family(address: str) -> int:
+    """The version of IP of an address that has been validated: 4 or 6."""
+    return 6 if ":" in address else 4
+
+
+def largest_mtu(underlay: int, address_family: int) -> int:
+    """What an underlay link with this MTU leaves for a LAN."""
+    return max(LEAST_MTU, underlay - OVERHEAD[address_family])
+
+
+def is_live(node: Node, now: float) -> bool:
+    """Whether frames are sent to a node. `now` in seconds since the epoch."""
+    for condition in node.status.conditions:
+        if condition.type == "Ready" and condition.status != "True":
+            return now - _seconds(condition.last_transition_time) < SILENCE_SECONDS
+    return True
+
+
+class Peers(Struct, frozen=True):
+    """The other nodes of a LAN: `flood` are addresses, `mtu` the least of them, 0 without any.
+
+    `strangers` are nodes whose endpoint this node can't reach, with the reason.
+    """
+
+    flood: frozenset[str] = frozenset()
+    mtu: int = 0
+    strangers: tuple[str, ...] = ()
+
+
+def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable[LANNode]) -> Peers:
+    """The peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
+    flood: set[str] = set()
+    mtus: list[int] = []
+    strangers: list[str] = []
+    for node in sorted(nodes, key=lambda each: each.metadata.name):
+        name = node.metadata.name
+        entry = _entry(node, uid)
+        if name == own or entry is None or not entry.address:
+            continue
+        if (entry.vni, entry.port) != (vni, port):
+            strangers.append(f"{name} (VNI {entry.vni}, port {entry.port})")
+        elif not address or family(entry.address) != family(address):
+            strangers.append(f"{name} ({entry.address})")
+        elif entry.address == address:
+            strangers.append(f"{name} (the same address {address})")
+        else:
+            flood.add(entry.address)
+            if entry.mtu:
+                mtus.append(entry.mtu)
+    return Peers(frozenset(flood), min(mtus, default=0), tuple(strangers))
+
+
+class FloodChange(Struct, frozen=True):
+    """What differs between two lists of receivers."""
+
+    add: tuple[str, ...]
+    remove: tuple[str, ...]
+
+
+def change(wanted: frozenset[str], present: frozenset[str]) -> FloodChange:
+    """Only what differs: a node that joins or leaves costs one entry."""
+    return FloodChange(tuple(sorted(wanted - present)), tuple(sorted(present - wanted)))
+
+
+def _entry(node: LANNode, uid: str) -> LANEntry | None:
+    return next((each for each in node.status.lans if each.uid == uid), None)
+
+
+def _seconds(stamp: str) -> float:
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,200 @@
+"""From what the kernel has of a LAN to what it should have: only the difference, in an order that is safe to stop
+anywhere.
+
+The namespace is sealed before anything is in it. A port is a port from the moment on that it is there. What is wrong
+is deleted before it is made anew. A link whose far end is lost is made anew as a pair: deleting one end takes the other
+and what stands on it away, wherever they are.
+"""
+
+import re
+from collections.abc import Iterator
+
+from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
+from lanloom.features.lan.rules.flood import change
+from lanloom.features.lan.rules.linksteps import (
+    FORWARD_ALL,
+    AddFlood,
+    DeleteLanLink,
+    JoinBridge,
+    LanStep,
+    LimitPodMtu,
+    MakeBridge,
+    MakeNamespace,
+    MakePair,
+    MakeTap,
+    MakeVeth,
+    MakeVtep,
+    MoveTap,
+    RemoveFlood,
+    RemoveNamespace,
+    SealNamespace,
+    SetLanMtu,
+    SetLanUp,
+    alias_of,
+)
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan
+
+_PORT = re.compile(r".+(M[01]|V0)")
+"""How the names of ports end, and of what macvtaps stand on. Other links in the namespace are somebody's business."""
+
+
+def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
+    """The steps, none where all is well. A foreign namespace under the LAN's name is left alone."""
+    if seen.foreign:
+        return ()
+    if not wanted.present:
+        if not (seen.exists or seen.bound):
+            return ()
+        links = tuple(sorted(name for name, link in seen.links.items() if link.kind))
+        return (RemoveNamespace(ns=wanted.ns, links=links),)
+    return tuple(_steps(wanted, seen))
+
+
+def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
+    if not (seen.exists and seen.bound):
+        yield MakeNamespace(ns=wanted.ns, uid=wanted.uid)
+    elif not seen.sealed:
+        yield SealNamespace(ns=wanted.ns)
+    keeps_bridge = _is_bridge(wanted, seen)
+    links = dict(seen.links) if keeps_bridge else _without_ports(seen)
+    if not keeps_bridge:
+        if wanted.bridge in seen.links and seen.links[wanted.bridge].kind == "bridge":
+            yield DeleteLanLink(ns=wanted.ns, name=wanted.bridge)
+        yield MakeBridge(ns=wanted.ns, uid=wanted.uid, name=wanted.bridge)
+    elif not links[wanted.bridge].up:
+        yield SetLanUp(ns=wanted.ns, name=wanted.bridge)
+    yield from _surplus(wanted, links)
+    bridge = links[wanted.bridge].index if wanted.bridge in links else 0
+    yield from _vtep(wanted, seen, links, bridge)
+    for port in wanted.ports:
+        if port.mode == "macvtap":
+            yield from _tap(wanted, port, seen, links, bridge)
+        elif port.netns and port.name not in seen.absent:
+            yield from _veth(wanted, port, seen, links, bridge)
+
+
+def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
+    found = seen.links.get(wanted.bridge)
+    whole = found is not None and found.kind == "bridge" and not found.snooping
+    return whole and found is not None and found.alias == alias_of(wanted.uid)
+
+
+def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
+    """The links once the bridge is made anew: none of them is a port of it yet."""
+    return {name: link for name, link in seen.links.items() if link.kind != "bridge"}
+
+
+def _surplus(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
+    kept = {name for port in wanted.ports for name in (port.name, port.inner)}
+    for name, link in sorted(links.items()):
+        if link.kind == "veth" and _PORT.fullmatch(name) and name not in kept and name in links:
+            yield DeleteLanLink(ns=wanted.ns, name=name)
+            _forget(name, links)
+
+
+def _forget(name: str, links: dict[str, LanLink]) -> None:
+    """Takes a link and its other end out of the picture."""
+    found = links.pop(name)
+    if not found.away:
+        for other in [each.name for each in links.values() if each.index == found.lower]:
+            del links[other]
+
+
+def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
+    found = links.get(wanted.vxlan)
+    flood = seen.flood
+    if found is not None and (found.vtep is None or found.vtep != wanted.vtep):
+        yield DeleteLanLink(ns=wanted.ns, name=wanted.vxlan)
+        found = None
+    if wanted.vtep is None:
+        return
+    if found is None:
+        flood = frozenset()
+        yield MakeVtep(
+            ns=wanted.ns, name=wanted.vxlan, bridge=wanted.bridge, vtep=wanted.vtep, mtu=wanted.mtu
+        )
+    else:
+        yield from _kept(wanted, found, bridge)
+    difference = change(wanted.flood, flood - {wanted.vtep.group})
+    for peer in difference.remove:
+        yield RemoveFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
+    for peer in difference.add:
+        yield AddFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
+
+
+def _kept(wanted: DesiredLan, found: LanLink, bridge: int) -> Iterator[LanStep]:
+    """What a port that stays needs."""
+    if not (bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up):
+        yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge)
+    if found.mtu != wanted.mtu:
+        yield SetLanMtu(ns=wanted.ns, name=found.name, mtu=wanted.mtu)
+
+
+def _tap(
+    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, LanLink], bridge: int
+) -> Iterator[LanStep]:
+    outer, inner = links.get(port.name), links.get(port.inner)
+    end = seen.ends.get(port.name)
+    lost = port.name in seen.ends and end is None
+    paired = outer is not None and inner is not None and outer.lower == inner.index and not outer.away
+    if outer is None or inner is None or not paired or lost:
+        for name in (port.name, port.inner):
+            if name in links:
+                yield DeleteLanLink(ns=wanted.ns, name=name)
+                _forget(name, links)
+        yield MakePair(
+            ns=wanted.ns,
+            port=port.name,
+            inner=port.inner,
+            bridge=wanted.bridge,
+            mac=port.mac,
+            mtu=wanted.mtu,
+        )
+        yield MakeTap(ns=wanted.ns, port=port.name, inner=port.inner, index=port.index, mtu=wanted.mtu)
+        end = None
+    else:
+        yield from _kept(wanted, outer, bridge)
+        if inner.mtu != wanted.mtu:
+            yield SetLanMtu(ns=wanted.ns, name=inner.name, mtu=wanted.mtu)
+        if not inner.up:
+            yield SetLanUp(ns=wanted.ns, name=inner.name)
+        if port.name not in seen.ends:
+            return
+    if port.netns and port.name not in seen.absent and (end is None or not end.in_pod):
+        yield MoveTap(
+            ns=wanted.ns,
+            port=port.name,
+            index=port.index,
+            netns=port.netns,
+            interface=port.interface,
+            mac=port.mac,
+            mtu=wanted.mtu,
+        )
+    else:
+        yield from _limited(wanted, port, end)
+
+
+def _veth(
+    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, LanLink], bridge: int
+) -> Iterator[LanStep]:
+    found, end = links.get(port.name), seen.ends.get(port.name)
+    if found is not None and not (port.name in seen.ends and end is None):
+        yield from _kept(wanted, found, bridge)
+        yield from _limited(wanted, port, end)
+        return
+    if found is not None:
+        yield DeleteLanLink(ns=wanted.ns, name=port.name)
+    yield MakeVeth(
+        ns=wanted.ns,
+        port=port.name,
+        bridge=wanted.bridge,
+        netns=port.netns,
+        interface=port.interface,
+        mac=port.mac,
+        mtu=wanted.mtu,
+    )
+
+
+def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
+    if end is not None and end.in_pod and end.mtu > wanted.mtu:
+        yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
