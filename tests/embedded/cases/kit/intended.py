@@ -24,11 +24,12 @@ CURRENT = "1.36"
 PREFACE = """\
 # How the embedded API server differs from Kubernetes
 
-The embedded API server answers as a current kube-apiserver does. One suite of cases (`tests/embedded/`) compares
-every answer field by field: with the recorded answers of kube-apiserver 1.36 (`tests/embedded/recorded/`), and with
-those of a kube-apiserver that runs beside it. This page lists what differs on purpose, and why. It is written from
-`tests/embedded/differences.yaml`; the suite fails when something else differs, and when something listed here
-no longer does.
+Check whether a client or a CRD depends on behaviour that differs from Kubernetes. The embedded API server responds like
+a current kube-apiserver, except for the differences on this page.
+
+A test suite (`tests/embedded/`) compares all responses, field by field, with recorded responses of kube-apiserver 1.36
+(`tests/embedded/recorded/`) and with those of a kube-apiserver that runs beside it. It fails if anything else differs,
+or if a listed difference no longer exists. This page is generated from `tests/embedded/differences.yaml`.
 """
 
 
@@ -36,8 +37,8 @@ Cases = dict[str, list[str]]
 """The name of a case, and patterns of the fields that differ in it."""
 
 PAST = f"""\
-The suite also runs on the last kube-apiserver that can be built from Debian's source, which is {OLDEST}. Here the
-embedded server follows today's releases.
+The suite also runs with kube-apiserver {OLDEST}, the latest version that builds from Debian's source. In these cases,
+the embedded server follows current releases.
 """
 
 
@@ -109,10 +110,10 @@ def page(listed: Differences) -> str:
     """The page for users."""
     parts = [PREFACE, "## Intended differences\n"]
     parts += [_section(entry) for entry in listed.intended]
-    parts += [f"## What Kubernetes {OLDEST} does otherwise\n", PAST]
+    parts += [f"## Differences of Kubernetes {OLDEST}\n", PAST]
     parts += [_section(entry) for entry in listed.older]
-    parts += ["## What can't be equal and isn't compared\n", _items(listed.not_compared)]
-    parts += ["## What newer releases do, and what runs beside an API server\n", _items(listed.beyond)]
+    parts += ["## Fields that are not compared\n", _items(listed.not_compared)]
+    parts += ["## Features that the suite can't compare\n", _items(listed.beyond)]
     return "\n".join(parts)
 
 
