@@ -32,7 +32,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.processes.agent import run_agent
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.runtime.cnierror import CniError
+from lanloom.runtime.cnicall import CniError
 from tests.fakes import FakeHost, FakeSwitch
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.installed import Installer

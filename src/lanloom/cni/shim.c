@@ -90,9 +90,9 @@ int main(int count, char **words) {
         shutdown(agent, SHUT_WR) || (size = filled(agent, buffer, LARGEST + 32)) < 0)
         return unreachable("Lanloom's agent on this node does not answer; try again later, or see the agent's log");
     buffer[size] = 0;
-    char status = 0;
+    char status[2];
     long length = 0;
-    if (sscanf(buffer, "%c %7ld%n", &status, &length, &skip) < 2 || buffer[skip] != '\n' || size != skip + 1 + length)
+    if (sscanf(buffer, "%1[01] %7ld%n", status, &length, &skip) < 2 || buffer[skip] != '\n' || size != skip + 1 + length)
         return unreachable("Lanloom's agent on this node gave no whole answer; try again later, or see the agent's log");
-    return (length && write(1, buffer + skip + 1, length) != length) || status != '0';
+    return (length && write(1, buffer + skip + 1, length) != length) || *status != '0';
 }

@@ -17,6 +17,17 @@ PartObserver = Callable[[str, bool], None]
 log = structlog.get_logger(__name__)
 
 
+OURS = b"lanloom"
+"""A program that has this word in it is one of Lanloom's, of whatever version."""
+
+_LARGEST = 1 << 22
+"""Bytes: a larger program is none of ours."""
+
+
+class ForeignProgram(OSError):
+    """A program of somebody else has the name of one of ours; the message says what to do."""
+
+
 class CniSettings(Struct, frozen=True, kw_only=True):
     """`socket` is where the agent listens; `programs` the directory into which the plugin is put, None for nowhere.
 
@@ -27,13 +38,34 @@ class CniSettings(Struct, frozen=True, kw_only=True):
     programs: Path | None = None
 
 
-def install(directory: Path, name: str, content: bytes) -> bool:
-    """Puts the plugin into a directory in one step, so that a runtime finds a whole one at any moment; whether it did.
+def is_foreign(path: Path) -> bool:
+    """Whether a file is there that is none of Lanloom's, such as KubeVirt's own `macvtap`. Raises OSError."""
+    if path.name.startswith("lanloom") or not path.exists():
+        return False
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    return len(content) > _LARGEST or OURS not in content
 
-    Raises OSError.
+
+def foreign_remedy(path: Path) -> str:
+    """What to do about a program of somebody else."""
+    return (
+        f"stop what installs it, such as the DaemonSet of KubeVirt's macvtap-cni or of k8slan, and remove {path}; "
+        "the agent then installs Lanloom's within a minute"
+    )
+
+
+def install(directory: Path, name: str, content: bytes) -> bool:
+    """Put a program into a directory in one step, so that a runtime finds a whole one at any moment; whether it did.
+
+    Raises ForeignProgram where another's program has the name, which stays, and OSError.
     """
     target = directory / name
     directory.mkdir(parents=True, exist_ok=True)
+    if is_foreign(target):
+        raise ForeignProgram(f"{target} is not Lanloom's and is left alone; {foreign_remedy(target)}")
     if target.is_file() and target.read_bytes() == content and target.stat().st_mode & 0o777 == 0o755:
         return False
     fresh = directory / f".{name}.{os.getpid()}"
@@ -59,19 +91,26 @@ async def keep_installed(
 
     `on_part` is told whether all are there. `every` is in seconds.
     """
-    complained = ""
+    complained: dict[str, str] = {}
     while True:
-        complaint = path = ""
-        for name, content in programs.items():
-            path = str(directory / name)
-            try:
-                if install(directory, name, content):
-                    log.info("cni-plugin-installed", path=path)
-            except OSError as error:
-                complaint = str(error)
-                break
-        if complaint and complaint != complained:
-            log.error("cni-plugin-not-installed", path=path, error=complaint)
-        complained = complaint
-        on_part("plugin", not complaint)
+        complaints = {
+            name: complaint
+            for name, content in programs.items()
+            if (complaint := _kept(directory, name, content))
+        }
+        for name, complaint in complaints.items():
+            if complained.get(name) != complaint:
+                log.error("cni-plugin-not-installed", path=str(directory / name), error=complaint)
+        complained = complaints
+        on_part("plugin", not complaints)
         await asyncio.sleep(every)
+
+
+def _kept(directory: Path, name: str, content: bytes) -> str:
+    """Why a program can't be put into place, empty when it is there."""
+    try:
+        if install(directory, name, content):
+            log.info("cni-plugin-installed", path=str(directory / name))
+    except OSError as error:
+        return str(error)
+    return ""

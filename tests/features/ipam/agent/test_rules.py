@@ -25,7 +25,7 @@ from lanloom.features.ipam.agent.pods import (
     pod_nic,
 )
 from lanloom.features.ipam.agent.protocol import decode
-from lanloom.runtime.cnierror import CniError
+from lanloom.runtime.cnicall import CniError
 from tests.features.ipam.agent.objects import (
     LAN,
     Raw,

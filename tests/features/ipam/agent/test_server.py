@@ -13,7 +13,7 @@ from lanloom.features.ipam.agent.protocol import LARGEST, Raw, Request
 from lanloom.features.ipam.agent.server import CniServer
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni import keep_installed
-from lanloom.runtime.cnierror import CniError
+from lanloom.runtime.cnicall import CniError
 from tests.cni.runtime import CONFIG, Answer, Runtime
 from tests.embedded.engine.world import until
 from tests.features.ipam.agent.objects import args

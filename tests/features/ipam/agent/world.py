@@ -19,7 +19,7 @@ from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
-from lanloom.runtime.cnierror import CniError
+from lanloom.runtime.cnicall import CniError
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

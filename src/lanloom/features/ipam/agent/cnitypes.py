@@ -1,4 +1,4 @@
-"""CNI's documents: the `ipam` section of a NAD, the runtime's list for garbage collection, and the result.
+"""CNI's documents: the `ipam` section of a NAD, and the result.
 
 Anybody who may write a NAD writes its configuration, so every field is validated.
 """
@@ -23,7 +23,7 @@ from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
 from lanloom.features.ipam.wire import owned
 from lanloom.refusals import Malformed
-from lanloom.runtime.cnierror import BAD_CONFIG, DIFFERENT, REFUSED, CniError
+from lanloom.runtime.cnicall import BAD_CONFIG, DIFFERENT, REFUSED, CniError
 
 AUTOMATIC = "pool"
 """What is asked for by default."""
@@ -123,28 +123,6 @@ def _check_route(field: str, route: Route) -> None:
 def _where(message: str) -> str:
     """msgspec's message with the place as people write it."""
     return message.replace("`$.", "`ipam.").replace(" - at `$`", "")
-
-
-_KEYS = ("cni.dev/valid-attachments", "cni.dev/attachments")
-"""The key, and a misspelling of it that runtimes send beside it."""
-
-_Short = Annotated[str, Meta(max_length=255)]
-
-
-class _Valid(Struct, frozen=True, rename={"container": "containerID"}):
-    container: _Short
-    ifname: _Short
-
-
-def valid_attachments(config: dict[str, Any]) -> frozenset[tuple[str, str]]:
-    """Container and interface of each. Raises CniError also where there is no list: nothing is garbage by default."""
-    listed = next((config[key] for key in _KEYS if key in config), None)
-    if listed is None:
-        raise CniError(BAD_CONFIG, f"{_KEYS[0]}: GC needs the list of attachments that are in use")
-    try:
-        return frozenset((item.container, item.ifname) for item in msgspec.convert(listed, list[_Valid]))
-    except msgspec.ValidationError as error:
-        raise CniError(BAD_CONFIG, f"{_KEYS[0]}: {error}") from None
 
 
 def stale_marks(nic: Nic, valid: frozenset[tuple[str, str]]) -> bool:

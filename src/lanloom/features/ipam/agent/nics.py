@@ -48,7 +48,7 @@ from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.kube.queue import backoff
 from lanloom.refusals import Denied
-from lanloom.runtime.cnierror import BAD_CONFIG, REFUSED, CniError
+from lanloom.runtime.cnicall import BAD_CONFIG, REFUSED, CniError
 
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from lanloom.runtime.cnierror import BAD_CONFIG, NOT_DECODED, CniError
+from lanloom.runtime.cnicall import NOT_DECODED, CniError, network_name
 
 LARGEST = (1 << 20) + (1 << 14)
 """Bytes of a request: the configuration, of which the plugin takes 1 MiB, and what goes with it."""
@@ -31,10 +31,7 @@ class Request(Struct, frozen=True, kw_only=True):
     @property
     def network_name(self) -> str:
         """The name of the CNI network. Raises CniError."""
-        name = self.config.get("name")
-        if not isinstance(name, str) or not 0 < len(name) <= 253 or not name.isprintable():
-            raise CniError(BAD_CONFIG, "name: the network configuration must have a name")
-        return name
+        return network_name(self.config)
 
 
 _REQUEST = msgspec.json.Decoder(Request)

@@ -8,7 +8,7 @@ import structlog
 
 from lanloom.features.ipam.agent.protocol import LARGEST, Raw, Request, decode, encode_error, encode_result
 from lanloom.runtime.callsocket import CallSocket
-from lanloom.runtime.cnierror import NOT_DECODED, TRY_AGAIN, CniError
+from lanloom.runtime.cnicall import NOT_DECODED, TRY_AGAIN, CniError
 
 Observer = Callable[[str, int], None]
 """Called after each call with the command, empty where it could not be read, and the code of its error, 0 for none."""

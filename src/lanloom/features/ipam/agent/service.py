@@ -31,7 +31,6 @@ from lanloom.features.ipam.agent.cnitypes import (
     parse_ipam,
     result_of,
     stale_marks,
-    valid_attachments,
 )
 from lanloom.features.ipam.agent.nics import (
     allocated,
@@ -70,7 +69,15 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
-from lanloom.runtime.cnierror import DIFFERENT, NOT_AVAILABLE, REFUSED, TRY_AGAIN, UNKNOWN_CONTAINER, CniError
+from lanloom.runtime.cnicall import (
+    DIFFERENT,
+    NOT_AVAILABLE,
+    REFUSED,
+    TRY_AGAIN,
+    UNKNOWN_CONTAINER,
+    CniError,
+    valid_attachments,
+)
 
 
 class PodEvents:
