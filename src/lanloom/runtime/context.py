@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lanloom.api.l3 import PoolSource
 from lanloom.api.meta import Key, OwnerReference
+from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
@@ -155,5 +156,45 @@ class NodePools(Protocol):
         ...
 
 
+class NadRequest(NamedTuple):
+    """A request that may still bring a user of a NAD. `until` is in seconds since the epoch."""
+
+    title: str
+    until: float
+
+
+class NadUse(Protocol):
+    """Which machines, pods and workloads use NADs, at one moment."""
+
+    def users_of(self, nad: Key) -> tuple[str, ...]:
+        """Everything that uses a NAD or may use it, each once, for messages."""
+        ...
+
+    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
+        """Requests that were allowed to refer to a guarded NAD (`api.nadguard`) and may not be stored yet."""
+        ...
+
+
+class NadUsers(NadUse, Protocol):
+    """The users of all NADs as the watches have brought them, whole once all informers of the process are synced."""
+
+    def is_used(self, nad: Key) -> bool:
+        """Whether a NAD has users, which takes as long for many as for few."""
+        ...
+
+    def on_change(self, handler: Callable[[frozenset[Key] | None], None]) -> None:
+        """Calls `handler` with the NADs whose users may have changed; None for those of any NAD."""
+        ...
+
+    def closing(self, nad: NetworkAttachmentDefinition) -> dict[str, str]:
+        """The annotations by which a guarded NAD gets no new users, as far as it does not have them."""
+        ...
+
+    async def live(self) -> NadUse:
+        """The users as the API server has them now. Raises KubeError where that can't be known."""
+        ...
+
+
+NAD_USERS: Port[NadUsers] = Port("users of NADs")
 NODE_POOLS: Port[NodePools] = Port("addresses for nodes")
 HARVESTER_RUNS: Port[Callable[[], bool]] = Port("whether Harvester's network controller runs")

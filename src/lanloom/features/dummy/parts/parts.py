@@ -7,8 +7,8 @@ from lanloom.features.dummy.manager import DummyManager, dummy_informers
 from lanloom.features.dummy.parts.default import DefaultNetwork
 from lanloom.features.dummy.parts.settings import DummySettings
 from lanloom.features.dummy.rules.flags import Flags
-from lanloom.features.dummy.users import Users, user_informers
-from lanloom.runtime.context import ManagerContext, ManagerPart
+from lanloom.features.dummy.users import SharedUsers, Users, user_informers
+from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers
 
 
@@ -22,6 +22,7 @@ def build(context: ManagerContext) -> ManagerPart:
     settings = DummySettings(shared, identity=context.identity, given=given)
     informers = dummy_informers(shared)
     users = Users(user_informers(shared), now)
+    context.provide(NAD_USERS, SharedUsers(client, users, now))
     manager = DummyManager(
         client,
         informers,

@@ -24,8 +24,9 @@ from lanloom.api.kubevirt import (
     VirtualMachineInstanceSpec,
     nad_of,
 )
-from lanloom.api.meta import Key, Object, parse_rfc3339
+from lanloom.api.meta import Key, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NetworkAttachmentDefinition
+from lanloom.api.nadguard import GUARDED
 from lanloom.api.references import (
     ANY,
     made_by,
@@ -33,6 +34,7 @@ from lanloom.api.references import (
     references_of,
 )
 from lanloom.api.workloads import Maker
+from lanloom.text import one_line
 
 Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
 """Where an object names networks: the path before it, the annotations, the spec of a machine."""
@@ -56,8 +58,8 @@ def meant(nad: Key, claimed: Iterable[Key]) -> tuple[Key, ...]:
 
 
 def is_isolated(nad: NetworkAttachmentDefinition) -> bool:
-    """Whether the NAD is that of an isolated network."""
-    return UID_LABEL in nad.metadata.labels
+    """Whether the NAD is that of an isolated network, or guarded for another feature in the same way."""
+    return UID_LABEL in nad.metadata.labels or GUARDED in nad.metadata.annotations
 
 
 def is_closed(nad: NetworkAttachmentDefinition, *, for_users: bool = False) -> bool:
@@ -95,12 +97,22 @@ def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bo
 
 def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
     """Why an object may not refer to a NAD that is closed."""
-    name = nad.metadata.annotations.get(NAME_ANNOTATION, "")
-    network = f"its DummyClusterNetwork {name}" if name else "its DummyClusterNetwork"
     return (
         f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} can't be used "
-        f"by anybody new because {network} is being deleted; only machines and workloads that used it before may "
+        f"by anybody new because {_reason(nad)}; only machines and workloads that used it before may "
         "start again; name another network, or leave it out"
+    )
+
+
+def _reason(nad: NetworkAttachmentDefinition) -> str:
+    annotations = nad.metadata.annotations
+    if UID_LABEL not in nad.metadata.labels:
+        return f"{one_line(annotations[GUARDED])} is being deleted or gives it up"
+    name = annotations.get(NAME_ANNOTATION, "")
+    return (
+        f"its DummyClusterNetwork {name} is being deleted"
+        if name
+        else "its DummyClusterNetwork is being deleted"
     )
 
 
@@ -190,6 +202,18 @@ def with_reservations(
 def unsettled(requests: Iterable[Reservation], seen: VersionOf, now: float) -> tuple[Reservation, ...]:
     """Those that may still be stored."""
     return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
+
+
+def closing(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> dict[str, str]:
+    """What is to be written on a NAD that drains: that it does, and of pending requests, where that can't be read."""
+    missing = {}
+    if not nad.metadata.is_deleting and closed_since(nad) is None:
+        missing[DRAINING] = rfc3339(now)
+    try:
+        reservations_of(nad)
+    except ValueError:
+        missing[ADMITTED] = with_reservations(nad, (), seen, now)
+    return missing
 
 
 def is_crowded(

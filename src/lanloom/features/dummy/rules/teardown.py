@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.dummy import ADMITTED, DRAINING, DummyResource
+from lanloom.api.dummy import DummyResource
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key, Object, rfc3339
@@ -23,10 +23,9 @@ from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.acknowledgements import Acknowledgement, titles
 from lanloom.features.dummy.rules.admit_references import (
     Reservation,
-    closed_since,
+    closing,
     reservations_of,
     unsettled,
-    with_reservations,
 )
 from lanloom.features.dummy.rules.bridges import acknowledgement_of, remover, removing
 from lanloom.features.dummy.rules.daemonset import UnknownImage
@@ -92,7 +91,7 @@ def _obstacle(
     marks = tuple(
         Change(NADS, nad.metadata.key, on_version(nad, annotations=missing))
         for nad in nads
-        if (missing := _missing(seen, nad))
+        if (missing := closing(nad, seen.users.seen, seen.now))
     )
     keys = _keys(seen, nads, recorded)
     if users := _users(seen.users, keys):
@@ -106,18 +105,6 @@ def _obstacle(
     if users := _users(seen.live.users, keys):
         return _blocked(users, wait=REREAD_SECONDS)
     return None
-
-
-def _missing(seen: Observed, nad: NetworkAttachmentDefinition) -> dict[str, str]:
-    """What is to be written on a NAD: that it drains, and of whoever may come, where that can't be read."""
-    missing = {}
-    if not nad.metadata.is_deleting and closed_since(nad) is None:
-        missing[DRAINING] = rfc3339(seen.now)
-    try:
-        reservations_of(nad)
-    except ValueError:
-        missing[ADMITTED] = with_reservations(nad, (), seen.users.seen, seen.now)
-    return missing
 
 
 def _keys(

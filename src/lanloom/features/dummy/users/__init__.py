@@ -4,7 +4,8 @@
 lists everything once from the API server.
 """
 
+from lanloom.features.dummy.users.port import SharedUsers
 from lanloom.features.dummy.users.stored import UserInformers, user_informers
 from lanloom.features.dummy.users.view import Users, list_live_users, shared_live_users
 
-__all__ = ["UserInformers", "Users", "list_live_users", "shared_live_users", "user_informers"]
+__all__ = ["SharedUsers", "UserInformers", "Users", "list_live_users", "shared_live_users", "user_informers"]

@@ -1,0 +1,70 @@
+"""The users of NADs for other features (`NAD_USERS`): whoever guards NADs of its own asks here before they go."""
+
+from collections.abc import Callable
+
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.dummy.rules.admit_references import (
+    REQUEST_SECONDS,
+    VersionOf,
+    closing,
+    reservations_of,
+    unsettled,
+)
+from lanloom.features.dummy.rules.model import UserView
+from lanloom.features.dummy.users.view import Handler, Users, shared_live_users
+from lanloom.kube.ports import Client
+from lanloom.runtime.context import NadRequest
+
+
+class UsersAt:
+    """A `NadUse` of one view. `seen` may know more than the view; `now` is in seconds since the epoch."""
+
+    def __init__(self, view: UserView, seen: VersionOf, now: Callable[[], float]) -> None:
+        self._view = view
+        self._seen = seen
+        self._now = now
+
+    def users_of(self, nad: Key) -> tuple[str, ...]:
+        """Everything that uses a NAD or may use it, each once, for messages."""
+        return tuple(map(str, self._view.users_of(nad)))
+
+    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
+        """Requests that may still be stored; where that can't be read, that there may be some."""
+        now = self._now()
+        try:
+            found = unsettled(reservations_of(nad), self._seen, now)
+        except ValueError:
+            return (NadRequest("requests that can't be read", now + REQUEST_SECONDS),)
+        return tuple(NadRequest(item.title, item.until) for item in found)
+
+
+class SharedUsers(UsersAt):
+    """A `NadUsers`: the manager's own view of users, offered to other features."""
+
+    def __init__(self, client: Client, users: Users, now: Callable[[], float]) -> None:
+        super().__init__(users, users.seen, now)
+        self._users = users
+        self._read = shared_live_users(client)
+
+    def is_used(self, nad: Key) -> bool:
+        """Whether a NAD has users, which takes as long for many as for few."""
+        return self._users.is_used(nad)
+
+    def on_change(self, handler: Handler) -> None:
+        """Calls `handler` with the NADs whose users may have changed; None for those of any NAD."""
+        self._users.on_change(handler)
+
+    def closing(self, nad: NetworkAttachmentDefinition) -> dict[str, str]:
+        """The annotations by which a guarded NAD gets no new users, as far as it does not have them."""
+        return closing(nad, self._users.seen, self._now())
+
+    async def live(self) -> UsersAt:
+        """The users as the API server has them now. Raises KubeError where that can't be known."""
+        view = await self._read.get()
+
+        def seen(uid: str) -> int | None:
+            known = (self._users.seen(uid), view.seen(uid))
+            return max((version for version in known if version is not None), default=None)
+
+        return UsersAt(view, seen, self._now)

@@ -1,0 +1,64 @@
+"""What only one LAN of a cluster may have: its namespace on the nodes, its spokes, and its VNI at a port.
+
+The webhook refuses a second claim. Two that were let in at once, by two replicas, are settled by age: the older LAN
+has what both claim, and the younger one is built nowhere until the claim is its own. Manager and agents apply the
+same rule, so no node needs to hear who won.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from lanloom.api.lan import LAN
+from lanloom.features.lan.rules.spec import faults, title_of
+from lanloom.refusals import Denied
+from lanloom.text import listed, quote
+
+
+def claims_of(lan: LAN) -> Iterator[str]:
+    """The claims of a LAN as values of an index: two LANs with a common value stand against each other."""
+    spec = lan.spec
+    yield f"ns {spec.ns}"
+    yield f"vni {spec.vni} {spec.vxlan_port}"
+    for spoke in spec.spokes:
+        yield f"spoke {spoke}"
+
+
+def clash(lan: LAN, other: LAN) -> str:
+    """What `lan` claims that is the other one's, with the field; empty if nothing is."""
+    mine, theirs = lan.spec, other.spec
+    if mine.ns == theirs.ns:
+        return f"spec.ns: {quote(mine.ns)} is the network namespace of {title_of(other)} already"
+    if (mine.vni, mine.vxlan_port) == (theirs.vni, theirs.vxlan_port):
+        return f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title_of(other)} already"
+    if common := frozenset(mine.spokes) & frozenset(theirs.spokes):
+        names = listed(quote(name) for name in sorted(common))
+        return f"spec.spokes: {names} is the name of a spoke of {title_of(other)} already"
+    return ""
+
+
+def check_claims(new: LAN, others: Iterable[LAN]) -> None:
+    """Raises Denied where another LAN has what the new one claims."""
+    for other in others:
+        if other.metadata.key == new.metadata.key:
+            continue
+        if found := clash(new, other):
+            leaves = other.metadata.is_deleting
+            remedy = "wait until that one is gone" if leaves else "names must be unique in the cluster; choose another"
+            raise Denied(f"{title_of(new)}: {found}; {remedy}")
+
+
+def age_of(lan: LAN) -> tuple[str, str, str]:
+    """By which LANs are ordered: the oldest first."""
+    meta = lan.metadata
+    return meta.creation_timestamp or "", meta.uid, str(meta.key)
+
+
+def lost_claim(lan: LAN, others: Iterable[LAN]) -> str:
+    """Why a LAN is built nowhere: an older, valid LAN has what it claims. Empty if none has.
+
+    `others` may contain the LAN itself, and more than those that claim the same.
+    """
+    for other in sorted(others, key=age_of):
+        if other.metadata.uid != lan.metadata.uid and age_of(other) < age_of(lan) and not faults(other.spec):
+            if found := clash(lan, other):
+                return found
+    return ""

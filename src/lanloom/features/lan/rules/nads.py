@@ -1,0 +1,147 @@
+"""The NADs of a LAN: what they are called, what stands in them, and what of that somebody has changed.
+
+Each spoke has two, one for machines and one for pods. Which LAN a NAD was made for is its label; the owner reference
+is for Kubernetes, which removes what is left behind by a LAN that somebody removed by force.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from lanloom.api.lan import LAN, LANS, UID_LABEL, Mode, nad_name, resource_name
+from lanloom.api.meta import Key, ObjectMeta
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadguard import GUARDED
+
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation of a NAD: the resource that its pods request, as Multus and KubeVirt read it."""
+
+CNI_VERSION = "0.3.1"
+
+_MODES: tuple[Mode, ...] = ("macvtap", "veth")
+
+Raw = dict[str, Any]
+
+
+class WantedNad(NamedTuple):
+    """A NAD of a LAN as it should be."""
+
+    key: Key
+    spoke: str
+    mode: Mode
+
+    @property
+    def config(self) -> str:
+        """The CNI configuration, as k8slan has it."""
+        found = {"cniVersion": CNI_VERSION, "name": self.key.name}
+        found |= {"type": "macvtap"} if self.mode == "macvtap" else {"type": "k8slanveth", "veth": self.spoke}
+        return json.dumps(found)
+
+    @property
+    def resource(self) -> str:
+        """The resource that its pods request."""
+        return resource_name(self.spoke, self.mode)
+
+
+def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
+    """The NADs of a LAN, in the order of its spokes."""
+    for spoke in lan.spec.spokes:
+        for mode in _MODES:
+            yield WantedNad(Key(lan.metadata.namespace, nad_name(spoke, mode)), spoke, mode)
+
+
+def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:
+    """Both NADs of one spoke."""
+    return tuple(Key(lan.metadata.namespace, nad_name(spoke, mode)) for mode in _MODES)
+
+
+def spoke_of(name: str) -> str:
+    """The spoke in the name of a NAD; empty where it is not called as the NAD of a spoke."""
+    for mode in _MODES:
+        prefix = nad_name("", mode)
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return ""
+
+
+def owner_of(metadata: ObjectMeta) -> str:
+    """The uid of the LAN that a NAD was made for; empty for any other NAD.
+
+    k8slan's operator writes no label; its NADs are known by the owner reference.
+    """
+    if uid := metadata.labels.get(UID_LABEL, ""):
+        return uid
+    return next(
+        (
+            item.uid
+            for item in metadata.owner_references
+            if item.kind == LANS.kind and item.api_version.partition("/")[0] == LANS.group
+        ),
+        "",
+    )
+
+
+def body_of(lan: LAN, nad: WantedNad) -> Raw:
+    """A NAD to be created."""
+    return {"metadata": {"name": nad.key.name, **_marks(lan, nad)}, "spec": {"config": nad.config}}
+
+
+def repair(lan: LAN, nad: WantedNad, found: NetworkAttachmentDefinition) -> Raw:
+    """The merge patch that makes a NAD what it should be; empty if it is that.
+
+    What others wrote besides is left as it is.
+    """
+    patch: Raw = {}
+    meta, marks = found.metadata, _marks(lan, nad)
+    for field, have in (("labels", meta.labels), ("annotations", meta.annotations)):
+        missing = {key: text for key, text in marks[field].items() if have.get(key) != text}
+        if missing:
+            patch.setdefault("metadata", {})[field] = missing
+    if not any(item.uid == lan.metadata.uid for item in meta.owner_references):
+        kept = [item for item in meta.owner_references if item.kind != LANS.kind and not item.controller]
+        patch.setdefault("metadata", {})["ownerReferences"] = [
+            *({**_reference(item)} for item in kept),
+            *marks["ownerReferences"],
+        ]
+    if not is_config_wanted(nad, found.spec.config):
+        patch["spec"] = {"config": nad.config}
+    return patch
+
+
+def is_config_wanted(nad: WantedNad, config: str) -> bool:
+    """Whether a CNI configuration means what the NAD's should: the same JSON, however it is laid out."""
+    try:
+        found: object = json.loads(config)
+    except (ValueError, RecursionError):
+        return False
+    return found == json.loads(nad.config)
+
+
+def is_as_wanted(nad: WantedNad, found: NetworkAttachmentDefinition) -> bool:
+    """Whether a NAD does what the LAN's would, whoever made it: then it may become the LAN's."""
+    resource = found.metadata.annotations.get(RESOURCE_NAME)
+    return resource == nad.resource and is_config_wanted(nad, found.spec.config)
+
+
+def _marks(lan: LAN, nad: WantedNad) -> Raw:
+    meta = lan.metadata
+    return {
+        "labels": {UID_LABEL: meta.uid},
+        "annotations": {RESOURCE_NAME: nad.resource, GUARDED: f"{LANS.kind} {meta.key}"},
+        "ownerReferences": [
+            {
+                "apiVersion": LANS.api_version,
+                "kind": LANS.kind,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+            }
+        ],
+    }
+
+
+def _reference(item: Any) -> Raw:
+    found: Raw = {"apiVersion": item.api_version, "kind": item.kind, "name": item.name, "uid": item.uid}
+    if item.block_owner_deletion is not None:
+        found["blockOwnerDeletion"] = item.block_owner_deletion
+    return found
