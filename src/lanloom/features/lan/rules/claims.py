@@ -42,7 +42,11 @@ def check_claims(new: LAN, others: Iterable[LAN]) -> None:
             continue
         if found := clash(new, other):
             leaves = other.metadata.is_deleting
-            remedy = "wait until that one is gone" if leaves else "names must be unique in the cluster; choose another"
+            remedy = (
+                "wait until that one is gone"
+                if leaves
+                else "names must be unique in the cluster; choose another"
+            )
             raise Denied(f"{title_of(new)}: {found}; {remedy}")
 
 
@@ -57,8 +61,8 @@ def lost_claim(lan: LAN, others: Iterable[LAN]) -> str:
 
     `others` may contain the LAN itself, and more than those that claim the same.
     """
-    for other in sorted(others, key=age_of):
-        if other.metadata.uid != lan.metadata.uid and age_of(other) < age_of(lan) and not faults(other.spec):
-            if found := clash(lan, other):
-                return found
-    return ""
+    older = [
+        other for other in others if other.metadata.uid != lan.metadata.uid and age_of(other) < age_of(lan)
+    ]
+    valid = (other for other in sorted(older, key=age_of) if not faults(other.spec))
+    return next((found for other in valid if (found := clash(lan, other))), "")

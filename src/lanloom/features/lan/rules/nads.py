@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lanloom.api.lan import LAN, LANS, UID_LABEL, Mode, nad_name, resource_name
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadguard import GUARDED
+from lanloom.api.nadguard import DRAINING, GUARDED
 
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 """Annotation of a NAD: the resource that its pods request, as Multus and KubeVirt read it."""
@@ -89,12 +89,16 @@ def body_of(lan: LAN, nad: WantedNad) -> Raw:
 def repair(lan: LAN, nad: WantedNad, found: NetworkAttachmentDefinition) -> Raw:
     """The merge patch that makes a NAD what it should be; empty if it is that.
 
-    What others wrote besides is left as it is.
+    What others wrote besides is left as it is. A NAD that drained is open again.
     """
     patch: Raw = {}
     meta, marks = found.metadata, _marks(lan, nad)
     for field, have in (("labels", meta.labels), ("annotations", meta.annotations)):
-        missing = {key: text for key, text in marks[field].items() if have.get(key) != text}
+        missing: dict[str, str | None] = {
+            key: text for key, text in marks[field].items() if have.get(key) != text
+        }
+        if field == "annotations" and DRAINING in have:
+            missing[DRAINING] = None
         if missing:
             patch.setdefault("metadata", {})[field] = missing
     if not any(item.uid == lan.metadata.uid for item in meta.owner_references):
@@ -114,7 +118,7 @@ def is_config_wanted(nad: WantedNad, config: str) -> bool:
         found: object = json.loads(config)
     except (ValueError, RecursionError):
         return False
-    return found == json.loads(nad.config)
+    return bool(found == json.loads(nad.config))
 
 
 def is_as_wanted(nad: WantedNad, found: NetworkAttachmentDefinition) -> bool:

@@ -5,6 +5,7 @@ told by its status what the webhook would have told its author, and no node buil
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
@@ -105,7 +106,9 @@ def link_fault(name: str, example: str) -> str:
             f"dots, beginning with a letter, a digit or _, e.g. {example}"
         )
     if name in _TAKEN:
-        return f"is {quote(name)}, a name that the kernel keeps for itself: choose another one, e.g. {example}"
+        return (
+            f"is {quote(name)}, a name that the kernel keeps for itself: choose another one, e.g. {example}"
+        )
     return ""
 
 
@@ -193,12 +196,13 @@ def _spoke_faults(spec: LANSpec) -> Iterator[str]:
     if not 1 <= len(spec.spokes) <= SPOKES_MAX:
         yield f"spec.spokes has {len(spec.spokes)} entries; it must have from 1 to {SPOKES_MAX}"
     wrong = [
-        f"spec.spokes[{index}] {fault}" for index, name in enumerate(spec.spokes) if (fault := spoke_fault(name))
+        f"spec.spokes[{index}] {fault}"
+        for index, name in enumerate(spec.spokes)
+        if (fault := spoke_fault(name))
     ]
     if wrong:
         yield listed(wrong, 3)
-    seen: set[str] = set()
-    twice = dict.fromkeys(name for name in spec.spokes if name in seen or seen.add(name))
+    twice = [name for name, count in Counter(spec.spokes).items() if count > 1]
     if twice:
         yield f"spec.spokes names {listed(map(quote, twice))} more than once; name each spoke once"
 

@@ -1,0 +1,55 @@
+"""What only one LAN of a cluster may have."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from lanloom.features.lan.rules.claims import check_claims, claims_of, lost_claim
+from lanloom.refusals import Denied
+from tests.features.lan.samples import lan, other
+
+CLAIMS: list[tuple[dict[str, Any], str]] = [
+    ({"ns": "blue"}, 'spec.ns: "blue" is the network namespace of LAN default/blue already'),
+    ({"vni": 7}, "spec.vni: 7 at port 4789 is the VNI of LAN default/blue already"),
+    ({"spokes": ("x", "b")}, 'spec.spokes: "b" is the name of a spoke of LAN default/blue already'),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CLAIMS)
+def test_a_second_claim_is_refused(changes: dict[str, Any], message: str) -> None:
+    """Namespace, VNI at a port, and spokes are one LAN's alone, in whichever namespace the other one is."""
+    new = other(namespace="elsewhere", **changes)
+    with pytest.raises(Denied) as error:
+        check_claims(new, [lan()])
+    assert message in str(error.value)
+    assert not frozenset(claims_of(new)).isdisjoint(claims_of(lan()))
+
+
+def test_what_others_may_have_as_well() -> None:
+    """Bridge, VXLAN link and underlay are names within a LAN's own namespace; a VNI is free at another port."""
+    check_claims(other(bridge="br0", vxlan="vx0", vni=7, vxlan_port=4790), [lan()])
+    check_claims(lan(spokes=("c",)), [lan()])
+    assert frozenset(claims_of(other(vni=7, vxlan_port=4790))).isdisjoint(claims_of(lan()))
+
+
+def test_a_lan_that_goes_has_its_claims() -> None:
+    """Until a LAN is gone its names are taken, and the refusal says to wait."""
+    going = lan()
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-11-01T11:00:00Z"))
+    with pytest.raises(Denied, match="wait until that one is gone"):
+        check_claims(other(ns="blue"), [going])
+
+
+def test_the_older_one_has_it() -> None:
+    """Of two LANs that claim the same, the younger one is not built; of one second, the uid decides."""
+    old, young = lan(), other(ns="blue", created="2026-11-01T10:00:01Z")
+    assert lost_claim(old, [old, young]) == ""
+    assert "network namespace of LAN default/blue" in lost_claim(young, [old, young])
+    twin = other(ns="blue", uid="uid-z")
+    assert (lost_claim(old, [twin]), bool(lost_claim(twin, [old]))) == ("", True)
+
+
+def test_an_invalid_one_claims_nothing() -> None:
+    """A LAN that is built nowhere stands in nobody's way."""
+    assert lost_claim(other(ns="blue", created="2026-12-01T10:00:00Z"), [lan(vni=0)]) == ""
