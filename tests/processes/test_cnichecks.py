@@ -8,6 +8,7 @@ from lanloom.features.ipam.agent.cni import PROGRAM, program
 from lanloom.features.ipam.agent.protocol import Raw, Request
 from lanloom.processes.cnichecks import check_cni
 from lanloom.runtime.cni import install
+from lanloom.runtime.feature import Feature
 from tests.features.ipam.agent.sockets import serving
 
 
@@ -77,3 +78,13 @@ async def test_a_socket_that_others_may_write_to(tmp_path: Path) -> None:
         socket.chmod(0o666)
         _, found = await results(socket, tmp_path, agent_runs=True)
     assert found == ("failed", f"others may write to {socket}")
+
+
+async def test_a_plugin_of_somebody_else(tmp_path: Path) -> None:
+    """Another project's program in the place of ours is told, with what to do about it."""
+    (tmp_path / "macvtap").write_bytes(b"somebody's")
+    feature = Feature(name="lan", cni={"macvtap": "lanloom.features.lan.agent.programs:macvtap"})
+    check, _ = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=False, features=(feature,))
+    assert check.result == "warning"
+    assert "another project's program" in check.found
+    assert f"remove {tmp_path / 'macvtap'}" in check.remedy

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lanloom.features import FEATURES
 from lanloom.processes.checks import ANSWER_SECONDS, Check
+from lanloom.runtime.cni import foreign_remedy, is_foreign
 from lanloom.runtime.feature import Feature, cni_programs
 
 _PLUGIN, _SOCKET = "CNI plugin", "CNI socket"
@@ -29,6 +30,10 @@ async def check_cni(
 async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
     """Whether a runtime can start it, and whether it is this version's, for this socket."""
     remedy = f"Start the agent anew with --cni-bin {path.parent}; it puts the plugin there."
+    if is_foreign(path):
+        found = f"{path} is another project's program: {_effect(path.name)}"
+        remedy = f"If this node is to have LANs, {foreign_remedy(path)}."
+        return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)
     if not os.access(path, os.X_OK):
         what = "can't be executed" if os.access(path, os.F_OK) else "is not there"
         return Check(
