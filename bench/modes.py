@@ -19,7 +19,8 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import CRDS, NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.manager import VlanManager, vlan_informers
+from lanloom.features.vlan.informers import vlan_informers
+from lanloom.features.vlan.manager import VlanManager
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced

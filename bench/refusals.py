@@ -21,7 +21,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.admission import VlanAdmission
-from lanloom.features.vlan.manager import vlan_informers
+from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.informers import Informers

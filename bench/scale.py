@@ -25,7 +25,8 @@ from lanloom.api.l3 import L3
 from lanloom.api.l3keys import decode
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter
-from lanloom.features.vlan.manager import VlanInformers, VlanManager, vlan_informers
+from lanloom.features.vlan.informers import VlanInformers, vlan_informers
+from lanloom.features.vlan.manager import VlanManager
 from lanloom.features.vlan.rules.desired import matched_nodes
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder

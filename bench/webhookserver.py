@@ -23,8 +23,8 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, Vi
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import VlanAdmission
+from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
-from lanloom.features.vlan.manager import vlan_informers
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.informer import Informer, all_synced, freeze_memory

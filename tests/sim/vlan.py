@@ -25,9 +25,9 @@ from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.nodes import NodePools
 from lanloom.features.vlan.admission import WEBHOOKS, VlanAdmission
 from lanloom.features.vlan.agent import VlanAgent
-from lanloom.features.vlan.agent.parts import agent_informers
+from lanloom.features.vlan.informers import agent_informers, vlan_informers
 from lanloom.features.vlan.live import in_flight_of
-from lanloom.features.vlan.manager import VlanManager, vlan_informers
+from lanloom.features.vlan.manager import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError

@@ -1,8 +1,10 @@
-"""The informers of a process: one for each resource and selection, shared by all who ask for it."""
+"""The informers of a process: one for each resource and selection, shared by all features that ask for it."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
@@ -69,3 +71,17 @@ class Informers:
 
 def _whole(item: T) -> T:
     return item
+
+
+class InformerView(Struct, frozen=True):
+    """Base of the informers that a part of a feature reads: a Struct with a field for each, or for a tuple of some.
+
+    A view states the selection, the indexes and the transform of each informer once. A reader that asked `Informers` by
+    itself would have to repeat them, because `get` rejects other options. Each view has a function that builds it from
+    the process's `Informers`.
+    """
+
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Return every informer; the view is complete when each of them is synced."""
+        fields = (getattr(self, name) for name in self.__struct_fields__)
+        return tuple(item for field in fields for item in (field if isinstance(field, tuple) else (field,)))

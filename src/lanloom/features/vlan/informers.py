@@ -1,9 +1,8 @@
-"""What the manager and its webhooks watch, and by what they look it up."""
+"""What managers with their webhooks, and agents, watch of VLAN networks, with the indexes of the stores."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from msgspec import Struct
-
+from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.clusterranges import (
     API_SERVICE,
@@ -22,17 +21,20 @@ from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     HOST_NETWORK_CONFIGS,
     VLAN_CONFIGS,
+    VLAN_STATUSES,
     ClusterNetwork,
     HostNetworkConfig,
     VlanConfig,
+    VlanStatus,
 )
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.mode import harvester_informer
+from lanloom.features.vlan.rules.names import node_label
 from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informers import Informers, InformerView
 
 T = TypeVar("T", bound=Object)
 
@@ -43,7 +45,7 @@ BY_NODE = "node"
 """The index of the store of ClusterNetworkNodes; empty for those that no agent has filled in."""
 
 
-class VlanInformers(Struct, frozen=True):
+class VlanInformers(InformerView, frozen=True):
     """What the manager and its webhooks watch."""
 
     cluster_networks: Informer[ClusterNetwork]
@@ -62,21 +64,6 @@ class VlanInformers(Struct, frozen=True):
         return (
             *api_server_addresses(self.api_servers.store.items()),
             *service_ranges(self.service_cidrs.store.items(), self.api_service.store.items()),
-        )
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer, to be run."""
-        return (
-            self.cluster_networks,
-            self.configs,
-            self.nads,
-            self.statuses,
-            self.host_networks,
-            self.harvester,
-            self.nodes,
-            self.service_cidrs,
-            self.api_service,
-            self.api_servers,
         )
 
 
@@ -114,3 +101,27 @@ def _api_server(informers: Informers, kind: Resource[T]) -> Informer[T]:
     """The one object that tells of the API server."""
     fields = f"metadata.name={API_SERVICE}"
     return informers.get(kind, namespace="default", fields=fields, optional=True)
+
+
+class AgentInformers(InformerView, frozen=True):
+    """What the agent watches. `statuses` and `vlan_statuses` are those of its own node only."""
+
+    cluster_networks: Informer[ClusterNetwork]
+    configs: Informer[VlanConfig]
+    nads: Informer[NetworkAttachmentDefinition]
+    statuses: Informer[ClusterNetworkNode]
+    vlan_statuses: Informer[VlanStatus]
+    harvester: Informer[ServiceAccount]
+
+
+def agent_informers(informers: Informers, node: str) -> AgentInformers:
+    """What an agent watches: networks and their uplinks, NADs of a cluster network, its own node's reports."""
+    own = f"{names.NODE_LABEL}={node_label(node)}"
+    return AgentInformers(
+        cluster_networks=informers.get(CLUSTER_NETWORKS),
+        configs=informers.get(VLAN_CONFIGS),
+        nads=informers.get(NADS, labels=names.CLUSTER_NETWORK_LABEL),
+        statuses=informers.get(CLUSTER_NETWORK_NODES, labels=own),
+        vlan_statuses=informers.get(VLAN_STATUSES, labels=own),
+        harvester=harvester_informer(informers),
+    )

@@ -42,7 +42,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.names import CLUSTER_NETWORK_LABEL
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.manager import VlanInformers
+from lanloom.features.vlan.informers import VlanInformers
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.cluster import usable_nodes
 from lanloom.kube.inflight import InFlight

@@ -6,8 +6,9 @@ from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.workloads import lean
 from lanloom.features.vlan.admission import VlanAdmission
+from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
-from lanloom.features.vlan.manager import VlanManager, vlan_informers
+from lanloom.features.vlan.manager import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.runtime.context import HARVESTER_RUNS, NODE_POOLS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import pod_node

@@ -13,7 +13,7 @@ from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.manager import vlan_informers
+from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.reader import ClusterReader, store_reader, vm_informer
 from lanloom.features.vlan.rules.reserved import LINK_LOCAL
 from lanloom.features.vlan.views.apply import cluster_reader

@@ -1,9 +1,6 @@
 """What is watched of DummyClusterNetworks and of what is made for them, and by what it is looked up."""
 
 from collections.abc import Iterator
-from typing import Any
-
-from msgspec import Struct
 
 from lanloom.api.core import NODES, PODS, Node, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
@@ -19,7 +16,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, lean
 from lanloom.features.dummy.rules.model import owner_of, resource_name
 from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informers import Informers, InformerView
 
 BY_UID = "dummy-uid"
 """DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""
@@ -29,7 +26,7 @@ BY_NAD, BY_BRIDGE, BY_NETWORK = "dummy-nad", "dummy-bridge", "dummy-network"
 the name that the Network of their addresses has."""
 
 
-class DummyInformers(Struct, frozen=True):
+class DummyInformers(InformerView, frozen=True):
     """What the manager and its webhooks watch. Of DaemonSets only those that were made for networks."""
 
     dcns: Informer[DummyClusterNetwork]
@@ -40,19 +37,6 @@ class DummyInformers(Struct, frozen=True):
     networks: Informer[Network]
     cluster_networks: Informer[ClusterNetwork]
     configs: Informer[VlanConfig]
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer; a view is whole when each is synced."""
-        return (
-            self.dcns,
-            self.nads,
-            self.nodes,
-            self.pods,
-            self.daemon_sets,
-            self.networks,
-            self.cluster_networks,
-            self.configs,
-        )
 
 
 def dummy_informers(informers: Informers) -> DummyInformers:

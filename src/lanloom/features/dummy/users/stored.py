@@ -11,8 +11,6 @@ the templates decide, and no selector finds those that matter.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
@@ -36,7 +34,7 @@ from lanloom.api.workloads import (
 )
 from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.store import Store
 from lanloom.text import listed
 
@@ -57,17 +55,13 @@ REFERENCES = "references"
 """The index of every store: `References.marks` as text."""
 
 
-class UserInformers(Struct, frozen=True):
+class UserInformers(InformerView, frozen=True):
     """Every kind that may use a network; no other feature follows `pod_controllers`."""
 
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
     pod_controllers: tuple[Informer[Any], ...]
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer; a view is whole when each is synced."""
-        return (self.machines, self.instances, self.pods, *self.pod_controllers)
 
 
 def user_informers(informers: Informers) -> UserInformers:

@@ -5,7 +5,6 @@ away too early cuts off two machines.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
@@ -27,7 +26,7 @@ from lanloom.api.workloads import lean
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 
@@ -35,16 +34,12 @@ BY_INSTANCE = "instance"
 """The index of the store of pods: `namespace/name` of the machine that runs in each."""
 
 
-class OwnerInformers(Struct, frozen=True):
+class OwnerInformers(InformerView, frozen=True):
     """What may own NICs and come to an end by itself."""
 
     pods: Informer[Pod]
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer, to be run."""
-        return (self.pods, self.machines, self.instances)
 
 
 def owner_informers(informers: Informers) -> OwnerInformers:

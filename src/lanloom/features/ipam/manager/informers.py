@@ -1,7 +1,6 @@
 """What the manager and its webhooks watch of address management, its indexes, and live lists of all NICs."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +12,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.features.ipam.wire import owner_of
 from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.ports import Client
 
 BY_NETWORK = "network"
@@ -29,15 +28,11 @@ BY_GRANT = "grant"
 """The index of the store of networks: the NICs (`namespace/name`) that they have granted addresses to."""
 
 
-class IpamInformers(Struct, frozen=True):
+class IpamInformers(InformerView, frozen=True):
     """What is watched."""
 
     networks: Informer[Network]
     nics: Informer[Nic]
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer, to be run."""
-        return (self.networks, self.nics)
 
 
 def ipam_informers(informers: Informers) -> IpamInformers:

@@ -1,17 +1,15 @@
 """The desired state of this node, from the informers' stores; computed anew only when they change."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from msgspec import Struct
-
-from lanloom.api.clusternetworknode import ClusterNetworkNode, Management
-from lanloom.api.core import ObjectReference, ServiceAccount
-from lanloom.api.harvester import ClusterNetwork, VlanConfig, VlanStatus
+from lanloom.api.clusternetworknode import Management
+from lanloom.api.core import ObjectReference
+from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.multus import NADS
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevision
+from lanloom.features.vlan.informers import AgentInformers
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.desired import node_networks
 from lanloom.features.vlan.rules.foreign import Added
@@ -19,30 +17,7 @@ from lanloom.features.vlan.rules.plan import carried_networks
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.features.vlan.rules.rollout import may_carry, revision
 from lanloom.kube.events import reference
-from lanloom.kube.informer import Informer
 from lanloom.node.ports import LinkState
-
-
-class AgentInformers(Struct, frozen=True):
-    """What the agent watches. `statuses` and `vlan_statuses` are those of its own node only."""
-
-    cluster_networks: Informer[ClusterNetwork]
-    configs: Informer[VlanConfig]
-    nads: Informer[NetworkAttachmentDefinition]
-    statuses: Informer[ClusterNetworkNode]
-    vlan_statuses: Informer[VlanStatus]
-    harvester: Informer[ServiceAccount]
-
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer, to be run."""
-        return (
-            self.cluster_networks,
-            self.configs,
-            self.nads,
-            self.statuses,
-            self.vlan_statuses,
-            self.harvester,
-        )
 
 
 class DesiredState:

@@ -23,7 +23,7 @@ from lanloom.features.vlan.agent.apply import (
     Problems,
     merged,
 )
-from lanloom.features.vlan.agent.desired import AgentInformers, DesiredState
+from lanloom.features.vlan.agent.desired import DesiredState
 from lanloom.features.vlan.agent.publisher import (
     NODE_REPORTS,
     VLAN_STATUS_REPORTS,
@@ -40,6 +40,7 @@ from lanloom.features.vlan.agent.report import (
 )
 from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
+from lanloom.features.vlan.informers import AgentInformers
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.drift import Drift
 from lanloom.features.vlan.rules.plan import (

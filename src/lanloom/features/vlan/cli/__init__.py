@@ -17,6 +17,7 @@ from lanloom.cli.listing import (
 )
 from lanloom.cli.options import kubeconfig_option
 from lanloom.features.vlan.cli.plan import plan
+from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from lanloom.features.vlan.views.objects import VlanObjects
     from lanloom.features.vlan.views.view import ClusterNetworkView, NetworkView, NodeView
     from lanloom.kube.ports import Client
+
+MANAGER_OPTIONS = CommandOptions(
+    click.option(
+        "--mgmt-vlan",
+        type=click.IntRange(1, 4094),
+        metavar="ID",
+        help="VLAN id of the management network, until agents report it. Networks of mgmt get no node addresses on it.",
+    ),
+    lambda values: values["mgmt_vlan"] or 0,
+)
+"""The setting of VLAN networks in `lanloom manager`: the management VLAN id, 0 for unknown."""
 
 
 def _fields() -> "Query[NetworkView]":
