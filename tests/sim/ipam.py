@@ -24,7 +24,7 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.stored import Change
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.manager.realm import PLACE
+from tests.features.ipam.cluster import PLACE
 from tests.harness.interceptor import Verb
 from tests.sim.faults import FaultyClient, retrieve
 from tests.sim.processes import Life

@@ -6,7 +6,8 @@ from random import Random
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.kube.errors import NotFound
 from lanloom_embedded.engine.storage import MemoryStorage
-from tests.features.ipam.manager.realm import PLACE, first_storage
+from tests.features.ipam.cluster import PLACE
+from tests.harness.cluster import installed
 from tests.harness.virtual import run
 from tests.sim.ipam import IpamCluster
 from tests.sim.ipam_judge import Witness, complaints
@@ -21,7 +22,7 @@ class Harm(AssertionError):
 
 def play(seed: int, *, unfenced: tuple[str, ...] = ()) -> int:
     """Plays a seed; how many statuses were written. Raises Harm, and AssertionError for whatever else is wrong."""
-    return run(_play(seed, first_storage(), unfenced), rng=Random(f"order {seed}"))
+    return run(_play(seed, installed(NETWORKS, NICS), unfenced), rng=Random(f"order {seed}"))
 
 
 async def _play(seed: int, storage: MemoryStorage, unfenced: tuple[str, ...]) -> int:

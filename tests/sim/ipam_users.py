@@ -8,7 +8,7 @@ from typing import Any
 
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.kube.errors import AlreadyExists, KubeError
-from tests.features.ipam.manager.realm import PLACE
+from tests.features.ipam.cluster import PLACE
 from tests.sim.ipam import IpamCluster
 
 NAMES = ("red", "blue")

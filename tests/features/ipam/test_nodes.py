@@ -14,7 +14,7 @@ from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom.runtime.context import NodeClaim
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.manager.realm import PLACE, Realm, in_a_realm
+from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 
 NAD = Key(PLACE, "vlan2012")
 OTHER = {"cidr": "198.51.100.0/24", "pools": [{"range": "198.51.100.10-198.51.100.19", "name": "other"}]}
@@ -30,9 +30,9 @@ def claim(*nodes: str, network: str = "net", pool: str = "") -> NodeClaim:
 
 
 @asynccontextmanager
-async def leading(realm: Realm) -> AsyncIterator[NodePools]:
+async def leading(cluster: IpamCluster) -> AsyncIterator[NodePools]:
     """The NICs of nodes, in one term of a leader."""
-    client, rng = LocalClient(realm.engine), Random("pools")
+    client, rng = LocalClient(cluster.engine), Random("pools")
     informers = ipam_informers(Informers(client, rng))
     pools = NodePools(client, informers.nics, informers.networks, rng=rng)
     tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
@@ -46,28 +46,28 @@ async def leading(realm: Realm) -> AsyncIterator[NodePools]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def with_pools(test: Callable[[Realm, NodePools], Awaitable[None]]) -> Callable[[], None]:
+def with_pools(test: Callable[[IpamCluster, NodePools], Awaitable[None]]) -> Callable[[], None]:
     """Makes a test of a coroutine that gets the server with its manager, and what gives nodes their addresses."""
 
-    async def main(realm: Realm) -> None:
-        async with leading(realm) as pools:
-            await test(realm, pools)
+    async def main(cluster: IpamCluster) -> None:
+        async with leading(cluster) as pools:
+            await test(cluster, pools)
 
     main.__name__, main.__doc__ = test.__name__, test.__doc__
-    return in_a_realm(main)
+    return in_a_cluster(main)
 
 
 @with_pools
-async def test_a_node_that_joins_gets_an_address(realm: Realm, pools: NodePools) -> None:
+async def test_a_node_that_joins_gets_an_address(cluster: IpamCluster, pools: NodePools) -> None:
     """Each node gets an address with its subnet's prefix; one that joins gets the next, the others keep theirs."""
-    await realm.network()
+    await cluster.network()
     heard: list[Key] = []
     pools.on_change(heard.append)
     pools.claim(NAD, claim("node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD) == ({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
     pools.claim(NAD, claim("node0", "node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD).addresses == {
         "node0": "192.0.2.12/24",
         "node1": "192.0.2.10/24",
@@ -77,65 +77,65 @@ async def test_a_node_that_joins_gets_an_address(realm: Realm, pools: NodePools)
 
 
 @with_pools
-async def test_a_claim_at_the_beginning_counts(realm: Realm, pools: NodePools) -> None:
+async def test_a_claim_at_the_beginning_counts(cluster: IpamCluster, pools: NodePools) -> None:
     """A claim that is made before the controller has begun is not lost, whatever is started first."""
     pools.claim(NAD, claim("node1"))
-    await realm.network()
-    await realm.rest()
+    await cluster.network()
+    await cluster.rest()
     assert pools.leases(NAD).addresses == {"node1": "192.0.2.10/24"}
 
 
 @with_pools
-async def test_a_node_that_leaves_gives_its_address_back(realm: Realm, pools: NodePools) -> None:
+async def test_a_node_that_leaves_gives_its_address_back(cluster: IpamCluster, pools: NodePools) -> None:
     """A node that nobody claims for any more has no NIC, and its address goes to the next one."""
-    await realm.network()
+    await cluster.network()
     pools.claim(NAD, claim("node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     pools.claim(NAD, claim("node2"))
-    await realm.rest()
+    await cluster.rest()
     pools.claim(NAD, claim("node2", "node3"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD).addresses == {"node2": "192.0.2.11/24", "node3": "192.0.2.10/24"}
     pools.claim(NAD, None)
-    await realm.rest()
-    assert not (await realm.admin.list(NICS)).items
+    await cluster.rest()
+    assert not (await cluster.client.list(NICS)).items
 
 
 @with_pools
-async def test_nodes_stay_on_a_network_that_is_renamed(realm: Realm, pools: NodePools) -> None:
+async def test_nodes_stay_on_a_network_that_is_renamed(cluster: IpamCluster, pools: NodePools) -> None:
     """A NAD that names a network by its object goes on to find it when another network gets that name."""
-    await realm.network()
+    await cluster.network()
     pools.claim(NAD, claim("node1"))
-    await realm.rest()
-    await realm.admin.patch(NETWORKS, "net", {"spec": {"name": "renamed"}})
-    await realm.network("other", OTHER)
-    await realm.admin.patch(NETWORKS, "other", {"spec": {"name": "net"}})
+    await cluster.rest()
+    await cluster.client.patch(NETWORKS, "net", {"spec": {"name": "renamed"}})
+    await cluster.network("other", OTHER)
+    await cluster.client.patch(NETWORKS, "other", {"spec": {"name": "net"}})
     pools.claim(NAD, claim("node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD) == ({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
 
 
 @with_pools
-async def test_a_named_pool(realm: Realm, pools: NodePools) -> None:
+async def test_a_named_pool(cluster: IpamCluster, pools: NodePools) -> None:
     """A claim that names a pool is given its addresses; another source moves all nodes there."""
-    await realm.network("net", SMALL, OTHER)
+    await cluster.network("net", SMALL, OTHER)
     pools.claim(NAD, claim("node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     pools.claim(NAD, claim("node1", "node2", pool="other"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD).addresses == {"node1": "198.51.100.10/24", "node2": "198.51.100.11/24"}
 
 
 @with_pools
-async def test_another_network_that_gives_nothing(realm: Realm, pools: NodePools) -> None:
+async def test_another_network_that_gives_nothing(cluster: IpamCluster, pools: NodePools) -> None:
     """Nodes keep their addresses, and the reason is told, while the network that they are to move to is full."""
-    await realm.network("net", SMALL)
-    await realm.network("full", {"cidr": "198.51.100.0/24"})
+    await cluster.network("net", SMALL)
+    await cluster.network("full", {"cidr": "198.51.100.0/24"})
     pools.claim(NAD, claim("node1", "node2"))
-    await realm.rest()
+    await cluster.rest()
     before = pools.leases(NAD).addresses
     pools.claim(NAD, claim("node1", "node2", network="full"))
-    await realm.rest()
+    await cluster.rest()
     leases = pools.leases(NAD)
     assert leases.addresses == before
     assert leases.problems.keys() == {"node1", "node2"}
@@ -143,11 +143,11 @@ async def test_another_network_that_gives_nothing(realm: Realm, pools: NodePools
 
 
 @with_pools
-async def test_neighbours_have_one_subnet(realm: Realm, pools: NodePools) -> None:
+async def test_neighbours_have_one_subnet(cluster: IpamCluster, pools: NodePools) -> None:
     """A node whose address is of another subnet than the others' gets none on the VLAN, and the reason is told."""
-    await realm.network("net", SMALL, OTHER)
+    await cluster.network("net", SMALL, OTHER)
     pools.claim(NAD, claim("node1", "node2", "node3"))
-    await realm.rest()
+    await cluster.rest()
     leases = pools.leases(NAD)
     assert leases.addresses == {"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}
     assert leases.problems == {
@@ -156,47 +156,47 @@ async def test_neighbours_have_one_subnet(realm: Realm, pools: NodePools) -> Non
 
 
 @with_pools
-async def test_why_there_is_no_address(realm: Realm, pools: NodePools) -> None:
+async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -> None:
     """A network that is missing or full is told for each node without an address; room for it brings the address."""
     pools.claim(NAD, claim("node1", "node2", "node3"))
-    await realm.rest()
+    await cluster.rest()
     assert pools.leases(NAD).problems["node1"] == (
         "there is no network net; create it, or correct the annotation"
     )
-    await realm.network("net", SMALL)
-    await realm.rest()
+    await cluster.network("net", SMALL)
+    await cluster.rest()
     leases = pools.leases(NAD)
     assert leases.addresses.keys() == {"node1", "node2"}
     assert "network net is full" in leases.problems["node3"]
-    await realm.configure({**SMALL, "pools": [{"range": "192.0.2.10-192.0.2.19"}]})
-    await realm.rest()
+    await cluster.configure({**SMALL, "pools": [{"range": "192.0.2.10-192.0.2.19"}]})
+    await cluster.rest()
     assert pools.leases(NAD).addresses["node3"] == "192.0.2.12/24"
 
 
-@in_a_realm
-async def test_nothing_is_done_on_the_word_of_an_earlier_term(realm: Realm) -> None:
+@in_a_cluster
+async def test_nothing_is_done_on_the_word_of_an_earlier_term(cluster: IpamCluster) -> None:
     """A new leader neither makes nor deletes NICs of a NAD before it was told of the claim; then it goes on."""
-    await realm.network()
-    async with leading(realm) as pools:
+    await cluster.network()
+    async with leading(cluster) as pools:
         pools.claim(NAD, claim("node1", "node2"))
-        await realm.rest()
-    async with leading(realm) as pools:
-        await realm.rest()
-        assert len((await realm.admin.list(NICS)).items) == 2
+        await cluster.rest()
+    async with leading(cluster) as pools:
+        await cluster.rest()
+        assert len((await cluster.client.list(NICS)).items) == 2
         assert pools.leases(NAD) == ({}, {})
         pools.claim(NAD, claim("node2"))
-        await realm.rest()
+        await cluster.rest()
         assert pools.leases(NAD).addresses == {"node2": "192.0.2.11/24"}
-        assert len((await realm.admin.list(NICS)).items) == 1
+        assert len((await cluster.client.list(NICS)).items) == 1
 
 
 @with_pools
-async def test_what_somebody_deletes_comes_back(realm: Realm, pools: NodePools) -> None:
+async def test_what_somebody_deletes_comes_back(cluster: IpamCluster, pools: NodePools) -> None:
     """A NIC of a node that somebody deletes is made anew."""
-    await realm.network()
+    await cluster.network()
     pools.claim(NAD, claim("node1"))
-    await realm.rest()
-    (nic,) = (await realm.admin.list(NICS)).items
-    await realm.admin.delete(NICS, nic.metadata.name, PLACE)
-    await realm.rest()
+    await cluster.rest()
+    (nic,) = (await cluster.client.list(NICS)).items
+    await cluster.client.delete(NICS, nic.metadata.name, PLACE)
+    await cluster.rest()
     assert pools.leases(NAD).addresses == {"node1": "192.0.2.10/24"}

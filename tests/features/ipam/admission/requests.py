@@ -13,9 +13,7 @@ from lanloom.api.admission import (
     UserInfo,
     Verdict,
 )
-from lanloom.api.core import CRDS
-from lanloom.api.crds import manifest
-from lanloom.api.ipam import FINALIZER, NICS
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.names import NODE_USER_PREFIX
 from lanloom.api.resource import Resource
@@ -23,17 +21,16 @@ from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.admission.addresses import AddressReader
 from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.kube.informers import Informers
-from lanloom.processes.definitions import manifests
 from lanloom.runtime.identity import MANAGERS
-from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.local import LocalClient
+from tests.harness.cluster import Cluster, installed
 from tests.harness.virtual import run
 
 T = TypeVar("T")
 Raw = dict[str, Any]
 Present = tuple[Resource[Any], Raw]
 
+KINDS: tuple[Resource[Any], ...] = (NETWORKS, NICS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
 ADMIN, MANAGER = "kubernetes-admin", MANAGERS[0]
 AGENT = f"{NODE_USER_PREFIX}node1"
 SUBNET: Raw = {
@@ -126,49 +123,36 @@ def granting(name: str, *ips: str, version: int = 0) -> Raw:
     return with_status(network(), grants=[grant])
 
 
-async def keep(client: LocalClient, resource: Resource[Any], body: Raw) -> str:
-    """Creates an object, with its status if it has one apart; returns its uid."""
-    namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
-    made = await client.create(resource, body, namespace)
-    if "status" in body and resource.status:
-        await client.patch(resource, name, {"status": body["status"]}, namespace, subresource="status")
-    uid: str = made.metadata.uid
-    return uid
-
-
 def told(asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None) -> Verdict:
     """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
 
-    async def ask() -> Verdict:
-        loop = asyncio.get_running_loop()
-        real, uids = await _server(present, loop.time)
-        watched = real if seen is None else (await _server(seen, loop.time))[0]
-        informers = ipam_informers(Informers(LocalClient(watched), Random(1)))
-        running = [asyncio.create_task(item.run()) for item in informers.all()]
-        for item in informers.all():
-            await item.synced()
-        admission = IpamAdmission(LocalClient(real), AddressReader(informers).context, agent_of, new_uuid)
-        verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
-        for task in running:
-            task.cancel()
-        return verdict
+    async def ask(*storages: MemoryStorage) -> Verdict:
+        async with Cluster(storages[0]) as real, Cluster(storages[1]) as other:
+            uids = await _fill(real, present)
+            watched = real if seen is None else other
+            if seen is not None:
+                await _fill(watched, seen)
+            informers = ipam_informers(Informers(watched.client, Random(1)))
+            running = [asyncio.create_task(item.run()) for item in informers.all()]
+            for item in informers.all():
+                await item.synced()
+            admission = IpamAdmission(real.client, AddressReader(informers).context, agent_of, new_uuid)
+            verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
+            for task in running:
+                task.cancel()
+            return verdict
 
-    return run(ask())
+    return run(ask(installed(*KINDS), installed(*KINDS)))
 
 
-async def _server(present: Iterable[Present], now: Any) -> tuple[Engine, dict[str, str]]:
-    """A server with these objects, and their uids by what stands for them."""
-    engine = Engine(MemoryStorage(), now=now, rng=Random(1))
-    await engine.start()
-    client = LocalClient(engine)
-    extra: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
-    for crd in (*manifests(), *(manifest(item) for item in extra)):
-        await client.create(CRDS, crd)
+async def _fill(cluster: Cluster, present: Iterable[Present]) -> dict[str, str]:
+    """Create these objects; return their uids by what stands for them."""
     uids: dict[str, str] = {}
     for resource, body in present:
-        name = body["metadata"]["name"]
-        uids[uid_of(resource, name)] = await keep(client, resource, _with(uids, body, dict))
-    return engine, uids
+        uids[uid_of(resource, body["metadata"]["name"])] = await cluster.keep(
+            resource, _with(uids, body, dict)
+        )
+    return uids
 
 
 def _with(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:

@@ -8,19 +8,19 @@ import pytest
 from lanloom.api.ipam import FINALIZER, NICS
 from lanloom.api.resource import Resource
 from lanloom_embedded.local import LocalClient
+from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import config, request, wanted_addresses
-from tests.features.ipam.agent.world import World, play, refusal
 
 
 def test_pods_get_different_addresses() -> None:
     """Each pod has its own addresses, with the prefix length and gateway of their subnet."""
 
-    async def story(each: World) -> None:
-        uid = await each.pod("a")
-        result = await each.call("ADD", "a", uid)
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.pod("a")
+        result = await cluster.call("ADD", "a", uid)
         assert result == {"ips": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]}
-        await each.pod("b")
-        assert await each.add("b") == ["192.0.2.11/24"]
+        await cluster.pod("b")
+        assert await cluster.add("b") == ["192.0.2.11/24"]
 
     play(story)
 
@@ -28,10 +28,10 @@ def test_pods_get_different_addresses() -> None:
 def test_a_pods_nic() -> None:
     """A pod's NIC belongs to the pod, goes with it, is held by the finalizer, and says on which node it is used."""
 
-    async def story(each: World) -> None:
-        uid = await each.pod()
-        await each.add("web", uid)
-        (nic,) = await each.nics()
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.pod()
+        await cluster.add("web", uid)
+        (nic,) = await cluster.nics()
         assert (nic.spec.owner.kind, nic.spec.owner.name, nic.spec.owner.uid) == ("Pod", "web", uid)
         assert [(item.kind, item.uid) for item in nic.metadata.owner_references] == [("Pod", uid)]
         assert nic.metadata.finalizers == (FINALIZER,)
@@ -44,11 +44,11 @@ def test_a_pods_nic() -> None:
 def test_the_same_call_again() -> None:
     """A repeated ADD, calls at once, and one after an agent's restart give the same addresses, and make one NIC."""
 
-    async def story(each: World) -> None:
-        await each.pod()
-        found = await asyncio.gather(*(each.add() for _ in range(5)))
-        assert [*found, await each.add()] == [["192.0.2.10/24"]] * 6
-        assert len(await each.nics()) == 1
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
+        found = await asyncio.gather(*(cluster.add() for _ in range(5)))
+        assert [*found, await cluster.add()] == [["192.0.2.10/24"]] * 6
+        assert len(await cluster.nics()) == 1
 
     play(story)
 
@@ -56,11 +56,11 @@ def test_the_same_call_again() -> None:
 def test_interfaces_of_a_pod() -> None:
     """Each interface of a pod has addresses of its own."""
 
-    async def story(each: World) -> None:
-        await each.pod()
-        assert await each.add(interface="net1") == ["192.0.2.10/24"]
-        assert await each.add(interface="net2") == ["192.0.2.11/24"]
-        assert await each.add(interface="net2", settings=config(name="other")) == ["192.0.2.12/24"]
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
+        assert await cluster.add(interface="net1") == ["192.0.2.10/24"]
+        assert await cluster.add(interface="net2") == ["192.0.2.11/24"]
+        assert await cluster.add(interface="net2", settings=config(name="other")) == ["192.0.2.12/24"]
 
     play(story)
 
@@ -69,9 +69,9 @@ def test_interfaces_of_a_pod() -> None:
 def test_networks_by_any_name(ident: str) -> None:
     """A configuration names its network by UUID, name or object name."""
 
-    async def story(each: World) -> None:
-        await each.pod()
-        assert await each.add(settings=config(ident)) == ["198.51.100.1/29"]
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
+        assert await cluster.add(settings=config(ident)) == ["198.51.100.1/29"]
 
     play(story)
 
@@ -79,15 +79,15 @@ def test_networks_by_any_name(ident: str) -> None:
 def test_what_the_configuration_asks_for() -> None:
     """Pools, addresses, routes and DNS of the section are those of the pod; a default route only if it is asked for."""
 
-    async def story(each: World) -> None:
-        await each.pod()
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
         settings = config(
             ips=["192.0.2.77", "six"],
             routes=[{"dst": "10.0.0.0/8", "gw": "192.0.2.9"}],
             defaultRoute=True,
             dns={"nameservers": ["192.0.2.53"], "search": ["example.org"]},
         )
-        assert await each.call("ADD", settings=settings) == {
+        assert await cluster.call("ADD", settings=settings) == {
             "ips": [
                 {"address": "192.0.2.77/24", "gateway": "192.0.2.1"},
                 {"address": "2001:db8::10/64"},
@@ -102,10 +102,10 @@ def test_what_the_configuration_asks_for() -> None:
 def test_fixed_addresses() -> None:
     """A pod's annotation asks for addresses by interface, before the configuration does."""
 
-    async def story(each: World) -> None:
-        await each.pod(addresses=wanted_addresses(net1=["192.0.2.40", "pool6"], lan=["192.0.2.41"]))
-        assert await each.add() == ["192.0.2.40/24", "2001:db8::10/64"]
-        assert await each.add(interface="net2") == ["192.0.2.41/24"]
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod(addresses=wanted_addresses(net1=["192.0.2.40", "pool6"], lan=["192.0.2.41"]))
+        assert await cluster.add() == ["192.0.2.40/24", "2001:db8::10/64"]
+        assert await cluster.add(interface="net2") == ["192.0.2.41/24"]
 
     play(story)
 
@@ -116,12 +116,12 @@ def test_fixed_addresses() -> None:
 def test_annotations_that_cannot_be_read(text: str) -> None:
     """A malformed annotation is an error and an Event that name it, and nothing is made."""
 
-    async def story(each: World) -> None:
-        await each.pod(addresses=text)
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod(addresses=text)
         with refusal(7, "ipam.lanloom.io/addresses"):
-            await each.add()
-        assert not await each.nics()
-        ((who, reason, message),) = await each.events()
+            await cluster.add()
+        assert not await cluster.nics()
+        ((who, reason, message),) = await cluster.pod_events()
         assert (who, reason) == ("web", "NoAddresses")
         assert "ipam.lanloom.io/addresses" in message
 
@@ -131,12 +131,12 @@ def test_annotations_that_cannot_be_read(text: str) -> None:
 def test_an_annotation_for_nothing() -> None:
     """An entry of the annotation that is no interface and no NAD of the pod is ignored, and an Event says so."""
 
-    async def story(each: World) -> None:
-        await each.pod(
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod(
             addresses=wanted_addresses(lna=["192.0.2.40"], other=["192.0.2.41"]), networks="lan, other/other"
         )
-        assert await each.add() == ["192.0.2.10/24"]
-        ((_, reason, message),) = await each.events()
+        assert await cluster.add() == ["192.0.2.10/24"]
+        ((_, reason, message),) = await cluster.pod_events()
         assert reason == "UnusedAddresses"
         assert ": lna, other is" in message
 
@@ -146,20 +146,20 @@ def test_an_annotation_for_nothing() -> None:
 def test_refusals_say_why() -> None:
     """An address that another NIC has, a full network and one that is not there are errors in the allocator's words."""
 
-    async def story(each: World) -> None:
+    async def story(cluster: AgentCluster) -> None:
         for name in "abc":
-            await each.pod(name)
-            await each.add(name)
-        await each.pod("d", addresses=wanted_addresses(net1=["192.0.2.10"]))
+            await cluster.pod(name)
+            await cluster.add(name)
+        await cluster.pod("d", addresses=wanted_addresses(net1=["192.0.2.10"]))
         with refusal(100, "192.0.2.10"):
-            await each.add("d")
-        await each.pod("e")
+            await cluster.add("d")
+        await cluster.pod("e")
         with refusal(100, "net1"):
-            await each.add("e", settings=config(ips=["pool4"]))
+            await cluster.add("e", settings=config(ips=["pool4"]))
         for nowhere in ("nowhere", "../../networks/net1", "net1/status"):
             with refusal(100, f"no network {nowhere}"):
-                await each.add("e", settings=config(nowhere))
-        assert {(who, reason) for who, reason, _ in await each.events()} == {
+                await cluster.add("e", settings=config(nowhere))
+        assert {(who, reason) for who, reason, _ in await cluster.pod_events()} == {
             ("d", "NoAddresses"),
             ("e", "NoAddresses"),
         }
@@ -170,16 +170,16 @@ def test_refusals_say_why() -> None:
 def test_no_allocator() -> None:
     """While nobody allocates, an ADD ends in time and may be tried again; what it began is taken up then."""
 
-    async def story(each: World) -> None:
-        await each.pod()
-        await each.stop_allocating()
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
+        await cluster.kill("manager-1")
         began = asyncio.get_running_loop().time()
         with refusal(11, "manager"):
-            await each.add()
+            await cluster.add()
         assert asyncio.get_running_loop().time() - began < 41
-        each.allocate()
-        assert await each.add() == ["192.0.2.10/24"]
-        assert not await each.events()
+        cluster.lead()
+        assert await cluster.add() == ["192.0.2.10/24"]
+        assert not await cluster.pod_events()
 
     play(story)
 
@@ -187,15 +187,15 @@ def test_no_allocator() -> None:
 def test_other_peoples_pods() -> None:
     """A pod that is not there, another one of that name, and one of another node get nothing."""
 
-    async def story(each: World) -> None:
-        await each.pod()
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
         with refusal(3, "default/nobody"):
-            await each.add("nobody")
+            await cluster.add("nobody")
         with refusal(3, "another"):
-            await each.add("web", "other-uid")
+            await cluster.add("web", "other-uid")
         with refusal(3, "node1"):
-            await each.add(node="node2")
-        assert not await each.nics()
+            await cluster.add(node="node2")
+        assert not await cluster.nics()
 
     play(story)
 
@@ -203,12 +203,12 @@ def test_other_peoples_pods() -> None:
 def test_a_nic_that_is_being_deleted() -> None:
     """While a NIC that somebody deleted is held for its pod, the pod's next sandbox gets the same addresses."""
 
-    async def story(each: World) -> None:
-        await each.pod()
-        await each.add()
-        (nic,) = await each.nics()
-        await each.client.delete(NICS, nic.metadata.name, "default")
-        assert await each.add() == ["192.0.2.10/24"]
+    async def story(cluster: AgentCluster) -> None:
+        await cluster.pod()
+        await cluster.add()
+        (nic,) = await cluster.nics()
+        await cluster.client.delete(NICS, nic.metadata.name, "default")
+        assert await cluster.add() == ["192.0.2.10/24"]
 
     play(story)
 
@@ -216,7 +216,7 @@ def test_a_nic_that_is_being_deleted() -> None:
 def test_one_nic_is_all_that_is_watched() -> None:
     """An ADD lists and watches only the NIC of its pod: an agent's memory does not grow with the cluster."""
 
-    async def story(each: World) -> None:
+    async def story(cluster: AgentCluster) -> None:
         asked: list[str] = []
 
         class Counting(LocalClient):
@@ -224,9 +224,9 @@ def test_one_nic_is_all_that_is_watched() -> None:
                 asked.append(f"{resource.plural} {selectors.get('fields', '')}")
                 return await super().list(resource, namespace, **selectors)
 
-        await each.pod()
-        await each.agent(client=Counting(each.engine)).answer(request())
-        (nic,) = await each.nics()
+        await cluster.pod()
+        await cluster.agent(client=Counting(cluster.engine)).answer(request())
+        (nic,) = await cluster.nics()
         assert asked == [f"nics metadata.name={nic.metadata.name}"]
 
     play(story)

@@ -3,30 +3,32 @@
 from lanloom.api.core import PODS
 from lanloom.api.ipam import CONTAINER, NAD, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import (
     LAN,
     config,
     pod_body,
     wanted_addresses,
 )
-from tests.features.ipam.agent.world import World, play, refusal
 
 
 def test_a_machine_that_migrates() -> None:
     """The pod to which a machine migrates has the addresses of the one before, and both DELs leave them alone."""
 
-    async def story(each: World) -> None:
-        uid = await each.machine()
-        await each.launcher("source", uid)
-        assert await each.add("source", interface=LAN) == ["192.0.2.10/24"]
-        await each.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm1", {"status": {"phase": "Running"}}, "default")
-        await each.launcher("target", uid, node="node2")
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.machine()
+        await cluster.launcher("source", uid)
+        assert await cluster.add("source", interface=LAN) == ["192.0.2.10/24"]
+        await cluster.client.patch(
+            VIRTUAL_MACHINE_INSTANCES, "vm1", {"status": {"phase": "Running"}}, "default"
+        )
+        await cluster.launcher("target", uid, node="node2")
         changed = config(pools=["six"])
-        assert await each.add("target", interface=LAN, node="node2", settings=changed) == ["192.0.2.10/24"]
-        await each.client.delete(PODS, "source", "default")
-        await each.call("DEL", "source", interface=LAN)
-        await each.call("DEL", "target", interface=LAN, node="node2")
-        (nic,) = await each.nics()
+        assert await cluster.add("target", interface=LAN, node="node2", settings=changed) == ["192.0.2.10/24"]
+        await cluster.client.delete(PODS, "source", "default")
+        await cluster.call("DEL", "source", interface=LAN)
+        await cluster.call("DEL", "target", interface=LAN, node="node2")
+        (nic,) = await cluster.nics()
         assert nic.metadata.deletion_timestamp is None
         assert (nic.spec.owner.kind, nic.spec.owner.name) == ("VirtualMachine", "vm1")
         assert [item.kind for item in nic.metadata.owner_references] == ["VirtualMachine"]
@@ -37,24 +39,24 @@ def test_a_machine_that_migrates() -> None:
 def test_a_machine_that_starts_again() -> None:
     """A machine that is stopped and started keeps its addresses; if it asks for others by then, it gets those."""
 
-    async def story(each: World) -> None:
-        uid = await each.machine()
-        await each.launcher("first", uid)
-        assert await each.add("first", interface=LAN) == ["192.0.2.10/24"]
-        instance = await each.client.get(VIRTUAL_MACHINE_INSTANCES, "vm1", "default")
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.machine()
+        await cluster.launcher("first", uid)
+        assert await cluster.add("first", interface=LAN) == ["192.0.2.10/24"]
+        instance = await cluster.client.get(VIRTUAL_MACHINE_INSTANCES, "vm1", "default")
         for name, text, wanted in (
             ("second", "{}", "192.0.2.10/24"),
             ("third", wanted_addresses(lan=["192.0.2.50"]), "192.0.2.50/24"),
         ):
-            await each.client.delete(VIRTUAL_MACHINE_INSTANCES, "vm1", "default")
+            await cluster.client.delete(VIRTUAL_MACHINE_INSTANCES, "vm1", "default")
             body = {
                 "metadata": {"name": "vm1", "ownerReferences": list(instance.metadata.owner_references)},
                 "spec": {"networks": [{"name": "lan", "multus": {"networkName": "lan"}}]},
             }
-            made = await each.client.create(VIRTUAL_MACHINE_INSTANCES, body, "default")
-            await each.launcher(name, made.metadata.uid, addresses=text)
-            assert await each.add(name, interface="net1") == [wanted]
-        assert len(await each.nics()) == 1
+            made = await cluster.client.create(VIRTUAL_MACHINE_INSTANCES, body, "default")
+            await cluster.launcher(name, made.metadata.uid, addresses=text)
+            assert await cluster.add(name, interface="net1") == [wanted]
+        assert len(await cluster.nics()) == 1
 
     play(story)
 
@@ -62,11 +64,11 @@ def test_a_machine_that_starts_again() -> None:
 def test_a_machine_of_its_own() -> None:
     """An instance without a VirtualMachine owns its NIC itself."""
 
-    async def story(each: World) -> None:
-        uid = await each.machine(alone=True)
-        await each.launcher("launcher", uid)
-        await each.add("launcher", interface=LAN)
-        (nic,) = await each.nics()
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.machine(alone=True)
+        await cluster.launcher("launcher", uid)
+        await cluster.add("launcher", interface=LAN)
+        (nic,) = await cluster.nics()
         assert (nic.spec.owner.kind, nic.spec.owner.uid) == ("VirtualMachine", uid)
         assert [item.kind for item in nic.metadata.owner_references] == ["VirtualMachineInstance"]
 
@@ -76,16 +78,16 @@ def test_a_machine_of_its_own() -> None:
 def test_a_pod_that_only_pretends() -> None:
     """A pod that carries no machine's mark, or that of one that is not there, does not get a machine's addresses."""
 
-    async def story(each: World) -> None:
-        uid = await each.machine()
-        await each.launcher("false", "some-other-uid")
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.machine()
+        await cluster.launcher("false", "some-other-uid")
         with refusal(3, "another one"):
-            await each.add("false", interface=LAN)
+            await cluster.add("false", interface=LAN)
         body = pod_body("plain")
         body["metadata"]["labels"] = {"kubevirt.io/created-by": uid}
-        await each.pod("plain", body)
-        await each.add("plain", interface=LAN)
-        assert [nic.spec.owner.kind for nic in await each.nics()] == ["Pod"]
+        await cluster.pod("plain", body)
+        await cluster.add("plain", interface=LAN)
+        assert [nic.spec.owner.kind for nic in await cluster.nics()] == ["Pod"]
 
     play(story)
 
@@ -93,17 +95,17 @@ def test_a_pod_that_only_pretends() -> None:
 def test_a_nic_that_is_being_given_back() -> None:
     """Who gets the addresses of a machine's NIC that is being deleted writes that down first, and each time."""
 
-    async def story(each: World) -> None:
-        uid = await each.machine()
-        await each.launcher("source", uid)
-        await each.add("source", interface=LAN)
-        (nic,) = await each.nics()
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.machine()
+        await cluster.launcher("source", uid)
+        await cluster.add("source", interface=LAN)
+        (nic,) = await cluster.nics()
         assert nic.metadata.annotations == {NAD: "default/lan"}
-        await each.client.delete(NICS, nic.metadata.name, "default")
-        seen = (await each.nics())[0].metadata.resource_version
-        await each.launcher("target", uid, node="node2")
-        assert await each.add("target", interface=LAN, node="node2", container="c2") == ["192.0.2.10/24"]
-        (nic,) = await each.nics()
+        await cluster.client.delete(NICS, nic.metadata.name, "default")
+        seen = (await cluster.nics())[0].metadata.resource_version
+        await cluster.launcher("target", uid, node="node2")
+        assert await cluster.add("target", interface=LAN, node="node2", container="c2") == ["192.0.2.10/24"]
+        (nic,) = await cluster.nics()
         assert nic.metadata.annotations[CONTAINER] == "c2"
         assert nic.metadata.resource_version != seen
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
@@ -16,9 +18,10 @@ from lanloom.runtime.cni import keep_installed
 from lanloom.runtime.cnicall import CniError
 from tests.cni.runtime import CONFIG, Answer, Runtime
 from tests.embedded.engine.world import until
+from tests.features.ipam.agent.cluster import AgentCluster
 from tests.features.ipam.agent.objects import args
 from tests.features.ipam.agent.sockets import serving
-from tests.features.ipam.agent.world import world
+from tests.harness.cluster import installed
 
 
 async def say(path: Path, text: bytes, *, end: bool = True) -> Raw:
@@ -49,12 +52,20 @@ async def _agent(client: Client, socket: Path, programs: Path, told: dict[str, b
     )
 
 
+@asynccontextmanager
+async def served_cluster() -> AsyncIterator[AgentCluster]:
+    """The cluster on the loop of sockets, in real time."""
+    storage = await asyncio.to_thread(installed, *AgentCluster.kinds)
+    async with AgentCluster(storage) as cluster:
+        yield cluster
+
+
 async def test_from_the_runtime_to_the_nic(tmp_path: Path) -> None:
     """A runtime's call reaches the API through plugin and agent, and the addresses come back; DEL gives them back."""
-    async with world() as each:
-        uid = await each.pod()
+    async with served_cluster() as cluster:
+        uid = await cluster.pod()
         socket = tmp_path / "run/cni.sock"
-        task = asyncio.create_task(serve_cni(each.client, "node1", socket, now=lambda: 0.0, rng=Random(1)))
+        task = asyncio.create_task(serve_cni(cluster.client, "node1", socket, now=lambda: 0.0, rng=Random(1)))
         await until(socket.is_socket)
         runtime = Runtime(tmp_path / "bin", socket)
 
@@ -65,7 +76,7 @@ async def test_from_the_runtime_to_the_nic(tmp_path: Path) -> None:
 
         added = await call("ADD")
         assert added.json["ips"] == [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]
-        (nic,) = await each.nics()
+        (nic,) = await cluster.nics()
         assert nic.status.ips == ("192.0.2.10",)
         refused = await asyncio.to_thread(runtime.call, CONFIG, CNI_ARGS=args("nobody"))
         assert refused.code == 3
@@ -168,11 +179,11 @@ async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     """An agent that can't listen goes on without, and one that can't install the plugin listens all the same."""
     (tmp_path / "file").write_text("")
     socket = tmp_path / "cni.sock"
-    async with world() as each:
+    async with served_cluster() as cluster:
         lost = tmp_path / "file/cni.sock"
-        await serve_cni(each.client, "node1", lost, now=lambda: 0.0, rng=Random(1))
+        await serve_cni(cluster.client, "node1", lost, now=lambda: 0.0, rng=Random(1))
         told = dict[str, bool]()
-        task = asyncio.create_task(_agent(each.client, socket, tmp_path / "file/bin", told))
+        task = asyncio.create_task(_agent(cluster.client, socket, tmp_path / "file/bin", told))
         await until(lambda: told == {"plugin": False, "socket": True})
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -181,8 +192,8 @@ async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 async def test_a_plugin_that_is_taken_away(tmp_path: Path) -> None:
     """The plugin is put back when it is gone or changed, and it is told whether plugin and socket are there."""
     path, told = tmp_path / "bin/lanloom-ipam", dict[str, bool]()
-    async with world() as each:
-        agent = _agent(each.client, tmp_path / "run/cni.sock", tmp_path / "bin", told)
+    async with served_cluster() as cluster:
+        agent = _agent(cluster.client, tmp_path / "run/cni.sock", tmp_path / "bin", told)
         task = asyncio.create_task(agent)
         await until(lambda: told == {"plugin": True, "socket": True})
         path.unlink()

@@ -21,7 +21,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.manager.realm import PLACE, Realm, in_a_realm
+from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 
 T = TypeVar("T", bound=Object)
 
@@ -101,57 +101,57 @@ class Meddled(LocalClient):
             yield event
 
 
-async def _old_and_young(realm: Realm, *wanted: str) -> None:
+async def _old_and_young(cluster: IpamCluster, *wanted: str) -> None:
     """Two NICs, the older of which asks for nothing yet."""
-    await realm.network()
-    await realm.nic("old")
+    await cluster.network()
+    await cluster.nic("old")
     await asyncio.sleep(2)
-    await realm.nic("young", *wanted)
-    await realm.rest()
+    await cluster.nic("young", *wanted)
+    await cluster.rest()
 
 
-async def _no_address_twice(realm: Realm) -> None:
-    await realm.rest()
-    young, old = await realm.ips("young"), await realm.ips("old")
+async def _no_address_twice(cluster: IpamCluster) -> None:
+    await cluster.rest()
+    young, old = await cluster.ips("young"), await cluster.ips("old")
     assert not set(young) & set(old), (young, old)
 
 
-@in_a_realm
-async def test_a_new_leader_keeps_what_its_predecessor_granted(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamCluster) -> None:
     """A write of the predecessor's that arrives just after the new leader's grant meets an address that it kept."""
-    await _old_and_young(realm)
-    await realm.kill("manager-1")
-    await realm.change("young", ips=[ADDRESS])
-    young, network = await realm.get("young"), await realm.net()
+    await _old_and_young(cluster)
+    await cluster.kill("manager-1")
+    await cluster.change("young", ips=[ADDRESS])
+    young, network = await cluster.get("young"), await cluster.net()
     grant = Grant(nic=str(young.metadata.key), uid=young.metadata.uid, ips=(ADDRESS,))
-    await realm.admin.patch(
+    await cluster.client.patch(
         NETWORKS, "net", {"status": {"grants": [to_builtins(grant)]}}, subresource="status"
     )
-    await realm.change("old", ips=[ADDRESS])
+    await cluster.change("old", ips=[ADDRESS])
 
     async def arrive() -> None:
         late = {"ips": [ADDRESS], "network": "net", "epoch": network.status.allocator.epoch}
         base = {"resourceVersion": young.metadata.resource_version}
-        await realm.admin.patch(
+        await cluster.client.patch(
             NICS, "young", {"metadata": base, "status": late}, PLACE, subresource="status"
         )
 
-    successor = Meddled(realm.engine)
+    successor = Meddled(cluster.engine)
     successor.granted = arrive
-    realm.lead("manager-2", successor)
-    await _no_address_twice(realm)
-    assert await realm.ips("young") == (ADDRESS,)
+    cluster.lead("manager-2", successor)
+    await _no_address_twice(cluster)
+    assert await cluster.ips("young") == (ADDRESS,)
 
 
-@in_a_realm
-async def test_a_write_without_an_answer_is_not_forgotten(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) -> None:
     """What was granted to a NIC stays its own while a write of that may still arrive, and another asks for it."""
-    await realm.kill("manager-1")
-    client = Meddled(realm.engine)
-    realm.lead("manager-2", client)
-    await _old_and_young(realm, "192.0.2.15")
+    await cluster.kill("manager-1")
+    client = Meddled(cluster.engine)
+    cluster.lead("manager-2", client)
+    await _old_and_young(cluster, "192.0.2.15")
     client.losing = "young"
-    await realm.change("young", ips=[ADDRESS])
+    await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
 
@@ -159,141 +159,141 @@ async def test_a_write_without_an_answer_is_not_forgotten(realm: Realm) -> None:
         await client.lost[0]()
 
     client.granted = arrive
-    await realm.change("old", ips=[ADDRESS])
+    await cluster.change("old", ips=[ADDRESS])
     await asyncio.sleep(10)
     client.losing = ""
-    await _no_address_twice(realm)
-    assert await realm.ips("young") == (ADDRESS,)
+    await _no_address_twice(cluster)
+    assert await cluster.ips("young") == (ADDRESS,)
 
 
-@in_a_realm
-async def test_a_write_that_would_be_refused_holds_nothing(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_write_that_would_be_refused_holds_nothing(cluster: IpamCluster) -> None:
     """What was granted is free as soon as the NIC has a later version: the write that is under way can't succeed."""
-    await realm.kill("manager-1")
-    client = Meddled(realm.engine)
-    realm.lead("manager-2", client)
-    await _old_and_young(realm)
+    await cluster.kill("manager-1")
+    client = Meddled(cluster.engine)
+    cluster.lead("manager-2", client)
+    await _old_and_young(cluster)
     client.losing = "young"
-    await realm.change("young", ips=[ADDRESS])
+    await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
-    await realm.change("old", ips=[ADDRESS])
-    await realm.change("young", ips=[])
+    await cluster.change("old", ips=[ADDRESS])
+    await cluster.change("young", ips=[])
     await asyncio.sleep(10)
-    assert await realm.ips("old") == (ADDRESS,)
+    assert await cluster.ips("old") == (ADDRESS,)
     with pytest.raises(Conflict):
         await client.lost[0]()
     client.losing = ""
-    await _no_address_twice(realm)
+    await _no_address_twice(cluster)
 
 
-@in_a_realm
-async def test_a_new_leader_takes_up_a_write_without_a_version(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_new_leader_takes_up_a_write_without_a_version(cluster: IpamCluster) -> None:
     """A grant that does not say on which version its write is based holds its address until the NIC was written."""
-    await _old_and_young(realm)
-    await realm.kill("manager-1")
-    await realm.change("young", ips=[ADDRESS])
-    young = await realm.get("young")
+    await _old_and_young(cluster)
+    await cluster.kill("manager-1")
+    await cluster.change("young", ips=[ADDRESS])
+    young = await cluster.get("young")
     grant = {"nic": str(young.metadata.key), "uid": young.metadata.uid, "ips": [ADDRESS]}
-    await realm.admin.patch(NETWORKS, "net", {"status": {"grants": [grant]}}, subresource="status")
-    await realm.change("old", ips=[ADDRESS])
-    await realm.change("young", ips=["192.0.2.15"])
-    successor = Meddled(realm.engine)
+    await cluster.client.patch(NETWORKS, "net", {"status": {"grants": [grant]}}, subresource="status")
+    await cluster.change("old", ips=[ADDRESS])
+    await cluster.change("young", ips=["192.0.2.15"])
+    successor = Meddled(cluster.engine)
     successor.losing = "young"
-    realm.lead("manager-2", successor)
+    cluster.lead("manager-2", successor)
     await asyncio.sleep(10)
-    assert await realm.ips("old") == ()
+    assert await cluster.ips("old") == ()
     successor.losing = ""
-    await _no_address_twice(realm)
-    assert (await realm.ips("old"), await realm.ips("young")) == ((ADDRESS,), ("192.0.2.15",))
+    await _no_address_twice(cluster)
+    assert (await cluster.ips("old"), await cluster.ips("young")) == ((ADDRESS,), ("192.0.2.15",))
 
 
-@in_a_realm
-async def test_a_new_leader_does_not_go_by_what_it_watched(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_new_leader_does_not_go_by_what_it_watched(cluster: IpamCluster) -> None:
     """Addresses are given by a list that was begun after the take-over, however far behind the watch is."""
-    await _old_and_young(realm)
-    before = await realm.get("young")
-    await realm.change("young", ips=[ADDRESS])
-    await realm.rest()
-    await realm.kill("manager-1")
-    await realm.change("old", ips=[ADDRESS])
-    present = await realm.admin.list(NICS)
-    successor = Meddled(realm.engine)
-    successor.stale = replace(present, readable=(await realm.get("old"), before))
-    realm.lead("manager-2", successor)
-    await _no_address_twice(realm)
+    await _old_and_young(cluster)
+    before = await cluster.get("young")
+    await cluster.change("young", ips=[ADDRESS])
+    await cluster.rest()
+    await cluster.kill("manager-1")
+    await cluster.change("old", ips=[ADDRESS])
+    present = await cluster.client.list(NICS)
+    successor = Meddled(cluster.engine)
+    successor.stale = replace(present, readable=(await cluster.get("old"), before))
+    cluster.lead("manager-2", successor)
+    await _no_address_twice(cluster)
 
 
-@in_a_realm
-async def test_a_server_that_does_not_know_nics_yet(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_server_that_does_not_know_nics_yet(cluster: IpamCluster) -> None:
     """A NIC is not taken for gone because a server that has just started says that there are no NICs at all."""
-    await realm.kill("manager-1")
-    client = Meddled(realm.engine)
-    realm.lead("manager-2", client)
-    await _old_and_young(realm, ADDRESS)
+    await cluster.kill("manager-1")
+    client = Meddled(cluster.engine)
+    cluster.lead("manager-2", client)
+    await _old_and_young(cluster, ADDRESS)
     client.unserved = "young"
-    await realm.change("young", ips=["192.0.2.15"])
+    await cluster.change("young", ips=["192.0.2.15"])
     await asyncio.sleep(1)
-    await realm.change("old", ips=[ADDRESS])
+    await cluster.change("old", ips=[ADDRESS])
     await asyncio.sleep(2)
-    assert await realm.ips("young") == (ADDRESS,)
-    assert await realm.ips("old") == ()
+    assert await cluster.ips("young") == (ADDRESS,)
+    assert await cluster.ips("old") == ()
     client.unserved = ""
-    await _no_address_twice(realm)
+    await _no_address_twice(cluster)
 
 
-@in_a_realm
-async def test_a_nic_that_went_where_nobody_saw_it(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None:
     """When a NIC is gone that the watch has only shown without a network, its address is free at once."""
-    await _old_and_young(realm)
-    await realm.change("young", network="")
-    await realm.rest()
-    await realm.kill("manager-1")
-    successor = Meddled(realm.engine)
-    successor.stale, successor.ears = await realm.admin.list(NICS), asyncio.Event()
-    await realm.change("young", network="net", ips=[ADDRESS])
-    realm.lead("manager-2", successor)
+    await _old_and_young(cluster)
+    await cluster.change("young", network="")
+    await cluster.rest()
+    await cluster.kill("manager-1")
+    successor = Meddled(cluster.engine)
+    successor.stale, successor.ears = await cluster.client.list(NICS), asyncio.Event()
+    await cluster.change("young", network="net", ips=[ADDRESS])
+    cluster.lead("manager-2", successor)
     await asyncio.sleep(3)
-    assert (await realm.net()).status.used == "1"
-    await realm.delete("young")
+    assert (await cluster.net()).status.used == "1"
+    await cluster.delete("young")
     await asyncio.sleep(1)
     successor.ears.set()
     await asyncio.sleep(3)
-    assert (await realm.net()).status.used == "0"
+    assert (await cluster.net()).status.used == "0"
 
 
-@in_a_realm
-async def test_a_network_stays_while_a_write_may_arrive(realm: Realm) -> None:
+@in_a_cluster
+async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) -> None:
     """A network that is deleted while an address is on its way to a NIC is still there, and can't be made anew."""
-    await realm.kill("manager-1")
-    client = Meddled(realm.engine)
-    realm.lead("manager-2", client)
-    await _old_and_young(realm)
+    await cluster.kill("manager-1")
+    client = Meddled(cluster.engine)
+    cluster.lead("manager-2", client)
+    await _old_and_young(cluster)
     client.losing = "young"
-    await realm.change("young", ips=[ADDRESS])
+    await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
-    await realm.admin.delete(NETWORKS, "net")
-    await realm.rest()
+    await cluster.client.delete(NETWORKS, "net")
+    await cluster.rest()
     with pytest.raises(AlreadyExists):
-        await realm.network()
+        await cluster.network()
     client.losing = ""
-    await realm.delete("young")
-    await realm.rest()
-    await realm.network()
+    await cluster.delete("young")
+    await cluster.rest()
+    await cluster.network()
 
 
-@in_a_realm
-async def test_many_networks_are_taken_over_with_one_list(realm: Realm) -> None:
+@in_a_cluster
+async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) -> None:
     """A new leader lists all NICs once for its informer and once for all books, however many networks there are."""
     for number in range(40):
-        await realm.network(f"net{number}")
-        await realm.nic(f"nic{number}", "pool", network=f"net{number}")
-    await realm.rest()
-    await realm.kill("manager-1")
-    successor = Meddled(realm.engine)
-    realm.lead("manager-2", successor)
-    await realm.rest()
+        await cluster.network(f"net{number}")
+        await cluster.nic(f"nic{number}", "pool", network=f"net{number}")
+    await cluster.rest()
+    await cluster.kill("manager-1")
+    successor = Meddled(cluster.engine)
+    cluster.lead("manager-2", successor)
+    await cluster.rest()
     assert successor.lists == 2
-    holders = {item.status.allocator.holder for item in (await realm.admin.list(NETWORKS)).items}
+    holders = {item.status.allocator.holder for item in (await cluster.client.list(NETWORKS)).items}
     assert holders == {"manager-2"}

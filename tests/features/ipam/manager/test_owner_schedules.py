@@ -23,8 +23,8 @@ from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.owners import LEAK_SECONDS
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom_embedded.engine.stored import Change
-from tests.features.ipam.manager.scene import UNWELL, Scene, scene
-from tests.harness.virtual import run
+from tests.features.ipam.manager.ownercluster import UNWELL, OwnerCluster
+from tests.harness.cluster import play
 
 ORIGIN = "test/origin"
 """An annotation of all that uses an address: the uid of the owner that it got it from."""
@@ -40,11 +40,11 @@ class Story:
     may follow anything.
     """
 
-    def __init__(self, each: Scene) -> None:
-        self.each = each
-        self.client = each.client
+    def __init__(self, cluster: OwnerCluster) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
         self.wrong: list[str] = []
-        each.engine.ledger.listen(self._notice)
+        cluster.engine.ledger.listen(self._notice)
 
     def _notice(self, change: Change) -> None:
         """Judges each NIC at the very moment at which it goes."""
@@ -57,9 +57,9 @@ class Story:
     def _alive(self, uid: str) -> list[str]:
         found = []
         for resource in READ:
-            kind = self.each.engine.registry.find(resource.group, resource.version, resource.plural)
+            kind = self.cluster.engine.registry.find(resource.group, resource.version, resource.plural)
             assert kind is not None
-            for state in self.each.engine.ledger.table(kind.key).select(""):
+            for state in self.cluster.engine.ledger.table(kind.key).select(""):
                 meta, body = state.meta(), state.raw()
                 ended = body.get("status", {}).get("phase") in ("Succeeded", "Failed")
                 if not ended and uid in (meta.uid, meta.annotations.get(ORIGIN)):
@@ -128,13 +128,13 @@ class Story:
     async def trouble(self, resource: Resource[Any], on: bool) -> None:
         """The controller can't read that kind any more, or can again."""
         if on:
-            self.each.troubled.failing[resource.plural] = UNWELL
+            self.cluster.troubled.failing[resource.plural] = UNWELL
         else:
-            self.each.troubled.failing.clear()
+            self.cluster.troubled.failing.clear()
 
     async def end_all(self) -> None:
         """Nothing is left that uses an address, and everything can be read again."""
-        self.each.troubled.failing.clear()
+        self.cluster.troubled.failing.clear()
         for resource in READ:
             for item in (await self.client.list(resource, "default")).items:
                 with suppress(NotFound):
@@ -187,18 +187,17 @@ STEPS = st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from([0.0, 0.0, 0.3, 
 def test_no_address_of_a_live_owner_is_given_back(steps: list[tuple[str, float]], seed: int) -> None:
     """No NIC goes while something uses its address; when nothing is left that could, all of them go."""
 
-    async def main() -> None:
-        async with scene(seed=seed) as each:
-            story = Story(each)
-            await asyncio.sleep(1.0)
-            for name, pause in [("machine", 0.0), ("start", 0.0), ("NIC of the machine", 0.0), *steps]:
-                with suppress(KubeError):
-                    await DEEDS[name](story)
-                await asyncio.sleep(pause)
-            assert story.wrong == []
-            await story.end_all()
-            await asyncio.sleep(3 * LEAK_SECONDS)
-            assert story.wrong == []
-            assert (await each.client.list(NICS)).items == ()
+    async def main(cluster: OwnerCluster) -> None:
+        story = Story(cluster)
+        await asyncio.sleep(1.0)
+        for name, pause in [("machine", 0.0), ("start", 0.0), ("NIC of the machine", 0.0), *steps]:
+            with suppress(KubeError):
+                await DEEDS[name](story)
+            await asyncio.sleep(pause)
+        assert story.wrong == []
+        await story.end_all()
+        await asyncio.sleep(3 * LEAK_SECONDS)
+        assert story.wrong == []
+        assert (await cluster.client.list(NICS)).items == ()
 
-    run(main(), rng=Random(seed))
+    play(main, OwnerCluster, rng=Random(seed), seed=seed)

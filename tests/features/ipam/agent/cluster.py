@@ -1,27 +1,17 @@
-"""An API server with pods, machines and networks, an allocator, and the agents of its nodes, in virtual time."""
+"""A cluster with pods, machines and two networks, and the agents of its nodes, in virtual time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
 
-from lanloom.api.core import CRDS, EVENTS, PODS
-from lanloom.api.crds import manifest
-from lanloom.api.ipam import NETWORKS, NICS, Nic
+from lanloom.api.core import EVENTS, PODS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.features.ipam.agent.service import IpamService
-from lanloom.features.ipam.manager.controllers import IpamManager
-from lanloom.features.ipam.manager.informers import ipam_informers
-from lanloom.kube.events import Recorder
-from lanloom.kube.informers import Informers
-from lanloom.processes.definitions import manifests
 from lanloom.runtime.cnicall import CniError
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.objects import (
     NODE,
@@ -31,7 +21,8 @@ from tests.features.ipam.agent.objects import (
     pod_body,
     request,
 )
-from tests.harness.virtual import run
+from tests.features.ipam.cluster import IpamCluster
+from tests.harness import cluster as harness
 
 NET1: Raw = {
     "metadata": {"name": "net1"},
@@ -52,18 +43,22 @@ NET2: Raw = {
 }
 
 
-class World:
-    """What a test sees and does. Everything is in the namespace `default`."""
+class AgentCluster(IpamCluster):
+    """Pods and machines in the namespace `default`, and the agents of their nodes; a manager gives addresses."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.client = LocalClient(engine)
+    kinds = (NETWORKS, NICS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        for network in (NET1, NET2):
+            await self.client.create(NETWORKS, network)
+        self.lead()
+        return self
 
     def agent(self, node: str = NODE, client: LocalClient | None = None) -> IpamService:
         """The agent of a node; each call is one that has just been started."""
-        loop, rng, used = asyncio.get_running_loop(), Random(1), client or self.client
-        recorder = Recorder(used, "lanloom-agent", node, now=loop.time, rng=rng)
-        return IpamService(used, node, recorder, rng=rng)
+        rng, used = Random(1), client or self.client
+        return IpamService(used, node, self.recorder("lanloom-agent", node, used, rng), rng=rng)
 
     async def add(self, *words: str, node: str = NODE, **settings: Any) -> list[str]:
         """The addresses that an ADD gives a pod."""
@@ -95,55 +90,12 @@ class World:
         made = await self.client.create(VIRTUAL_MACHINE_INSTANCES, instance, "default")
         return made.metadata.uid
 
-    async def nics(self) -> tuple[Nic, ...]:
-        """All NICs, by name."""
-        found = (await self.client.list(NICS)).items
-        return tuple(sorted(found, key=lambda nic: nic.metadata.name))
-
-    async def events(self) -> list[tuple[str, str, str]]:
+    async def pod_events(self) -> list[tuple[str, str, str]]:
         """What the Events of agents say: about which pod, reason, message."""
         found = [
             item for item in (await self.client.list(EVENTS)).items if item.involved_object.kind == "Pod"
         ]
         return [(item.involved_object.name, item.reason, item.message) for item in found]
-
-    def allocate(self) -> None:
-        """Begins to give NICs what they ask for, as a manager that has just been elected."""
-        self._leading = asyncio.create_task(self._lead())
-
-    async def stop_allocating(self) -> None:
-        """Ends that."""
-        self._leading.cancel()
-        await asyncio.gather(self._leading, return_exceptions=True)
-
-    async def _lead(self) -> None:
-        loop, rng = asyncio.get_running_loop(), Random(1)
-        informers = ipam_informers(Informers(self.client, rng))
-        recorder = Recorder(self.client, "lanloom-manager", "test", now=loop.time, rng=rng)
-        manager = IpamManager(self.client, informers, recorder, identity="test", now=loop.time, rng=rng)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers.all():
-                group.create_task(informer.run())
-            group.create_task(manager.run())
-
-
-@asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    """With two networks, and the manager's allocator at work."""
-    loop = asyncio.get_running_loop()
-    engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
-    await engine.start()
-    made = World(engine)
-    for crd in (*manifests(), manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)):
-        await made.client.create(CRDS, crd)
-    for network in (NET1, NET2):
-        await made.client.create(NETWORKS, network)
-    made.allocate()
-    try:
-        yield made
-    finally:
-        await made.stop_allocating()
-        await engine.close()
 
 
 def refusal(code: int, *words: str) -> "pytest.RaisesExc[CniError]":
@@ -155,11 +107,6 @@ def refusal(code: int, *words: str) -> "pytest.RaisesExc[CniError]":
     return pytest.RaisesExc(CniError, check=fits)
 
 
-def play(story: Callable[[World], Awaitable[None]]) -> None:
-    """Plays a story in a world of its own, in virtual time."""
-
-    async def main() -> None:
-        async with world() as each:
-            await story(each)
-
-    run(main())
+def play(story: Callable[[AgentCluster], Awaitable[None]]) -> None:
+    """Play a story in a cluster of its own, in virtual time."""
+    harness.play(story, AgentCluster)

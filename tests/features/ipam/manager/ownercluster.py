@@ -1,15 +1,14 @@
-"""An API server with KubeVirt's kinds, and the controller of owners, in virtual time."""
+"""A cluster with KubeVirt's kinds and the controller of owners, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from lanloom.api.core import CRDS, PODS
-from lanloom.api.crds import manifest
+from lanloom.api.core import PODS
 from lanloom.api.ipam import (
     FINALIZER,
+    NETWORKS,
     NICS,
     VIRTUAL_MACHINE,
     Nic,
@@ -21,13 +20,12 @@ from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.kube.errors import ApiError, NotFound, from_status
-from lanloom.kube.events import Recorder
 from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing
-from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from tests.features.ipam.cluster import IpamCluster
 from tests.features.ipam.manager.objects import networks
 
 T = TypeVar("T", bound=Object)
@@ -68,23 +66,48 @@ class Troubled(LocalClient):
             raise error
 
 
-class Scene:
-    """What a test does to the cluster; names are `web` unless told otherwise."""
+class OwnerCluster(IpamCluster):
+    """The controller of owners, as on a leader, and what a test does; names are `web` unless told otherwise."""
 
-    def __init__(self, engine: Engine, controller_client: Troubled) -> None:
-        self.engine = engine
-        self.client = LocalClient(engine)
-        self.troubled = controller_client
+    kinds: ClassVar[tuple[Resource[Any], ...]] = (
+        NETWORKS,
+        NICS,
+        VIRTUAL_MACHINES,
+        VIRTUAL_MACHINE_INSTANCES,
+    )
+
+    def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
+        super().__init__(storage, seed=seed)
+        self._rng = Random(seed)
+        self.troubled = Troubled(self.engine)
         self.leaks = 0
-        self.term: asyncio.Task[None] | None = None
+        self._term: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.begin("owners", self._control())
+        return self
+
+    async def _control(self) -> None:
+        shared = Informers(self.troubled, self._rng)
+        nics, owners = ipam_informers(shared).nics, owner_informers(shared)
+        recorder = self.recorder("lanloom-manager", "test", self.troubled, self._rng)
+        controller = OwnerController(
+            self.troubled, nics, owners, recorder, rng=self._rng, leaked=self._count_leak
+        )
+        async with asyncio.TaskGroup() as group:
+            for informer in (nics, *owners.all()):
+                group.create_task(informer.run())
+            while True:
+                self._term = asyncio.create_task(controller.run())
+                await asyncio.wait({self._term})
 
     def depose(self) -> None:
         """Leadership is lost and gained again."""
-        if self.term is not None:
-            self.term.cancel()
+        if self._term is not None:
+            self._term.cancel()
 
-    def count_leak(self) -> None:
-        """An observer of the controller."""
+    def _count_leak(self) -> None:
         self.leaks += 1
 
     async def add_nic(self, kind: str, uid: str, **more: Any) -> Nic:
@@ -126,13 +149,13 @@ class Scene:
         """The pod reaches a phase."""
         await self.client.patch(PODS, pod, {"status": {"phase": phase}}, "default", subresource="status")
 
-    async def delete(
+    async def remove(
         self, resource: Resource[Any], name: str = "web", propagation: Any = "Background"
     ) -> None:
-        """Deletes, and leaves what follows to others."""
+        """Delete an object, and leave what follows to others."""
         await self.client.delete(resource, name, "default", propagation=propagation)
 
-    async def nic(self) -> Nic | None:
+    async def find_nic(self) -> Nic | None:
         """The NIC, if it is there."""
         try:
             return await self.client.get(NICS, "web-eth0", "default")
@@ -142,7 +165,7 @@ class Scene:
     async def is_gone(self, within: float = 120.0) -> bool:
         """Whether the NIC goes in that time."""
         await asyncio.sleep(within)
-        return await self.nic() is None
+        return await self.find_nic() is None
 
 
 def _reference(kind: str, uid: str) -> Raw:
@@ -154,36 +177,7 @@ UNWELL = from_status(503, {"message": "etcd is unwell"})
 FORBIDDEN = from_status(403, {"message": "no"})
 
 
-@asynccontextmanager
-async def scene(*, kubevirt: bool = True, seed: int = 1) -> AsyncIterator[Scene]:
-    """The controller runs in it, as on a leader."""
-    loop, rng = asyncio.get_running_loop(), Random(seed)
-    engine = Engine(MemoryStorage(), now=loop.time, rng=rng)
-    await engine.start()
-    client = LocalClient(engine)
-    extra: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES) if kubevirt else ()
-    for crd in (*manifests(), *map(manifest, extra)):
-        await client.create(CRDS, crd)
-    troubled = Troubled(engine)
-    made = Scene(engine, troubled)
-    running = asyncio.create_task(_control(troubled, made, rng))
-    try:
-        yield made
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await engine.close()
+class BareCluster(OwnerCluster):
+    """A cluster without KubeVirt."""
 
-
-async def _control(client: Troubled, made: Scene, rng: Random) -> None:
-    loop = asyncio.get_running_loop()
-    shared = Informers(client, rng)
-    nics, owners = ipam_informers(shared).nics, owner_informers(shared)
-    recorder = Recorder(client, "lanloom-manager", "test", now=loop.time, rng=rng)
-    controller = OwnerController(client, nics, owners, recorder, rng=rng, leaked=made.count_leak)
-    async with asyncio.TaskGroup() as group:
-        for informer in (nics, *owners.all()):
-            group.create_task(informer.run())
-        while True:
-            made.term = asyncio.create_task(controller.run())
-            await asyncio.wait({made.term})
+    kinds = (NETWORKS, NICS)
