@@ -1,137 +1,152 @@
-"""A cluster for tests of commands: an embedded server in this process, with objects but without agents."""
+"""A cluster for tests that call commands in this process: an embedded server in a thread of its own.
+
+A command runs its own event loop, which it can't inside of another one.
+"""
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+import structlog
+from click.testing import CliRunner, Result
 
-from lanloom.api import names
-from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
-from lanloom.api.core import NODES
-from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    VLAN_CONFIGS,
-    ClusterNetwork,
-    VlanConfig,
-)
-from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.status import L3_READY, READY
-from lanloom.features.vlan.views.objects import VlanObjects, read_objects
-from lanloom.kube.conditions import find
+from lanloom.__main__ import cli
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
-from tests.cli.serving import ATTEMPTS, typing
+from lanloom.kube.ports import Client
 from tests.embedded.test_serve import serving
-from tests.features.vlan.cluster import (
-    cluster_network,
-    nad,
-    node,
-    vlan_config,
-)
-from tests.features.vlan.views.fixture import NODES as NODE_NAMES
-from tests.features.vlan.views.fixture import STATIC
-from tests.harness.servers.eventually import eventually
+
+T = TypeVar("T")
+Raw = dict[str, Any]
 
 
-class Done(Struct, frozen=True):
-    """How a command ended."""
-
-    status: int
-    output: str
-    errors: str
+ATTEMPTS = 10
+"""How often something is typed for which a shell is offered nothing: it gives up on a cluster after two seconds."""
 
 
-class Served:
-    """A running cluster with three nodes, cluster-1 on all of them, and static addresses on its VLAN 2012."""
+def typing(typed: str) -> dict[str, str]:
+    """The environment by which bash asks what a line could become."""
+    last = str(len(typed.split()) - 1)
+    return {"_LANLOOM_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": last}
 
-    def __init__(self, client: HttpClient, kubeconfig: Path) -> None:
-        self.client = client
-        self._kubeconfig = kubeconfig
 
-    async def lanloom(self, *words: str, given: str = "", environment: Mapping[str, str] = {}) -> Done:
-        """Runs a command against the cluster, on a terminal of 80 columns."""
-        own = {"KUBECONFIG": str(self._kubeconfig), "COLUMNS": "80", "HOME": "/nonexistent"}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "lanloom",
-            *words,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], **own, **environment},
-        )
-        output, errors = await process.communicate(given.encode())
-        assert process.returncode is not None
-        return Done(process.returncode, output.decode(), errors.decode())
+class Cluster:
+    """The running server and its administrator."""
 
-    async def offered(self, typed: str) -> list[str]:
+    def __init__(self, kubeconfig: Path, *, managed: bool = False) -> None:
+        self.kubeconfig = kubeconfig
+        self._managed = managed
+
+    def lanloom(
+        self, *words: str, columns: int = 80, given: str = "", environment: Mapping[str, str] = {}
+    ) -> Result:
+        """Run a command with `given` as its input, on a terminal of 80 columns."""
+        own = {"KUBECONFIG": str(self.kubeconfig), "COLUMNS": str(columns), **environment}
+        done = CliRunner(env=own).invoke(cli, words, prog_name="lanloom", input=given)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def offered(self, typed: str) -> list[str]:
         """What a shell is offered for a line; one that comes to nothing, for it gives up soon, is typed again."""
         for _ in range(ATTEMPTS):
-            if found := (await self.lanloom(environment=typing(typed))).output.split():
+            if found := self.lanloom(environment=typing(typed)).output.split():
                 return found
         return []
 
-    async def everything(self) -> VlanObjects:
-        """Every object of the cluster that VLAN networks are made from."""
-        return await read_objects(self.client)
+    def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """What comes of calls to the server."""
 
-    async def tell(self, report: ClusterNetworkNode) -> None:
-        """Writes a node's report, as its agent would."""
-        metadata = {"name": report.metadata.name, "labels": report.metadata.labels}
-        await self.client.create(CLUSTER_NETWORK_NODES, {"metadata": metadata})
-        await self.client.patch(
-            CLUSTER_NETWORK_NODES,
-            report.metadata.name,
-            {"status": msgspec.to_builtins(report.status)},
-            subresource="status",
-        )
+        async def connected() -> T:
+            async with HttpClient(load(str(self.kubeconfig))) as client:
+                return await work(client)
+
+        return asyncio.run(connected())
+
+    def state(self) -> Raw:
+        """Everything of address management, with versions and timestamps: what must be identical after a refusal.
+
+        A manager writes statuses when it gets to it, so with one they are left out but for the addresses.
+        """
+
+        async def read(client: Client) -> Raw:
+            networks, nics = await client.list(NETWORKS), await client.list(NICS)
+            found = {"networks": msgspec.to_builtins(networks.items), "nics": msgspec.to_builtins(nics.items)}
+            if self._managed:
+                for item in (*found["networks"], *found["nics"]):
+                    del item["metadata"]["resourceVersion"]
+                    item["status"] = item.get("status", {}).get("ips")
+            return found
+
+        return self.do(read)
+
+    def nic(self, name: str, owner: str, network: str, *ips: str, kind: str = "Instance") -> None:
+        """A NIC that owns addresses, as a manager would have written."""
+
+        async def create(client: Client) -> None:
+            spec = {"owner": {"kind": kind, "name": owner}, "network": network, "ips": list(ips)}
+            await client.create(NICS, {"metadata": {"name": name}, "spec": spec}, "default")
+            status = {"network": network, "ips": list(ips)}
+            await client.patch(NICS, name, {"status": status}, "default", subresource="status")
+
+        self.do(create)
+
+    def clear(self) -> None:
+        """Takes every network and NIC away."""
+
+        async def delete(client: Client) -> None:
+            for nic in (await client.list(NICS)).items:
+                await client.delete(NICS, nic.metadata.name, nic.metadata.namespace)
+            for network in (await client.list(NETWORKS)).items:
+                await client.delete(NETWORKS, network.metadata.name)
+
+        self.do(delete)
 
 
-@asynccontextmanager
-async def served(directory: Path, *reports: ClusterNetworkNode) -> AsyncIterator[Served]:
-    """The cluster, when its manager has looked at the objects and at `reports`, one of each node, and is at rest."""
-    async with serving(directory) as config, HttpClient(config) as client:
-        cluster = Served(client, directory / "kubeconfig")
-        for index, name in enumerate(NODE_NAMES):
-            await client.create(NODES, node(name, address=f"10.0.0.{index + 1}"))
-        await client.create(CLUSTER_NETWORKS, cluster_network("cluster-1"))
-        await client.create(VLAN_CONFIGS, vlan_config("one", "cluster-1"))
-        # Before the reports: those of nodes that the manager has not seen would be deleted.
-        await eventually(partial(client.get, VLAN_CONFIGS, "one"), _matches_all_nodes)
-        for report in reports:
-            await cluster.tell(report)
-        # Before the NAD: the label of one that came earlier would follow ten seconds later.
-        await eventually(partial(client.get, CLUSTER_NETWORKS, "cluster-1"), _is_ready)
-        body = nad("vlan2012", "cluster-1", 2012, mode="static", addresses=STATIC)
-        await client.create(NADS, body, "default")
-        await _settled(client)
-        yield cluster
+async def nothing(_client: Client) -> None:
+    """What runs beside a server that has nothing beside it."""
 
 
-def _matches_all_nodes(config: VlanConfig) -> bool:
-    text = config.metadata.annotations.get(names.MATCHED_NODES, "[]")
-    return set(msgspec.json.decode(text)) == set(NODE_NAMES)
+@contextmanager
+def served(
+    directory: Path,
+    *,
+    manager: bool = False,
+    beside: Callable[[Client], Awaitable[None]] = nothing,
+    **settings: object,
+) -> Iterator[Cluster]:
+    """The server, with a manager or without, until the block ends. It shares the commands' output, and so is silent.
 
+    `beside` runs with it, and must not end it; `settings` are those of `ServeSettings`.
+    """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    done: asyncio.Future[None] = loop.create_future()
 
-def _is_ready(network: ClusterNetwork) -> bool:
-    found = find(network.status.conditions, READY)
-    return found is not None and found.status == "True"
+    async def run() -> None:
+        async with serving(directory, manager=manager, **settings) as config, HttpClient(config) as client:
+            others = asyncio.ensure_future(beside(client))
+            ready.set()
+            await done
+            others.cancel()
 
+    def live() -> None:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(run())
 
-async def _settled(client: HttpClient) -> None:
-    """Waits until the manager has written all that it derives."""
-
-    async def is_written() -> bool:
-        network = await client.get(CLUSTER_NETWORKS, "cluster-1")
-        labels = (await client.get(NADS, "vlan2012", "default")).metadata.labels
-        derived = any("l3connectivity" in key for key in network.metadata.annotations)
-        told = find(network.status.conditions, L3_READY) is not None
-        return derived and told and labels.get(names.READY_LABEL) == "true"
-
-    await eventually(is_written, bool)
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        assert ready.wait(120)
+        yield Cluster(directory / "kubeconfig", managed=manager)
+    finally:
+        loop.call_soon_threadsafe(done.set_result, None)
+        thread.join(120)
+        loop.close()
+        structlog.reset_defaults()

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lanloom_lab.assets import default_cache
-from tests.cli.serving import Cluster
+from tests.cli.cluster import Cluster
 from tests.harness.servers.build import binaries
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@ from lanloom.api.core import CONFIG_MAPS, NAMESPACES
 from lanloom.kube.errors import Gone
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
-from tests.cli.serving import Cluster, served, typing
+from tests.cli.cluster import Cluster, served, typing
 from tests.embedded.test_serve import serving
 
 ANYBODY = 'token-a,anybody,,"people"\n'

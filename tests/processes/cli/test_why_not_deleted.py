@@ -16,7 +16,7 @@ from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.names import MATCHED_NODES
 from lanloom.kube.ports import Client
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 from tests.features.dummy.cli.dummies import (
     add_daemons,
     add_namespace,

@@ -11,7 +11,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.kube.ports import Client
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 from tests.features.dummy.cli.dummies import (
     HOME,
     add_daemons,

@@ -17,13 +17,13 @@ from lanloom.kube.ports import Client
 from lanloom.processes.blockers import Explanation
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.scheduler import Scheduler
+from tests.cli.cluster import served
 from tests.cli.pages import (
     Shown,
     output_of,
     rewritten,
     shown,
 )
-from tests.cli.serving import served
 from tests.features.dummy.cli.dummies import IMAGE, add_nodes
 from tests.features.dummy.cluster.kubelets import Kubelets
 

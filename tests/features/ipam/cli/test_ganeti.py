@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lanloom.__main__ import cli
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 from tests.features.ipam.ganeti.formats.clusters import (
     config,
     haskell_text,

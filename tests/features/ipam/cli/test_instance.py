@@ -10,7 +10,7 @@ from click.testing import Result
 
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.kube.ports import Client
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 from tests.harness.servers.eventually import eventually
 
 pytestmark = pytest.mark.slow

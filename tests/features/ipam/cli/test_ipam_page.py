@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.cluster import served
 from tests.cli.pages import (
     Shown,
     output_of,
     rewritten,
     shown,
 )
-from tests.cli.serving import served
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from click.testing import Result
 
 from lanloom.api.ipam import NETWORKS
 from lanloom.features.ipam.cli.network import command
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 
 _TOKENS = (
     "add remove modify : , = / - cidr gateway dhcp name pool subnet disabled true false none no_dhcp -gateway foo",

@@ -13,7 +13,7 @@ from lanloom.features.ipam.state import read_state
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import RealServer
 

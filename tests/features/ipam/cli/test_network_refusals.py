@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.serving import Cluster, served
+from tests.cli.cluster import Cluster, served
 
 NET1 = (
     "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=foo,dhcp=true --pool 192.0.2.10-192.0.2.100,name=pool1"
