@@ -1,6 +1,6 @@
 """What the kernel of a fake host does for the steps of isolated bridges."""
 
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.node.marks import unfinished_name
 from tests.fakes.kernel import FakeKernel, apply
 

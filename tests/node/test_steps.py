@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, is_made_by_plugin
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, is_made_by_plugin
 from lanloom.node import netlink
 from lanloom.node.errors import KernelUnsupported, LinkMissing
 from lanloom.node.ports import Link, LinkStep

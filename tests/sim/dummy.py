@@ -15,8 +15,9 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.features.dummy.admission import DummyAdmission, StoreReader
-from lanloom.features.dummy.manager import DummyManager, dummy_informers
+from lanloom.features.dummy.admission import DummyAdmission
+from lanloom.features.dummy.manager.controllers import DummyManager
+from lanloom.features.dummy.manager.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.election import Elector

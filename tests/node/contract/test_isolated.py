@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from lanloom.features.dummy.rules.linksteps import (
+from lanloom.features.dummy.rules.hostbridge import (
     EnsureIsolatedBridge,
     Port,
     RemoveIsolatedBridge,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge
 from lanloom.node.errors import LinkError
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.netlink.messages import (

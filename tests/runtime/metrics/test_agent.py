@@ -14,7 +14,7 @@ from lanloom.api.core import CRDS
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
 from lanloom.processes.agent import run_agent

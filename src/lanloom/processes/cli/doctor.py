@@ -123,9 +123,9 @@ async def _checks(
         Check,
         check_agent,
         check_cluster,
+        check_cni,
         check_network_manager,
     )
-    from lanloom.processes.cnichecks import check_cni
     from lanloom.runtime.connect import connect
 
     async with open_host("", *directories) as host:

@@ -18,9 +18,8 @@ from lanloom.api.admission import (
 from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.admission import DummyAdmission, StoreReader
-from lanloom.features.dummy.admission.admission import IsManager
-from lanloom.features.dummy.manager import dummy_informers
+from lanloom.features.dummy.admission import DummyAdmission, IsManager
+from lanloom.features.dummy.manager.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.informer import all_synced

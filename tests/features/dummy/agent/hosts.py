@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from lanloom.features.dummy.agent.bridge import BridgeReconciler
-from lanloom.features.dummy.rules.hostbridge import Assignment, State
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import Assignment, State, alias_of
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import (
     Link,

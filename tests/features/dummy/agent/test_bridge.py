@@ -5,8 +5,12 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from lanloom.features.dummy.rules.hostbridge import State
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.features.dummy.rules.hostbridge import (
+    EnsureIsolatedBridge,
+    RemoveIsolatedBridge,
+    State,
+    alias_of,
+)
 from lanloom.node.steps import EnsureBridge
 from tests.features.dummy.agent.hosts import (
     BRIDGE,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge
 from lanloom.node.marks import unfinished_name
 from lanloom.node.ports import LinkStep
 from tests.features.dummy.agent.hosts import (

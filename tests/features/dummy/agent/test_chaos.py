@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.kube.errors import TransportError
 from lanloom.node.marks import is_unfinished_name
 from lanloom.node.ports import Link

@@ -11,7 +11,7 @@ import pytest
 from lanloom.api.core import CRDS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER, DummyClusterNetwork
 from lanloom.features.dummy.agent.garbage import BridgeGarbageCollector
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.kube.errors import (
     Forbidden,
     KubeError,

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import alias_of
 from tests.harness.namespaces import namespace
 
 OWNER, OTHER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001", "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f002"

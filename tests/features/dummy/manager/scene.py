@@ -16,7 +16,8 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import MULTUS_NETWORKS, NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.manager import DummyManager, dummy_informers
+from lanloom.features.dummy.manager.controllers import DummyManager
+from lanloom.features.dummy.manager.reader import dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.controller import Outcome

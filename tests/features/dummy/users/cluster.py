@@ -10,8 +10,7 @@ import msgspec
 from lanloom.api.core import CRDS
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.users import UserInformers, Users, user_informers
-from lanloom.features.dummy.users.stored import WAVES
+from lanloom.features.dummy.users import WAVES, UserInformers, Users, user_informers
 from lanloom.kube.errors import Gone, KubeError, NotFound
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lanloom.features.dummy.users.view import GONE_SECONDS, VersionTracker
+from lanloom.features.dummy.users import GONE_SECONDS, VersionTracker
 from tests.features.dummy.users.cluster import Cluster, Watching
 from tests.features.dummy.users.objects import (
     instance,

@@ -13,7 +13,7 @@ from lanloom.api.l3 import (
     Route,
     Routing,
 )
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.features.vlan.rules.network import NodeNetwork
 from lanloom.features.vlan.rules.profile import Profile, profile_of
 from lanloom.node.ports import Link

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lanloom.features.dummy.rules.linksteps import alias_of
+from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.features.vlan.rules.network import NodeNetwork, Problem
 from lanloom.features.vlan.rules.plan import plan
 from lanloom.node.marks import MARK

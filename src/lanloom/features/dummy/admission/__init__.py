@@ -1,10 +1,268 @@
-"""The webhooks of isolated networks.
+"""The webhooks of isolated networks: networks, their NADs, and VlanConfigs, validated here.
 
-`admission` dispatches requests. `objects` validates networks, their NADs and VlanConfigs, `references` the NADs that
-machines and pods name; `reservations` records on NADs what was allowed. `reader` is the cluster as the stores have it.
+`references` validates the NADs that machines and pods name; `reservations` records on NADs what was allowed.
 """
 
-from lanloom.features.dummy.admission.admission import WEBHOOKS, DummyAdmission
-from lanloom.features.dummy.admission.reader import StoreReader
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 
-__all__ = ["WEBHOOKS", "DummyAdmission", "StoreReader"]
+from lanloom.api.admission import (
+    AdmissionRequest,
+    Unreadable,
+    UserInfo,
+    Verdict,
+    new_of,
+    old_of,
+    refusal,
+)
+from lanloom.api.core import NAMESPACES, PODS
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
+from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.dummy.admission.references import References
+from lanloom.features.dummy.manager.reader import StoreReader, read_ranges
+from lanloom.features.dummy.rules.admit import (
+    NODE_GATEWAY,
+    check_claims,
+    check_config,
+    check_foreign_nad,
+    check_nad,
+    check_nad_deletion,
+    check_place,
+    check_subnet,
+    check_unused,
+    check_uplinks,
+    concerns,
+)
+from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
+from lanloom.features.dummy.rules.model import Isolated, owner_of
+from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
+from lanloom.features.dummy.users import shared_live_users
+from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed, Refusal
+from lanloom.runtime.webhooktable import (
+    EVERY,
+    WRITTEN,
+    TableAdmission,
+    Webhook,
+)
+from lanloom.text import listed
+
+Networks = Iterable[DummyClusterNetwork]
+
+
+class ObjectValidator:
+    """Validates what users write. `now` is in seconds since the epoch."""
+
+    def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._reader = reader
+        self._now = now
+        self._users = shared_live_users(client)
+
+    async def network(
+        self, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
+    ) -> tuple[str, ...]:
+        """The warnings about a DummyClusterNetwork. Raises Refusal, KubeError."""
+        if new is None:
+            return tuple(_deletion_warnings(self._reader, old)) if old is not None else ()
+        if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+            return ()
+        if old is not None:
+            changes(old, new)
+        net = parse(new)
+        present = await self._list_networks()
+        if old is None and any(item.metadata.name == net.name for item in present):
+            return ()  # the API server answers AlreadyExists, which many expect
+        if old is None or _places(old) != _places(new):
+            await self._check_places(net, present)
+        if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
+            changes_while_used(old, new, (await self._users.get()).users_of(net.nad))
+        if net.subnet is not None:
+            known = await read_ranges(self._client, self._reader.nodes(), self._reader.settings)
+            check_subnet(net, known, _readable(present))
+        return tuple([text async for text in self._warnings(net)])
+
+    async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
+        """A VlanConfig must not give an isolated bridge an uplink. Raises Refusal, KubeError."""
+        if new is not None and not new.metadata.is_deleting:
+            await self._recheck(partial(check_config, new, old))
+
+    async def nad(
+        self,
+        new: NetworkAttachmentDefinition | None,
+        old: NetworkAttachmentDefinition | None,
+        *,
+        by_manager: bool,
+    ) -> None:
+        """A NAD, of an isolated network or not. Raises Refusal, KubeError."""
+        if new is not None and new.metadata.is_deleting:
+            return
+        if not concerns(new, old):
+            if new is not None and old is None:
+                await self._recheck(partial(check_foreign_nad, new))
+            return
+        await self._check_owned(new, old, by_manager=by_manager)
+        if new is None and old is not None and not by_manager:
+            await self._check_unused(old)
+
+    async def _check_owned(
+        self,
+        new: NetworkAttachmentDefinition | None,
+        old: NetworkAttachmentDefinition | None,
+        *,
+        by_manager: bool,
+    ) -> None:
+        """A NAD is no orphan only because the store does not have its network."""
+
+        def check(networks: Networks) -> None:
+            if new is not None:
+                check_nad(new, old, networks, by_manager=by_manager)
+            elif old is not None:
+                check_nad_deletion(old, networks, by_manager=by_manager)
+
+        owners = {uid for nad in (new, old) if nad is not None and (uid := owner_of(nad))}
+        if owners <= {item.metadata.uid for item in self._reader.networks()}:
+            await self._recheck(check)
+        else:
+            check(await self._list_networks())
+
+    async def _check_unused(self, nad: NetworkAttachmentDefinition) -> None:
+        """A manager has checked that itself before it deletes one."""
+        users, pending = await self._users.get(), tuple[Reservation, ...]()
+        with suppress(ValueError):  # only managers write there; an unreadable note is nobody's
+            pending = unsettled(reservations_of(nad), users.seen, self._now())
+        check_unused(nad, users.users_of(nad.metadata.key), pending)
+
+    async def _check_places(self, net: Isolated, present: Networks) -> None:
+        """Whether bridge and NAD are free."""
+        check_claims(net, present)
+        check_place(net, await get_or_none(self._client, NADS, net.nad))
+        views = cached_then_live(self._reader.configs(), self._list_configs)
+        await recheck(partial(check_uplinks, net), views)
+
+    async def _recheck(self, check: Callable[[Networks], None]) -> None:
+        await recheck(check, cached_then_live(self._reader.networks(), self._list_networks))
+
+    async def _list_networks(self) -> tuple[DummyClusterNetwork, ...]:
+        return (await self._client.list(DUMMY_CLUSTER_NETWORKS)).items
+
+    async def _list_configs(self) -> tuple[VlanConfig, ...]:
+        return (await self._client.list(VLAN_CONFIGS)).items
+
+    async def _warnings(self, net: Isolated) -> AsyncIterator[str]:
+        """What may surprise later. A namespace may be created together with the network, so it need not exist."""
+        if await get_or_none(self._client, NAMESPACES, Key("", net.nad.namespace)) is None:
+            yield (
+                f"spec.nadNamespace: there is no namespace {net.nad.namespace} yet; "
+                "the network is ready when there is"
+            )
+        if net.gateway == "node":
+            yield NODE_GATEWAY
+
+
+def _places(item: DummyClusterNetwork) -> tuple[str, Key]:
+    return item.spec.bridge_name, item.spec.nad
+
+
+def _readable(networks: Networks) -> Iterator[Isolated]:
+    for item in networks:
+        with suppress(Malformed):
+            yield parse(item)
+
+
+def _deletion_warnings(reader: StoreReader, old: DummyClusterNetwork) -> Iterator[str]:
+    if users := reader.users.users_of(old.spec.nad):
+        yield (
+            f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
+            "it any more, and nobody new may use it"
+        )
+
+
+IsManager = Callable[[UserInfo], Awaitable[bool]]
+"""Whether a manager asks."""
+
+
+class DummyAdmission(TableAdmission):
+    """Answers admission requests about isolated networks, their NADs, and who refers to these.
+
+    `now` is in seconds since the epoch.
+    """
+
+    def __init__(
+        self, client: Client, reader: StoreReader, is_manager: IsManager, *, now: Callable[[], float]
+    ) -> None:
+        super().__init__(WEBHOOKS)
+        self._is_manager = is_manager
+        self._objects = ObjectValidator(client, reader, now=now)
+        self._references = References(client, reader, now=now)
+
+    async def validate_network(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses what is written of a DummyClusterNetwork."""
+        return await _verdict(self._network(request))
+
+    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses what is written of a NAD."""
+        return await _verdict(self._nad(request))
+
+    async def validate_config(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses what is written of a VlanConfig."""
+        return await _verdict(self._config(request))
+
+    async def validate_reference(self, request: AdmissionRequest) -> Verdict:
+        """Whether a machine or a pod may refer to the networks that it names."""
+        return await self._references.validate(request)
+
+    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(DUMMY_CLUSTER_NETWORKS, request), old_of(DUMMY_CLUSTER_NETWORKS, request)
+        if request.sub_resource and new is not None:
+            if not await self._is_manager(request.user_info):
+                raise Denied(
+                    f"DummyClusterNetwork {new.metadata.name}: status is written by Lanloom's manager only; "
+                    "change the spec instead"
+                )
+            return ()
+        return await self._objects.network(new, old)
+
+    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+        try:
+            new, old = new_of(NADS, request), old_of(NADS, request)
+        except Unreadable:
+            return ()  # somebody else's, for all we know; the webhook of VLANs says what is wrong
+        by_manager = concerns(new, old) and await self._is_manager(request.user_info)
+        await self._objects.nad(new, old, by_manager=by_manager)
+        return ()
+
+    async def _config(self, request: AdmissionRequest) -> tuple[str, ...]:
+        try:
+            new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
+        except Unreadable:
+            return ()  # the webhook of VLANs says what is wrong
+        await self._objects.config(new, old)
+        return ()
+
+
+async def _verdict(validation: Awaitable[tuple[str, ...]]) -> Verdict:
+    """The verdict with the reason. What can't be checked is refused too."""
+    try:
+        return Verdict(warnings=await validation)
+    except (Refusal, Unreadable) as refused:
+        return refusal(refused)
+    except KubeError as error:
+        return refusal(f"this can't be checked now, because {error}; try again")
+
+
+WEBHOOKS = (
+    Webhook("validate", DUMMY_CLUSTER_NETWORKS, EVERY, DummyAdmission.validate_network),
+    Webhook("validate", NADS, EVERY, DummyAdmission.validate_nad),
+    Webhook("validate", VLAN_CONFIGS, WRITTEN, DummyAdmission.validate_config),
+    Webhook("refer", VIRTUAL_MACHINES, WRITTEN, DummyAdmission.validate_reference),
+    Webhook("refer", VIRTUAL_MACHINE_INSTANCES, ("CREATE",), DummyAdmission.validate_reference),
+    Webhook("refer", PODS, ("CREATE",), DummyAdmission.validate_reference),
+)
+"""What the API server asks about. Nothing is filled in: what is left out has its default in the schema."""

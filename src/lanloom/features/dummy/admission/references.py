@@ -36,8 +36,8 @@ from lanloom.api.workloads import (
     Job,
     ReplicaSet,
 )
-from lanloom.features.dummy.admission.reader import StoreReader
 from lanloom.features.dummy.admission.reservations import Reservations, TooManyReservations
+from lanloom.features.dummy.manager.reader import StoreReader
 from lanloom.features.dummy.rules.admit_references import (
     REQUEST_SECONDS,
     Reservation,

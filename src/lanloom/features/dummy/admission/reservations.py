@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lanloom.api.dummy import ADMITTED
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.dummy.admission.reader import StoreReader
+from lanloom.features.dummy.manager.reader import StoreReader
 from lanloom.features.dummy.rules.admit_references import (
     Reservation,
     is_closed,

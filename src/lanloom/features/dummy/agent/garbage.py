@@ -1,7 +1,7 @@
-"""Removes isolated bridges that belong to no network: a node that was off while a network was deleted has one left.
+"""Isolated networks in the agent: remove bridges without a network, as on a node that was off during a deletion.
 
-The watch only says where to look closer. A bridge is removed if the API server itself, asked after the bridge was
-observed, returns a list without its network. After an error, also that there is no such kind, everything stays.
+The watch only hints. A bridge is removed if a live list, requested after the bridge was observed, lacks its network.
+After an error, also where the kind is unknown, every bridge stays.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.features.dummy.agent.bridge import follow
@@ -19,22 +20,23 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import Links, LinkStep
+from lanloom.runtime.context import AgentContext, AgentPart
+from lanloom.runtime.metrics import FeatureMetrics
 
 log = structlog.get_logger(__name__)
 
 NOTICE_SECONDS = 5.0
-"""How soon after a change of links the host is looked at: often enough, and never again and again against somebody who
-keeps a bridge that is surplus."""
+"""Delay between a change of links and the next look at the host. It limits a fight with a program that recreates an
+orphaned bridge."""
 
 UNKNOWN_SECONDS = 60.0
-"""How soon the API server is asked again that did not say which networks there are, or a link that could not go is
-looked at."""
+"""Delay before the next attempt after a list or a removal failed."""
 
 _HOST = "host"
 
 
 class BridgeGarbageCollector:
-    """Sweeps one host. `networks` is run by the caller; `on_removed` is told of each link that was removed."""
+    """Collects the garbage of one host. The caller runs `networks`; `on_removed` is called for each removed link."""
 
     def __init__(
         self,
@@ -58,11 +60,11 @@ class BridgeGarbageCollector:
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
-        """The queue and its worker, to be looked at."""
+        """The queue and its worker, for metrics."""
         return (self._controller,)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(follow(self._links, self._notice))
@@ -101,3 +103,39 @@ class BridgeGarbageCollector:
         if complaint and complaint != self._problem:
             log.warning("surplus-bridges-unknown", error=complaint)
         self._problem = complaint
+
+
+class DummyAgentMetrics(FeatureMetrics):
+    """What an agent measures of isolated networks."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._bridges_removed = Counter(
+            "lanloom_agent_isolated_bridges_removed",
+            "Bridges of isolated networks that are no more, taken away.",
+            registry=registry,
+        )
+
+    def removed(self) -> None:
+        """Count a removed bridge of a network that does not exist any more."""
+        self._bridges_removed.inc()
+
+
+def build(context: AgentContext) -> AgentPart:
+    """Build the part of an agent."""
+    # Optional: the node's other networks do not wait for this kind, nor for the right to read it.
+    networks = Informer(context.client, DUMMY_CLUSTER_NETWORKS, rng=context.rng, optional=True)
+    collector = BridgeGarbageCollector(
+        context.client,
+        context.host.links,
+        networks,
+        rng=context.rng,
+        observe=context.observe,
+        on_removed=context.metrics["dummy"].removed,
+    )
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(networks.run())
+            group.create_task(collector.run())
+
+    return AgentPart(run=run, controllers=collector.controllers)

@@ -6,7 +6,7 @@ Several processes may apply them at once: each goes on where any of them has com
 import errno
 import socket
 
-from lanloom.features.dummy.rules.linksteps import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
 from lanloom.node.netlink.dump import ipv6_addresses, remove_ipv6_address

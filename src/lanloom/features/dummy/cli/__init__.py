@@ -11,11 +11,11 @@ from lanloom.cli.root import LazyGroup
 _COMMANDS = {
     "bridge": ("lanloom.features.dummy.cli.bridge", "Create or remove this node's bridge of a network."),
     "list": (
-        "lanloom.features.dummy.cli.looking:list_networks",
+        "lanloom.features.dummy.cli.show:list_networks",
         "List the networks with phase, nodes and users.",
     ),
     "show": (
-        "lanloom.features.dummy.cli.looking:show",
+        "lanloom.features.dummy.cli.show:show",
         "Show one network: nodes, users, and what to do.",
     ),
 }

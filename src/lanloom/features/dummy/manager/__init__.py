@@ -1,10 +1,6 @@
-"""The manager's side of DummyClusterNetworks: makes what belongs to them, and removes it when nobody uses it.
+"""Isolated networks in the manager: they are made, kept right, and removed once nobody uses them.
 
-`controllers` wires changes to reconciles, `informers` is what is followed. `networks` reconciles a network, and what is
-left of one whose finalizer somebody removed by force: `reader` gathers what the rules need, `executor` acts.
+`build` puts the manager's part together. `controllers` are what wakes them, `networks` what is done then, with what
+`reader` observes, and by `executor`. `settings` follows the ConfigMap, and `default` makes the network that is there
+from the start.
 """
-
-from lanloom.features.dummy.manager.controllers import DummyManager
-from lanloom.features.dummy.manager.informers import DummyInformers, dummy_informers
-
-__all__ = ["DummyInformers", "DummyManager", "dummy_informers"]

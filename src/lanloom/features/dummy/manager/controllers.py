@@ -19,16 +19,16 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import bridge_name
 from lanloom.api.workloads import DaemonSet
 from lanloom.features.dummy.manager.executor import ActionExecutor
-from lanloom.features.dummy.manager.informers import (
+from lanloom.features.dummy.manager.networks import Networks, Orphans
+from lanloom.features.dummy.manager.reader import (
     BY_BRIDGE,
     BY_NAD,
     BY_NETWORK,
     BY_UID,
+    ClusterReader,
     DummyInformers,
     nads_of,
 )
-from lanloom.features.dummy.manager.networks import Networks, Orphans
-from lanloom.features.dummy.manager.reader import ClusterReader
 from lanloom.features.dummy.rules.acknowledgements import READY
 from lanloom.features.dummy.rules.model import Settings, owner_of
 from lanloom.features.dummy.users import Users

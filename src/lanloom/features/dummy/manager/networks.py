@@ -22,8 +22,7 @@ from lanloom.api.dummy import (
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.features.dummy.manager.executor import ActionDenied, ActionExecutor, Retries
-from lanloom.features.dummy.manager.informers import BY_UID, DummyInformers
-from lanloom.features.dummy.manager.reader import ClusterReader
+from lanloom.features.dummy.manager.reader import BY_UID, ClusterReader, DummyInformers
 from lanloom.features.dummy.rules.lifecycle import decide, unread
 from lanloom.features.dummy.rules.observed import (
     Decision,

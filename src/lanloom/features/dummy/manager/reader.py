@@ -1,24 +1,35 @@
-"""Reads what is known of a DummyClusterNetwork: from the stores, and live where that is not enough."""
+"""The cluster as the manager and its webhooks observe it: shared informers, and live reads where those do not suffice.
+
+Stores lag behind the API server by the length of a watch. What they allow may be allowed; before a request is refused
+or an object is deleted, what the decision rests on is read live.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from lanloom.api.core import Node
+from msgspec import Struct
+
+from lanloom.api.core import NODES, PODS, Node, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
-from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.api.ipam import NETWORKS
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    ClusterNetwork,
+    VlanConfig,
+)
+from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.meta import Key, Object
-from lanloom.api.multus import NADS
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.manager.informers import BY_UID, DummyInformers, nads_of
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet, lean
 from lanloom.features.dummy.rules.model import (
     Settings,
     UserView,
     daemon_set_name,
     daemon_set_places,
     is_foreign,
+    owner_of,
     resource_name,
 )
 from lanloom.features.dummy.rules.objects import implied_cluster_network
@@ -31,12 +42,70 @@ from lanloom.features.dummy.rules.observed import (
 )
 from lanloom.features.dummy.rules.subnet import Ranges, ranges
 from lanloom.features.dummy.users import shared_live_users
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import read_service_ranges
 from lanloom.kube.ports import Client
 
+BY_UID = "dummy-uid"
+"""DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""
+
+BY_NAD, BY_BRIDGE, BY_NETWORK = "dummy-nad", "dummy-bridge", "dummy-network"
+"""DummyClusterNetworks by `namespace/name` of their NADs, those of their specs and their statuses, by bridge, and by
+the name that the Network of their addresses has."""
+
+
+class DummyInformers(InformerView, frozen=True):
+    """What the manager and its webhooks watch. Of DaemonSets only those that were made for networks."""
+
+    dcns: Informer[DummyClusterNetwork]
+    daemon_sets: Informer[DaemonSet]
+    nads: Informer[NetworkAttachmentDefinition]
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    networks: Informer[Network]
+    cluster_networks: Informer[ClusterNetwork]
+    configs: Informer[VlanConfig]
+
+
+def dummy_informers(informers: Informers) -> DummyInformers:
+    """Return the informers, with their indexes."""
+    made_for = {BY_UID: _owner}
+    return DummyInformers(
+        dcns=informers.get(
+            DUMMY_CLUSTER_NETWORKS,
+            indexes={
+                BY_UID: lambda item: (item.metadata.uid,),
+                BY_NAD: lambda item: map(str, nads_of(item)),
+                BY_BRIDGE: lambda item: (item.spec.bridge_name,),
+                BY_NETWORK: lambda item: (resource_name(item.metadata.name, item.metadata.uid),),
+            },
+        ),
+        daemon_sets=informers.get(
+            DAEMON_SETS, labels=UID_LABEL, title=f"{DAEMON_SETS.full_name}/isolated", indexes=made_for
+        ),
+        nads=informers.get(NADS, indexes=made_for),
+        nodes=informers.get(NODES),
+        pods=informers.get(PODS, indexes=made_for, transform=lean),
+        networks=informers.get(NETWORKS, indexes=made_for),
+        cluster_networks=informers.get(CLUSTER_NETWORKS, indexes=made_for),
+        configs=informers.get(VLAN_CONFIGS),
+    )
+
+
+def nads_of(dcn: DummyClusterNetwork) -> frozenset[Key]:
+    """Return the NADs that a DummyClusterNetwork is to have or has had, even if its spec is invalid."""
+    recorded = {Key(item.namespace, item.name) for item in dcn.status.resources if item.kind == NADS.kind}
+    return frozenset({dcn.spec.nad} | recorded)
+
+
+def _owner(item: Object) -> Iterator[str]:
+    if uid := owner_of(item):
+        yield uid
+
 
 async def read_ranges(client: Client, nodes: Iterable[Node], settings: Settings) -> Ranges:
-    """What pods, services and nodes have. Raises KubeError; kinds and services that are not there tell nothing."""
+    """Read the addresses of pods, services and nodes. Raises KubeError; absent kinds and services add none."""
     return ranges(
         nodes,
         services=await read_service_ranges(client),
@@ -67,7 +136,7 @@ class ClusterReader:
         self._now = now
 
     def of(self, dcn: DummyClusterNetwork, failure: Failure | None = None) -> Observed:
-        """All that the watches have brought of a network."""
+        """Return everything that the watches observed of a network."""
         stores, settings = self._informers, self._settings()
         meta, spec = dcn.metadata, dcn.spec
         implied = implied_cluster_network(spec.bridge_name)
@@ -109,7 +178,7 @@ class ClusterReader:
         )
 
     def orphaned(self, uid: str) -> Made:
-        """What the watches have brought of what was made for the network of that uid, which nobody knows any more."""
+        """Return the observed objects of a network that does not exist any more, by its uid."""
         return self._made(uid, daemon_set_places(self._settings(), ()))
 
     def _made(self, uid: str, places: frozenset[str]) -> Made:
@@ -122,16 +191,16 @@ class ClusterReader:
         )
 
     async def live_read(self, dcn: DummyClusterNetwork, what: LiveRead) -> Live:
-        """What the API server says now. Who uses networks is asked after the NADs were read. Raises KubeError."""
+        """Read live. Users are listed after the NADs were read. Raises KubeError."""
         made = await self._made_anew(dcn.metadata.uid, self._places(dcn))
         return Live(made=made, users=await self._live_users.get() if what == "users" else None)
 
     async def ranges(self, seen: Observed) -> Ranges:
-        """What addresses the cluster uses, services included, which nothing here watches. Raises KubeError."""
+        """Read the addresses that the cluster uses; no informer watches those of services. Raises KubeError."""
         return await read_ranges(self._client, seen.nodes, seen.settings)
 
     async def exists(self, uid: str) -> bool:
-        """Whether the API server has a DummyClusterNetwork of that uid now. Raises KubeError."""
+        """Return whether a DummyClusterNetwork of that uid exists now. Raises KubeError."""
         every = await self._client.list(DUMMY_CLUSTER_NETWORKS)
         return any(item.metadata.uid == uid for item in every.items)
 
@@ -162,3 +231,32 @@ class ClusterReader:
 
 def _in(places: frozenset[str], items: tuple[DaemonSet, ...]) -> tuple[DaemonSet, ...]:
     return tuple(item for item in items if item.metadata.namespace in places)
+
+
+class StoreReader(Struct, frozen=True):
+    """The cluster as the webhooks read it from the manager's stores."""
+
+    informers: DummyInformers
+    users: UserView
+    read_settings: Callable[[], Settings]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.read_settings()
+
+    def networks(self) -> Iterable[DummyClusterNetwork]:
+        """Every DummyClusterNetwork."""
+        return self.informers.dcns.store.items()
+
+    def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """One NAD."""
+        return self.informers.nads.store.get(key)
+
+    def configs(self) -> Iterable[VlanConfig]:
+        """Every VlanConfig."""
+        return self.informers.configs.store.items()
+
+    def nodes(self) -> Iterable[Node]:
+        """Every node."""
+        return self.informers.nodes.store.items()

@@ -12,7 +12,7 @@ from lanloom.features.dummy.rules.admit_references import (
     unsettled,
 )
 from lanloom.features.dummy.rules.model import UserView
-from lanloom.features.dummy.users.view import Handler, Users, shared_live_users
+from lanloom.features.dummy.users import Handler, Users, shared_live_users
 from lanloom.kube.ports import Client
 from lanloom.runtime.context import NadRequest
 

@@ -1,21 +1,23 @@
-"""All of isolated networks that runs in a manager's process."""
+"""The composition of isolated networks in a manager; it alone knows all the parts."""
 
 import asyncio
 
-from lanloom.features.dummy.admission import DummyAdmission, StoreReader
-from lanloom.features.dummy.manager import DummyManager, dummy_informers
-from lanloom.features.dummy.parts.default import DefaultNetwork
-from lanloom.features.dummy.parts.settings import DummySettings
+from lanloom.features.dummy.admission import DummyAdmission
+from lanloom.features.dummy.manager.controllers import DummyManager
+from lanloom.features.dummy.manager.default import DefaultNetwork
+from lanloom.features.dummy.manager.reader import StoreReader, dummy_informers
+from lanloom.features.dummy.manager.settings import DummySettings
+from lanloom.features.dummy.port import SharedUsers
 from lanloom.features.dummy.rules.flags import Flags
-from lanloom.features.dummy.users import SharedUsers, Users, user_informers
+from lanloom.features.dummy.users import Users, user_informers
 from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers
 
 
 def build(context: ManagerContext) -> ManagerPart:
-    """Settings, controllers, the network that is there by itself, and webhooks.
+    """Build settings, controllers, the default network, and webhooks.
 
-    The setting is what flags and environment say.
+    The feature's setting are the `Flags` of the command line and the environment.
     """
     client, rng, now, shared = context.client, context.rng, context.now, context.informers
     given = context.setting("dummy", Flags())

@@ -1,8 +1,13 @@
-"""Settings that change while a manager runs."""
+"""Settings that change while a manager runs, and the image that its pod reports."""
 
+from typing import Any
+
+import msgspec
 import pytest
 import yaml
 
+from lanloom.api.core import PODS
+from lanloom.features.dummy.manager.settings import image_of
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.flags import (
     KEYS,
@@ -11,7 +16,7 @@ from lanloom.features.dummy.rules.flags import (
     settings,
 )
 from lanloom.features.dummy.rules.model import Settings
-from tests.features.dummy.parts.manager import Office, in_an_office
+from tests.features.dummy.manager.office import Office, in_an_office
 from tests.features.dummy.rules.made import IMAGE
 from tests.processes.deployed import ROOT
 
@@ -104,3 +109,38 @@ def test_what_the_documented_config_map_proposes_can_be_read(key: str) -> None:
     (line,) = [line for line in lines if line.startswith(f"  # {key}: ")]
     _, faults = read_entries(yaml.safe_load(line.removeprefix("  # ")), Flags())
     assert faults == ()
+
+
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+NAMED = f"docker.io/example/lanloom@{DIGEST}"
+
+
+def reported(*containers: dict[str, Any]) -> str:
+    """The image of a pod of whose containers that is reported."""
+    return image_of(msgspec.convert({"status": {"containerStatuses": list(containers)}}, PODS.type))
+
+
+@pytest.mark.parametrize(
+    ("image_id", "image"),
+    [
+        (NAMED, NAMED),
+        (f"docker-pullable://{NAMED}", NAMED),
+        (f"localhost:5000/lanloom@{DIGEST}", f"localhost:5000/lanloom@{DIGEST}"),
+        (DIGEST, ""),
+        (f"docker://{DIGEST}", ""),
+        ("docker.io/example/lanloom:0.1.0", ""),
+        ("", ""),
+    ],
+)
+def test_forms_of_runtimes(image_id: str, image: str) -> None:
+    """A name with a digest is taken, in the forms of containerd and Docker; a digest alone can't be pulled."""
+    assert reported({"name": "manager", "imageID": image_id}) == image
+
+
+def test_the_manager_s_container_counts() -> None:
+    """Beside others, the container `manager` counts; without it, only one that is alone."""
+    other = {"name": "other", "imageID": f"other@{DIGEST}"}
+    assert reported(other, {"name": "manager", "imageID": NAMED}) == NAMED
+    assert reported(other) == f"other@{DIGEST}"
+    assert reported(other, {"name": "third", "imageID": NAMED}) == ""
+    assert reported() == ""

@@ -15,7 +15,7 @@ import structlog
 from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CONTROLLER
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.features.dummy.parts.settings import DummySettings
+from lanloom.features.dummy.manager.settings import DummySettings
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from lanloom.kube.ports import Client

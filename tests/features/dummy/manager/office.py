@@ -17,8 +17,8 @@ from lanloom.api.core import (
 from lanloom.api.crds import manifest
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.features.dummy.parts.default import DefaultNetwork
-from lanloom.features.dummy.parts.settings import DummySettings
+from lanloom.features.dummy.manager.default import DefaultNetwork
+from lanloom.features.dummy.manager.settings import DummySettings
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.kube.events import Recorder

@@ -1,7 +1,7 @@
-"""The settings of isolated networks: what was given at start, then the ConfigMap `lanloom-dummy`, then defaults.
+"""The settings of isolated networks: flags and environment, then the ConfigMap `lanloom-dummy`, then defaults.
 
-The ConfigMap takes effect as it changes. An entry of it that can't be read leaves in force what it said before; it is
-logged, and told by an Event on the ConfigMap: nobody who mistypes a number stops a manager by that.
+A change of the ConfigMap takes effect at once. An invalid entry leaves the entry's last valid value in force; it is
+logged, and reported by an Event on the ConfigMap, so that a typing error stops no manager.
 """
 
 import asyncio
@@ -13,22 +13,40 @@ from msgspec.structs import asdict
 from lanloom.api.core import CONFIG_MAPS, PODS, ConfigMap, Pod
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import lean
-from lanloom.features.dummy.parts.image import image_of
 from lanloom.features.dummy.rights import CONFIG_MAP
+from lanloom.features.dummy.rules.daemonset import has_digest
 from lanloom.features.dummy.rules.flags import Flags, read_entries, settings
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers
 
+CONTAINER = "manager"
+"""The manager's container, where its pod has several."""
+
+
+def image_of(pod: Pod) -> str:
+    """Return the image with its digest as the node's runtime reports it; empty where it does not.
+
+    The bridges' pods run the manager's own image. containerd reports `docker.io/a/b@sha256:…`, Docker the same after
+    `docker-pullable://`. A digest alone is that of an image that was loaded onto the node: no other node could pull it.
+    """
+    statuses = pod.status.container_statuses
+    chosen = [item for item in statuses if item.name == CONTAINER] or list(statuses)
+    if len(chosen) != 1:
+        return ""
+    image = chosen[0].image_id.rpartition("://")[2]
+    return image if has_digest(image) else ""
+
+
 log = structlog.get_logger(__name__)
 
 
 class DummySettings:
-    """The settings that are in force. Keep the informers running; `run` is the leader's.
+    """The settings in force. Keep the informers running; `run` is the leader's.
 
-    `given` is what flags and environment say, which nothing overrides. `identity` is the name of the manager's own pod,
-    which tells of its image; where there is no such pod, the image is unknown unless it is given.
+    `given` are flags and environment, which nothing overrides. `identity` is the name of the manager's own pod, which
+    has the image; without such a pod the image is unknown unless it is given.
     """
 
     def __init__(self, informers: Informers, *, identity: str, given: Flags) -> None:
@@ -48,20 +66,20 @@ class DummySettings:
         informers.get(PODS, transform=lean).on_change(self._look)
 
     def current(self) -> Settings:
-        """The settings as of now."""
+        """Return the settings in force."""
         return self._settings
 
     @property
     def said(self) -> Flags:
-        """What somebody said, without defaults."""
+        """Flags, environment and ConfigMap, without defaults."""
         return self._given.over(self._said)
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Adds a handler that is called after the settings have changed."""
+        """Add a handler that is called after the settings changed."""
         self._handlers.append(handler)
 
     async def run(self, recorder: Recorder) -> None:
-        """Tells by Events of what is wrong in the ConfigMap, until cancelled."""
+        """Report invalid entries of the ConfigMap by Events, until cancelled."""
         while True:
             await self._wrong.wait()
             self._wrong.clear()

@@ -3,7 +3,7 @@
 from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY
 from lanloom.features.dummy.rules.flags import Flags
-from tests.features.dummy.parts.manager import Office, in_an_office
+from tests.features.dummy.manager.office import Office, in_an_office
 
 NAME = "br-dummy-cluster"
 SPEC = {"bridgeName": "a-br", "nadName": "a", "nadNamespace": "default"}
