@@ -27,9 +27,9 @@ from tests.features.dummy.admission.requests import (
     nad,
     network,
     pod,
-    request,
     server,
 )
+from tests.harness.admission import request
 
 NETWORKS = 50
 REVIEWS = 2_000

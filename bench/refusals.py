@@ -29,19 +29,14 @@ from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.vlan.admission.requests import (
-    Raw,
-    network,
-    report,
-    request,
-    vm,
-)
+from tests.features.vlan.admission.requests import Raw, network, report, vm
 from tests.features.vlan.cluster import (
     cluster_network,
     nad,
     node,
     vlan_config,
 )
+from tests.harness.admission import request
 
 NETWORKS = 1_400
 WITH_ADDRESSES = 400

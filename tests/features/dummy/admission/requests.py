@@ -11,7 +11,6 @@ import msgspec
 
 from lanloom.api.admission import (
     AdmissionRequest,
-    GroupVersionResource,
     UserInfo,
     Verdict,
 )
@@ -79,31 +78,6 @@ def leaving(body: Raw) -> Raw:
     finalizers = body["metadata"].get("finalizers", [FINALIZER])
     more = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}
     return {**body, "metadata": {**body["metadata"], **more}}
-
-
-def request(
-    resource: Resource[Any],
-    new: Raw | None,
-    old: Raw | None = None,
-    *,
-    user: str = ADMIN,
-    status: bool = False,
-    dry_run: bool = False,
-) -> AdmissionRequest:
-    """A request as the API server sends it."""
-    shown = new or old or {}
-    return AdmissionRequest(
-        uid="1",
-        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
-        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
-        name=shown["metadata"].get("name", ""),
-        namespace=shown["metadata"].get("namespace", ""),
-        sub_resource="status" if status else "",
-        object=new,
-        old_object=old,
-        user_info=UserInfo(username=user),
-        dry_run=dry_run,
-    )
 
 
 async def is_manager(user: UserInfo) -> bool:

@@ -12,15 +12,9 @@ from lanloom.api.resource import Resource
 from lanloom.features.dummy.admission.references import NOTE_SECONDS
 from lanloom.features.dummy.rules.admit_references import NAMESPACE_MAX, Reservation, is_crowded
 from lanloom_embedded.local import LocalClient
-from tests.features.dummy.admission.requests import (
-    admission_of,
-    first_storage,
-    pod,
-    request,
-    server,
-    with_uids,
-)
+from tests.features.dummy.admission.requests import admission_of, first_storage, pod, server, with_uids
 from tests.features.dummy.admission.reviews import OURS, annotated, reviewed
+from tests.harness.admission import request
 from tests.harness.virtual import START, run
 
 

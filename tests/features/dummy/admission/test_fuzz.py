@@ -24,9 +24,9 @@ from tests.features.dummy.admission.requests import (
     first_storage,
     nad,
     network,
-    request,
     server,
 )
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 _RESOURCES = (DCNS, NADS, VLAN_CONFIGS, PODS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)

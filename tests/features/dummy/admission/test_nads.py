@@ -15,16 +15,8 @@ from tests.features.dummy.admission.cases import (
     answer,
     each,
 )
-from tests.features.dummy.admission.requests import (
-    MANAGER,
-    Present,
-    leaving,
-    nad,
-    network,
-    pod,
-    request,
-    told,
-)
+from tests.features.dummy.admission.requests import MANAGER, Present, leaving, nad, network, pod, told
+from tests.harness.admission import request
 from tests.harness.virtual import START
 
 DRAINED = {DRAINING: "2026-01-01T00:00:00Z"}

@@ -27,13 +27,7 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.local import LocalClient
-from tests.features.dummy.admission.requests import (
-    admission_of,
-    first_storage,
-    machine,
-    nad,
-    network,
-)
+from tests.features.dummy.admission.requests import admission_of, first_storage, machine, nad, network
 from tests.harness.virtual import run
 
 HOUR = 3600.0

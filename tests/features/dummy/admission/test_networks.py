@@ -10,16 +10,8 @@ from tests.features.dummy.admission.cases import (
     answer,
     each,
 )
-from tests.features.dummy.admission.requests import (
-    MANAGER,
-    Raw,
-    leaving,
-    nad,
-    network,
-    pod,
-    request,
-    told,
-)
+from tests.features.dummy.admission.requests import MANAGER, Raw, leaving, nad, network, pod, told
+from tests.harness.admission import request
 
 SUBNET = "10.115.0.0/24"
 

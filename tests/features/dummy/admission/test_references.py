@@ -38,7 +38,6 @@ from tests.features.dummy.admission.requests import (
     machine,
     nad,
     pod,
-    request,
     server,
     told,
     uid_of,
@@ -50,6 +49,7 @@ from tests.features.dummy.admission.reviews import (
     annotated,
     reviewed,
 )
+from tests.harness.admission import request
 from tests.harness.virtual import START, run
 
 REFERENCE_CASES: Cases = {

@@ -9,7 +9,6 @@ import msgspec
 
 from lanloom.api.admission import (
     AdmissionRequest,
-    GroupVersionResource,
     UserInfo,
     Verdict,
 )
@@ -76,29 +75,6 @@ def holding(name: str, *ips: str, network: str = "net1") -> Raw:
 def deleted(body: Raw) -> Raw:
     """An object whose deletion was asked for."""
     return {**body, "metadata": {**body["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-
-
-def request(
-    resource: Resource[Any],
-    new: Raw | None,
-    old: Raw | None = None,
-    *,
-    user: str = ADMIN,
-    status: bool = False,
-) -> AdmissionRequest:
-    """A request as the API server sends it."""
-    shown = new or old or {}
-    return AdmissionRequest(
-        uid="1",
-        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
-        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
-        name=shown["metadata"]["name"],
-        namespace=shown["metadata"].get("namespace", ""),
-        sub_resource="status" if status else "",
-        object=new,
-        old_object=old,
-        user_info=UserInfo(username=user),
-    )
 
 
 def agent_of(user: UserInfo) -> str | None:

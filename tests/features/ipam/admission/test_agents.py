@@ -14,16 +14,8 @@ from tests.features.ipam.admission.cases import (
     answer,
     each,
 )
-from tests.features.ipam.admission.requests import (
-    AGENT,
-    Present,
-    Raw,
-    network,
-    nic,
-    request,
-    told,
-    uid_of,
-)
+from tests.features.ipam.admission.requests import AGENT, Present, Raw, network, nic, told, uid_of
+from tests.harness.admission import request
 
 POD_UID, INSTANCE_UID = uid_of(PODS, "web"), uid_of(VIRTUAL_MACHINE_INSTANCES, "vm")
 MACHINE_UID = uid_of(VIRTUAL_MACHINES, "vm")

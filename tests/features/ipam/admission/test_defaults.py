@@ -5,16 +5,8 @@ from typing import Any
 import pytest
 
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
-from tests.features.ipam.admission.requests import (
-    SUBNET,
-    Raw,
-    defaults,
-    network,
-    new_uuid,
-    nic,
-    request,
-    subnet,
-)
+from tests.features.ipam.admission.requests import SUBNET, Raw, defaults, network, new_uuid, nic, subnet
+from tests.harness.admission import request
 
 
 def patched(new: Raw, old: Raw | None = None) -> list[Raw]:

@@ -17,10 +17,10 @@ from tests.features.ipam.admission.requests import (
     network,
     new_uuid,
     nic,
-    request,
     subnet,
     told,
 )
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 NET: Present = (NETWORKS, network())

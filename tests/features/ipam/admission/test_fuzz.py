@@ -34,10 +34,10 @@ from tests.features.ipam.admission.requests import (
     network,
     new_uuid,
     nic,
-    request,
     subnet,
     with_status,
 )
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 BODIES: dict[str, tuple[Resource[Any], list[Raw]]] = {

@@ -17,11 +17,11 @@ from tests.features.ipam.admission.requests import (
     holding,
     network,
     nic,
-    request,
     subnet,
     told,
     with_status,
 )
+from tests.harness.admission import request
 
 OTHER = "6f1f2a1e-0000-4000-8000-000000000002"
 CONNECTION = {"group": "rack1", "mode": "bridged", "link": "br0"}

@@ -19,11 +19,11 @@ from tests.features.ipam.admission.requests import (
     holding,
     network,
     nic,
-    request,
     subnet,
     told,
     with_status,
 )
+from tests.harness.admission import request
 
 WEB = {"kind": "Instance", "name": "web"}
 

@@ -17,10 +17,10 @@ from tests.features.ipam.admission.requests import (
     holding,
     network,
     nic,
-    request,
     told,
     with_status,
 )
+from tests.harness.admission import request
 
 RULED = with_status(network(), allocator={"holder": "manager-2", "epoch": 4})
 HERE: tuple[Present, ...] = ((NETWORKS, RULED),)

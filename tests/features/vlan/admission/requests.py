@@ -7,12 +7,9 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.admission import (
     AdmissionRequest,
-    GroupVersionResource,
-    UserInfo,
     Verdict,
 )
 from lanloom.api.clusterranges import Taken
-from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.names import report_name
@@ -103,23 +100,6 @@ def vm(
         "spec": {"networks": [{"name": "default", "pod": {}}, *nics]},
         "status": {"phase": phase, "nodeName": node},
     }
-
-
-def request(
-    resource: Resource[Any], new: Raw | None, old: Raw | None = None, user: str = "kubernetes-admin"
-) -> AdmissionRequest:
-    """A request as the API server sends it."""
-    shown = new or old or {}
-    return AdmissionRequest(
-        uid="1",
-        operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
-        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
-        name=shown["metadata"]["name"],
-        namespace=shown["metadata"].get("namespace", ""),
-        object=new,
-        old_object=old,
-        user_info=UserInfo(username=user),
-    )
 
 
 def network(**more: Any) -> Raw:

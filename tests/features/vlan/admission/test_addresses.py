@@ -20,7 +20,6 @@ from tests.features.vlan.admission.requests import (
     overlay_config,
     renamed,
     report,
-    request,
     static,
     world,
 )
@@ -30,6 +29,7 @@ from tests.features.vlan.cluster import (
     node,
     vlan_config,
 )
+from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "

@@ -10,13 +10,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    Raw,
-    annotated,
-    request,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, annotated, world
 from tests.features.vlan.cluster import cluster_network, nad
+from tests.harness.admission import request
 
 P = names.PREFIX
 

@@ -15,15 +15,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    Raw,
-    annotated,
-    network,
-    overlay_config,
-    request,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, annotated, network, overlay_config, world
 from tests.features.vlan.cluster import nad
+from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "

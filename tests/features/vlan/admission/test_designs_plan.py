@@ -14,12 +14,12 @@ from tests.features.vlan.admission.requests import (
     network,
     overlay_config,
     report,
-    request,
     static,
     vm,
     world,
 )
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
+from tests.harness.admission import request
 
 NODE2 = {"kubernetes.io/hostname": "node2"}
 OVERLAY = (nad("overlay", "cluster-1", config=overlay_config("overlay")), vm("web", "overlay"))

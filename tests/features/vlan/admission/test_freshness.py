@@ -25,17 +25,9 @@ from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.vlan.admission.requests import (
-    Raw,
-    admission,
-    machine,
-    network,
-    request,
-    static,
-    vm,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, admission, machine, network, static, vm, world
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 Present = tuple[Resource[Any], Raw]

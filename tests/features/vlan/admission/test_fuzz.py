@@ -28,12 +28,12 @@ from tests.features.vlan.admission.requests import (
     overlay_config,
     report,
     report_verdict,
-    request,
     static,
     vm,
     world,
 )
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
+from tests.harness.admission import request
 
 ROUTES = json.dumps([{"to": "10.20.0.0/16", "via": "192.168.1.1"}])
 SEEN = world(

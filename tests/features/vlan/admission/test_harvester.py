@@ -10,14 +10,9 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import VlanAdmission
-from tests.features.vlan.admission.requests import (
-    Raw,
-    admission,
-    network,
-    request,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, admission, network, world
 from tests.features.vlan.cluster import vlan_config
+from tests.harness.admission import request
 
 MGMT = vlan_config("mgmt-vlanconfig-node1", "mgmt", uplink={"bondOptions": None, "linkAttributes": None})
 EMPTY = vlan_config("mgmt-vlanconfig-node2", "", nics=[])

@@ -8,8 +8,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import network, request, world
+from tests.features.vlan.admission.requests import network, world
 from tests.features.vlan.cluster import host_network
+from tests.harness.admission import request
 
 HOST_NETWORK_CASES: Cases = {
     "a VLAN has no addresses of Lanloom's": Case(

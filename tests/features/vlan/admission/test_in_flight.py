@@ -17,14 +17,9 @@ from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.vlan.admission.requests import (
-    Raw,
-    network,
-    renamed,
-    request,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, network, renamed, world
 from tests.features.vlan.cluster import cluster_network, host_network, vlan_config
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 

@@ -4,7 +4,8 @@ import json
 
 from lanloom.api import names
 from lanloom.api.multus import NADS
-from tests.features.vlan.admission.requests import Raw, admission, request
+from tests.features.vlan.admission.requests import Raw, admission
+from tests.harness.admission import request
 
 
 def labels_after(new: Raw, old: Raw | None = None) -> dict[str, str]:

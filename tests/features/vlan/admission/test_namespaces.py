@@ -13,17 +13,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    STATIC,
-    Raw,
-    annotated,
-    network,
-    report,
-    request,
-    static,
-    world,
-)
+from tests.features.vlan.admission.requests import STATIC, Raw, annotated, network, report, static, world
 from tests.features.vlan.cluster import cluster_network, vlan_config
+from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE_CN = "can't update ClusterNetwork cluster-1 because "

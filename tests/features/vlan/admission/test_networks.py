@@ -21,12 +21,12 @@ from tests.features.vlan.admission.requests import (
     network,
     overlay_config,
     report,
-    request,
     static,
     with_label,
     world,
 )
 from tests.features.vlan.cluster import cluster_network, nad
+from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "

@@ -18,17 +18,9 @@ from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.vlan.admission.requests import (
-    Raw,
-    annotated,
-    network,
-    renamed,
-    request,
-    static,
-    vm,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, annotated, network, renamed, static, vm, world
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 PLAIN = tuple(nad(f"plain-{number}", "cluster-1", 3000 + number) for number in range(40))

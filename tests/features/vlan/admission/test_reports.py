@@ -13,13 +13,8 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    Raw,
-    report,
-    report_verdict,
-    request,
-    world,
-)
+from tests.features.vlan.admission.requests import Raw, report, report_verdict, world
+from tests.harness.admission import request
 
 AGENT = names.NODE_USER_PREFIX
 ACCOUNT = f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent"

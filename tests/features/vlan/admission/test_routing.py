@@ -11,16 +11,8 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    STATIC,
-    Raw,
-    annotated,
-    network,
-    renamed,
-    request,
-    static,
-    world,
-)
+from tests.features.vlan.admission.requests import STATIC, Raw, annotated, network, renamed, static, world
+from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 P = names.PREFIX

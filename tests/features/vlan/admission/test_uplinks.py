@@ -12,8 +12,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import Raw, request, world
+from tests.features.vlan.admission.requests import Raw, world
 from tests.features.vlan.cluster import cluster_network, vlan_config
+from tests.harness.admission import request
 
 TITLE = "can't create VlanConfig two because "
 NODE1, NODE2 = ({"kubernetes.io/hostname": name} for name in ("node1", "node2"))

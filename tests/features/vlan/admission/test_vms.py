@@ -13,17 +13,9 @@ from tests.features.vlan.admission.cases import (
     answer,
     each,
 )
-from tests.features.vlan.admission.requests import (
-    STATIC,
-    Raw,
-    machine,
-    network,
-    overlay_config,
-    request,
-    vm,
-    world,
-)
+from tests.features.vlan.admission.requests import STATIC, Raw, machine, network, overlay_config, vm, world
 from tests.features.vlan.cluster import nad, node, vlan_config
+from tests.harness.admission import request
 
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 DELETE = "can't delete NetworkAttachmentDefinition default/net because "
