@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from lanloom_lab import protocol
 from lanloom_lab.errors import NotRunning, ProcessFailed, Refused
-from lanloom_lab.innerclient import as_error, receive
 from lanloom_lab.layout import Layout
 from lanloom_lab.processes import until
-from lanloom_lab.protocol import AnyMessage, Channel
+from lanloom_lab.protocol import AnyMessage, Channel, as_error, receive
 
 
 async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:

@@ -18,10 +18,10 @@ from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.runtime.connect import connect
 from lanloom_lab import examples
+from lanloom_lab.demo import Verifier
 from lanloom_lab.errors import DemoFailed
 from lanloom_lab.layout import Layout
 from lanloom_lab.processes import until_done
-from lanloom_lab.verifier import Verifier
 
 EXAMPLE = "dummy-subnet.yaml"
 NETWORK, BRIDGE = "isolated-subnet", "isosub-br"

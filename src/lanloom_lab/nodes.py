@@ -28,7 +28,6 @@ from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.ports import Client
 from lanloom_lab import protocol
 from lanloom_lab.errors import LabError, Refused
-from lanloom_lab.innerclient import InnerClient
 from lanloom_lab.layout import (
     LabRecord,
     Layout,
@@ -42,6 +41,7 @@ from lanloom_lab.plan import (
     check_node_name,
     next_place,
 )
+from lanloom_lab.protocol import InnerClient
 from lanloom_lab.workloads.hosts import Machines
 
 

@@ -1,4 +1,4 @@
-"""How the parts of a lab talk: one request per connection, JSON lines both ways.
+"""How the parts of a lab talk: one request per connection, JSON lines both ways; and the client of the inner daemon.
 
 The command line asks the supervisor over a Unix socket; the supervisor asks the inner daemon, which may be inside
 another kernel, over TCP in the lab's own network namespace. An `Exec` is relayed as it is. Small and stateless on
@@ -8,13 +8,17 @@ also what has not been read yet.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from lanloom_lab import errors
+from lanloom_lab.errors import LabError, ProcessFailed
 from lanloom_lab.plan import DhcpNetwork, KernelChoice, NodeSpec
+from lanloom_lab.processes import until_done
 
 LINE_MAX = 1 << 20
 CHUNK = 1 << 15
@@ -234,3 +238,105 @@ class Channel:
             await self._writer.wait_closed()
         except ConnectionError:
             return
+
+
+PATIENCE = 20.0
+PAUSE = 0.2
+
+Opener = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+class InnerClient:
+    """Asks the daemon behind `opener`, which opens a connection to it."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+
+    async def wait(self) -> None:
+        """Waits until the daemon answers; whoever calls sets the limit."""
+        await until_done(self._answers)
+
+    async def _answers(self) -> bool:
+        try:
+            await self.ask(Survey())
+        except (OSError, LabError):
+            return False
+        return True
+
+    async def ask(self, request: Struct) -> AnyMessage:
+        """The answer to a request. Raises the LabError that the daemon raised, or ProcessFailed when it is gone."""
+        channel = await self.converse(request)
+        try:
+            answer = await channel.receive()
+        finally:
+            await channel.close()
+        if answer is None:
+            raise ProcessFailed("the lab's inner daemon gave no answer", "See `lanloom lab status`.")
+        if isinstance(answer, Failed):
+            raise as_error(answer)
+        return answer
+
+    async def tell(self, request: Struct) -> None:
+        """Sends a request that has no answer."""
+        channel = await self._open()
+        await channel.send(request)
+        await channel.close()
+
+    async def relay(self, request: Struct, caller: Channel) -> None:
+        """Passes a request on, and all messages of both sides until both have ended."""
+        daemon = await self.converse(request)
+        try:
+            await asyncio.gather(_copy(caller, daemon), _copy(daemon, caller))
+        finally:
+            await daemon.close()
+
+    async def converse(self, request: Struct) -> Channel:
+        """A connection on which the request was sent, and to which the caller listens. Raises ProcessFailed."""
+        daemon = await self._open_patiently()
+        await daemon.send(request)
+        return daemon
+
+    async def _open_patiently(self) -> Channel:
+        """A kernel that is busy for seconds does not answer for its address; it will. Raises ProcessFailed."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            try:
+                return await self._open()
+            except OSError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise ProcessFailed(
+                        f"the lab's kernel does not answer: {error}", "See `lanloom lab status`."
+                    ) from None
+            await asyncio.sleep(PAUSE)
+
+    async def _open(self) -> Channel:
+        return Channel(*await self._opener())
+
+
+async def _copy(source: Channel, target: Channel) -> None:
+    while message := await source.receive():
+        await target.send(message)
+    target.end()
+
+
+async def receive(channel: Channel, node: str, output: Callable[[Output], None]) -> int:
+    """The exit status of the program that was asked for on a node, after all that it printed. Raises LabError."""
+    while message := await channel.receive():
+        match message:
+            case Output():
+                output(message)
+            case Exited(status):
+                return status
+            case Failed():
+                raise as_error(message)
+    raise ProcessFailed(f"the node {node} went away while the program ran", "See `lanloom lab status`.")
+
+
+def as_error(failure: Failed) -> LabError:
+    """The exception that was sent as a message."""
+    kind = getattr(errors, failure.kind, ProcessFailed)
+    return (
+        kind(failure.problem, failure.remedy)
+        if issubclass(kind, LabError)
+        else ProcessFailed(failure.problem, failure.remedy)
+    )

@@ -16,12 +16,12 @@ import lanloom
 from lanloom.node.kernel import namespaces_command
 from lanloom_lab import assets, protocol
 from lanloom_lab.errors import ProcessFailed
-from lanloom_lab.innerclient import as_error
 from lanloom_lab.kernel import Choice, KernelOption, choose_here
 from lanloom_lab.launch import Directories, Settings, encode
 from lanloom_lab.layout import LabRecord, Layout, check_plain
 from lanloom_lab.plan import DEFAULT_DHCP, DhcpNetwork
 from lanloom_lab.processes import tail, until
+from lanloom_lab.protocol import as_error
 from lanloom_lab.uml import uml_kernel
 
 Progress = Callable[[str], None]

@@ -25,7 +25,6 @@ from lanloom.kube.ports import Client
 from lanloom.runtime.connect import connect
 from lanloom_lab import launch, protocol
 from lanloom_lab.errors import LabError, ProcessFailed
-from lanloom_lab.innerclient import InnerClient
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
 from lanloom_lab.nodes import Nodes, Registry, install
@@ -38,7 +37,7 @@ from lanloom_lab.plan import (
     SUPERVISOR_ADDRESS,
 )
 from lanloom_lab.processes import ManagedProcess, panic_of, until
-from lanloom_lab.protocol import Channel
+from lanloom_lab.protocol import Channel, InnerClient
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.hosts import InsideHosts, Machines
 from lanloom_lab.workloads.kubelet import Kubelet

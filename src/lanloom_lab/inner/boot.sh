@@ -27,4 +27,4 @@ link set mgmt up
 address add $LAB_ADDRESS/24 dev mgmt
 BATCH
 export PYTHONPATH=/mnt/src:/mnt/site PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-exec python3 -m lanloom_lab.inner
+exec python3 -m lanloom_lab.inner.daemon

@@ -10,6 +10,7 @@ import os
 import pty
 import struct
 import termios
+import traceback
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from lanloom_lab.inner import node as nodes
 from lanloom_lab.inner.node import NODE_ENVIRONMENT, Node
 from lanloom_lab.inner.sandbox import ENVIRONMENT, adopt_orphans, kill_group
 from lanloom_lab.inner.switch import Switch
-from lanloom_lab.plan import SUPERVISOR_ADDRESS, NodeSpec
+from lanloom_lab.plan import INNER_ADDRESS, INNER_PORT, SUPERVISOR_ADDRESS, NodeSpec
 from lanloom_lab.protocol import Channel
 
 
@@ -207,3 +208,12 @@ def halt() -> None:
     if os.getpid() == 1:
         ctypes.CDLL(None).reboot(POWER_OFF)
     raise SystemExit
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(Daemon(Path("/mnt/state")).serve(INNER_ADDRESS, INNER_PORT))
+    except Exception:
+        traceback.print_exc()
+    finally:
+        halt()

@@ -22,4 +22,4 @@ umount -l /mnt/old
 rmdir /mnt/old
 export PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 export PYTHONPATH=/mnt/src:/mnt/site PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-exec python3 -m lanloom_lab.inner
+exec python3 -m lanloom_lab.inner.daemon

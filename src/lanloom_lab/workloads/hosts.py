@@ -9,8 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from lanloom_lab import protocol
-from lanloom_lab.innerclient import InnerClient, as_error, receive
-from lanloom_lab.protocol import Channel
+from lanloom_lab.protocol import Channel, InnerClient, as_error, receive
 
 
 class Machines:
