@@ -43,6 +43,11 @@ class FakeRecords:
         self.contents.pop(name, None)
         await asyncio.sleep(0)
 
+    async def names(self) -> tuple[str, ...]:
+        """As the port says."""
+        await asyncio.sleep(0)
+        return tuple(sorted(self.contents))
+
 
 class ProfileFile(Struct, frozen=True):
     """A file of the directory; `mode` holds the permission bits."""

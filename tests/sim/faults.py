@@ -251,6 +251,9 @@ class _FaultyRecords:
         self._life.check()
         await _local(self._inner.remove(name), self._life)
 
+    async def names(self) -> tuple[str, ...]:
+        return await _local(self._inner.names(), self._life)
+
 
 class _FaultyNetworkManager:
     def __init__(self, inner: NetworkManager, faults: Faults, life: Life) -> None:

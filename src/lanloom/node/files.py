@@ -57,6 +57,11 @@ def exists(directory: int, name: str) -> bool:
     return True
 
 
+def names(directory: int) -> list[str]:
+    """What is in the directory, in order."""
+    return sorted(os.listdir(directory))
+
+
 def replace(directory: int, name: str, new: bytes) -> None:
     """Writes a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
     temporary = temporary_prefix(name) + secrets.token_hex(8)
@@ -83,7 +88,7 @@ def sweep(directory: int, suffix: str = "") -> list[str]:
     No writer may be at work meanwhile.
     """
     kept = []
-    for name in sorted(os.listdir(directory)):
+    for name in names(directory):
         leftover = _TEMPORARY.fullmatch(name)
         if leftover and leftover["name"].endswith(suffix):
             remove(directory, name)

@@ -214,6 +214,10 @@ class Records(Protocol):
         """Removes a record; a missing one is no error. Raises RecordError."""
         ...
 
+    async def names(self) -> tuple[str, ...]:
+        """The names of all records, in order. Raises RecordError."""
+        ...
+
 
 class Lease(Struct, frozen=True, kw_only=True):
     """A DHCP lease. `expiry` in seconds since the epoch, 0 when unknown."""

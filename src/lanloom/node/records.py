@@ -58,6 +58,19 @@ class RecordDirectory:
         check_record(name)
         await asyncio.to_thread(self._remove, name)
 
+    async def names(self) -> tuple[str, ...]:
+        """As the port says. Files that can't be records are not listed."""
+        return await asyncio.to_thread(self._names)
+
+    def _names(self) -> tuple[str, ...]:
+        with self._explained("list", "files"):
+            try:
+                with files.opened_directory(self._directory, follow=False) as directory:
+                    _check_private(directory)
+                    return tuple(name for name in files.names(directory) if _NAME.fullmatch(name))
+            except FileNotFoundError:
+                return ()
+
     def _read(self, name: str) -> bytes | None:
         with self._explained("read", name):
             try:

@@ -33,6 +33,15 @@ async def test_remove(node: Node) -> None:
 
 
 @on_node
+async def test_names(node: Node) -> None:
+    """The names of all records are listed in order, and none where there is no record."""
+    assert await node.host.state.names() == ()
+    await node.host.state.write("networks", b"x")
+    await node.host.state.write("lan-1", b"y")
+    assert await node.host.state.names() == ("lan-1", "networks")
+
+
+@on_node
 async def test_state_and_runtime(node: Node) -> None:
     """What is to survive a reboot and what is not are kept apart."""
     await node.host.state.write("added", b"state")

@@ -32,6 +32,7 @@ from lanloom.features.lan.rules.linksteps import (
     SealNamespace,
     SetLanMtu,
     SetLanUp,
+    SetPodUp,
     alias_of,
 )
 from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Underlay, Vtep
@@ -255,6 +256,12 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
         )
         _joined(lan, step.port)
         overlay.set_up(far, lan.links[step.port].lower)
+
+
+@apply.register
+def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
+    with open_namespace(Path(step.netns)) as pod, _socket_of(pod) as sock:
+        overlay.set_up(sock, step.index)
 
 
 @apply.register

@@ -51,7 +51,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def free(self) -> "Place":
         """The place without its pod."""
-        return Place(spoke=self.spoke, mode=self.mode, index=self.index)
+        return Place(spoke=self.spoke, mode=self.mode, index=self.index, allocated=self.allocated)
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):

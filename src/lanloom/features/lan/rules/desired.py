@@ -1,5 +1,6 @@
 """What a node should have of a LAN: from the record of what it carries, its underlay and its peers."""
 
+from collections.abc import Collection
 from hashlib import blake2b
 from ipaddress import ip_address
 
@@ -19,7 +20,7 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
 
     A macvtap has the index `index` and stands on `inner`, the other end of the port. With a `netns` (a path) the far
     end belongs there, under the name `interface` and with the address `mac` when it is put there; what the pod does
-    with it later is the pod's business.
+    with it later is the pod's business. It is set up again only while it is `fresh`: being attached.
     """
 
     name: str
@@ -29,6 +30,7 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
     netns: str = ""
     interface: str = ""
     mac: str = ""
+    fresh: bool = False
 
     @property
     def inner(self) -> str:
@@ -94,8 +96,10 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
     return Endpoint(None, problem=f"the underlay link {record.device} has no {kind}; {remedy}")
 
 
-def desired(record: Carried, own: Endpoint, peers: Peers, node: str, now: float) -> DesiredLan:
-    """What should be there. Without a place that is used nothing should."""
+def desired(
+    record: Carried, own: Endpoint, peers: Peers, node: str, now: float, fresh: Collection[str] = ()
+) -> DesiredLan:
+    """What should be there. Without a place that is used nothing should. `fresh` are ports that are being attached."""
     used = record.used(now)
     if not used:
         return DesiredLan(
@@ -108,13 +112,13 @@ def desired(record: Carried, own: Endpoint, peers: Peers, node: str, now: float)
         vxlan=record.vxlan,
         vtep=own.vtep,
         mtu=min([value for value in (own.mtu, peers.mtu) if value], default=DEFAULT_MTU),
-        ports=tuple(_port(place, record, node) for place in used),
+        ports=tuple(_port(place, record, node, place.id in fresh) for place in used),
         flood=peers.flood if own.vtep and not own.vtep.group else frozenset(),
         built=record.built,
     )
 
 
-def _port(place: Place, record: Carried, node: str) -> DesiredPort:
+def _port(place: Place, record: Carried, node: str, fresh: bool) -> DesiredPort:
     return DesiredPort(
         name=place.id,
         spoke=place.spoke,
@@ -123,6 +127,7 @@ def _port(place: Place, record: Carried, node: str) -> DesiredPort:
         netns=place.netns,
         interface=place.interface,
         mac=place.mac or hardware_address(record.uid, place.id, node),
+        fresh=fresh,
     )
 
 

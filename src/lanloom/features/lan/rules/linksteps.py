@@ -336,6 +336,18 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         return LanStep.remedy(self, code)
 
 
+class SetPodUp(PortStep, frozen=True, kw_only=True):
+    """The pod's interface of that index up: who was to set it up died before."""
+
+    netns: str
+    index: int
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the pod's interface behind {self.port} up"
+
+
 class LimitPodMtu(PortStep, frozen=True, kw_only=True):
     """A lower MTU for the pod's interface of that index: another node of the LAN can't carry more."""
 

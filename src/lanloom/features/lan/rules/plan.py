@@ -30,6 +30,7 @@ from lanloom.features.lan.rules.linksteps import (
     SealNamespace,
     SetLanMtu,
     SetLanUp,
+    SetPodUp,
     alias_of,
 )
 from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan
@@ -196,5 +197,9 @@ def _veth(
 
 
 def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
-    if end is not None and end.in_pod and end.mtu > wanted.mtu:
+    if end is None or not end.in_pod:
+        return
+    if port.fresh and not end.up:
+        yield SetPodUp(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
+    if end.mtu > wanted.mtu:
         yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)

@@ -1,0 +1,62 @@
+"""All of LANs that runs in an agent's process."""
+
+import asyncio
+
+from lanloom.features.lan.agent.carrier import Carrier
+from lanloom.features.lan.agent.kernel import LanKernel
+from lanloom.features.lan.agent.node import NetlinkLanKernel
+from lanloom.features.lan.agent.ports import SpokesPort
+from lanloom.features.lan.agent.reconciler import LanReconciler
+from lanloom.features.lan.agent.records import LanRecords
+from lanloom.features.lan.agent.report import ReportPublisher
+from lanloom.features.lan.agent.spokes import Spokes
+from lanloom.features.lan.agent.view import ClusterView
+from lanloom.runtime.context import AgentContext, AgentPart, Port
+
+SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
+LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")
+"""Provided before the part is built by those who play a node; otherwise the kernel is this machine's."""
+
+
+class DataPlane:
+    """The LANs of a node: `spokes` for kubelet and CNI programs, `run` until cancelled."""
+
+    def __init__(self, context: AgentContext, kernel: LanKernel) -> None:
+        node, now, rng = context.host.name, context.now, context.rng
+        records = LanRecords(context.host.state)
+        view = ClusterView(context.informers, now)
+        carrier = Carrier(kernel, records, view, node=node, now=now, on_state=self._report)
+        self._publisher = ReportPublisher(
+            context.client, view, node, carrier.entries, rng=rng, observe=context.observe
+        )
+        self.spokes = Spokes(carrier, kernel, records, view, now=now, woken=self._wake)
+        self.reconciler = LanReconciler(
+            carrier,
+            kernel,
+            records,
+            view,
+            rng=rng,
+            loaded=self.spokes.ready,
+            observe=context.observe,
+        )
+        self.controllers = (self.reconciler.controller, self._publisher.controller)
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.reconciler.run())
+            group.create_task(self._publisher.controller.run())
+
+    def _report(self) -> None:
+        self._publisher.wake()
+
+    def _wake(self, uid: str) -> None:
+        self.reconciler.wake(uid)
+        self._publisher.wake()
+
+
+def build(context: AgentContext) -> AgentPart:
+    """Keeps the node's part of LANs, and provides its spokes."""
+    plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
+    context.provide(SPOKES, plane.spokes)
+    return AgentPart(run=plane.run, controllers=plane.controllers)

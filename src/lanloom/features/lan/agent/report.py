@@ -1,0 +1,114 @@
+"""The node's LANNode: what the node carries, for the other nodes and for the status of each LAN.
+
+It is written when it differs, and made with the node as its owner, so that it goes with the node.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from msgspec import to_builtins
+
+from lanloom.api.core import NODES
+from lanloom.api.lan import LAN_NODES, LANEntry, LANNode, LANNodeStatus
+from lanloom.features.lan.agent.view import ClusterView
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.errors import AlreadyExists, NotFound
+from lanloom.kube.patches import StatusWriter, struct_diff
+from lanloom.kube.ports import Client
+
+_KEY = "report"
+
+TRUST_SECONDS = 60.0
+"""How long the server's answer to a write counts although the watch does not show it."""
+
+
+class ReportPublisher:
+    """Writes the LANNode of `node` with `entries`."""
+
+    def __init__(
+        self,
+        client: Client,
+        view: ClusterView,
+        node: str,
+        entries: Callable[[], tuple[LANEntry, ...]],
+        *,
+        rng: Random,
+        observe: Observer[str] | None = None,
+    ) -> None:
+        self._client = client
+        self._statuses = StatusWriter(client)
+        self._view = view
+        self._node = node
+        self._entries = entries
+        self._answer: LANNode | None = None
+        self._trusted_until = 0.0
+        self.controller: Controller[str] = Controller(
+            "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2
+        )
+
+    def wake(self) -> None:
+        """Something of the report may have changed."""
+        self.controller.enqueue_spaced(_KEY)
+
+    async def _publish(self, _key: str) -> None:
+        if not self._view.is_synced:
+            self.controller.enqueue_after(_KEY, 1.0)
+            return
+        status = _status(self._entries())
+        before = self._before()
+        if before is None:
+            if not status.lans:
+                return
+            before = await self._create()
+        if before.status == status:
+            return
+        try:
+            answer = await self._statuses.patch(
+                LAN_NODES, self._node, {"status": _patch(before.status, status)}
+            )
+        except NotFound:
+            self._answer = None
+            raise
+        self._remember(answer)
+
+    def _before(self) -> LANNode | None:
+        """The report as the server has it, as far as is known."""
+        stored = self._view.report(self._node)
+        answer = self._answer
+        if answer is None or asyncio.get_running_loop().time() > self._trusted_until:
+            return stored
+        if stored is not None and stored.metadata.version >= answer.metadata.version:
+            return stored
+        return answer
+
+    def _remember(self, answer: LANNode) -> None:
+        self._answer = answer
+        self._trusted_until = asyncio.get_running_loop().time() + TRUST_SECONDS
+
+    async def _create(self) -> LANNode:
+        node = await self._client.get(NODES, self._node)
+        owner = {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "name": self._node,
+            "uid": node.metadata.uid,
+        }
+        body: dict[str, Any] = {"metadata": {"name": self._node, "ownerReferences": [owner]}}
+        try:
+            return await self._client.create(LAN_NODES, body)
+        except AlreadyExists:
+            return await self._client.get(LAN_NODES, self._node)
+
+
+def _status(entries: tuple[LANEntry, ...]) -> LANNodeStatus:
+    if not entries:
+        return LANNodeStatus()
+    ready = sum(entry.ready for entry in entries)
+    return LANNodeStatus(summary=f"{ready}/{len(entries)}", lans=entries)
+
+
+def _patch(before: LANNodeStatus, after: LANNodeStatus) -> dict[str, Any]:
+    """The difference; the whole status where nothing is left, which the server may have dropped."""
+    return struct_diff(before, after) or to_builtins(after)

@@ -1,0 +1,277 @@
+"""The spokes of this node for kubelet and CNI programs: the port `SpokesPort` on the carrier of LANs.
+
+A request is a change of the record, saved first, and one look at its LAN: what the record says is built, or taken
+away. So a request that is repeated, or follows a death or a reboot, ends in the same state.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from lanloom.features.lan.agent.carrier import Carrier
+from lanloom.features.lan.agent.kernel import LanKernel
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError, Tap
+from lanloom.features.lan.agent.records import LanRecords
+from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.carried import Carried, Place, choose_index
+from lanloom.features.lan.rules.linksteps import check_mac, check_name
+from lanloom.features.lan.rules.observed import PodLink, SeenLan
+from lanloom.node.errors import NodeError
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+STARTING = "the agent has not read its records yet; try again in a moment"
+
+ATTEMPTS, PAUSE_SECONDS = 4, 0.25
+"""How often what the kernel refused is tried before a request fails: a namespace that was deleted goes a moment later,
+and its VNI is taken until then."""
+
+
+class Spokes:
+    """The port. `woken` is told the uid of a LAN that should be looked at again."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        kernel: LanKernel,
+        records: LanRecords,
+        view: ClusterView,
+        *,
+        now: Callable[[], float],
+        woken: Callable[[str], None] = lambda _uid: None,
+    ) -> None:
+        self._carrier = carrier
+        self._kernel = kernel
+        self._records = records
+        self._view = view
+        self._now = now
+        self._woken = woken
+        self._handlers: list[Callable[[], None]] = []
+        self._choosing = asyncio.Lock()
+        self._loaded = False
+        view.on_lan(lambda _uid: self._tell())
+
+    def ready(self) -> None:
+        """The records have been read."""
+        self._loaded = True
+        self._tell()
+
+    def devices(self) -> Mapping[str, Device]:
+        """As the port says."""
+        return self._view.devices()
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """As the port says."""
+        self._handlers.append(handler)
+
+    def unready(self) -> str:
+        """As the port says."""
+        return "" if self._loaded else STARTING
+
+    async def allocate(self, device: Device) -> Tap | None:
+        """As the port says."""
+        uid = self._lan_of(device)
+
+        async def work() -> Tap | None:
+            record, place = await self._placed(uid, device)
+            place = replace(place, allocated=self._now())
+            await self._carrier.begin(self._view.lan(uid), record, device.id, place)
+            await self._built(uid, device)
+            return await self._kernel.tap(place.index) if device.mode == "macvtap" else None
+
+        return await self._explained(device, uid, work)
+
+    async def attach(self, attachment: Attachment) -> Attached:
+        """As the port says."""
+        device = attachment.device
+        _check(attachment)
+        uid = self._lan_of(device)
+
+        async def work() -> Attached:
+            if not await self._kernel.is_namespace(attachment.netns):
+                raise SpokeError(
+                    f"can't attach {device.id}: there is no network namespace {attachment.netns}"
+                )
+            record, place = await self._placed(uid, device)
+            await self._check_free(place, attachment)
+            wanted = replace(
+                place,
+                allocated=0.0,
+                container=attachment.container,
+                netns=attachment.netns,
+                interface=attachment.interface,
+                pod=attachment.pod,
+                network=attachment.network,
+                mac=attachment.mac,
+            )
+            await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
+            end = _end(await self._built(uid, device), attachment)
+            if device.mode == "macvtap":
+                await self._kernel.tap(place.index)
+            return Attached(end.mac, end.mtu)
+
+        return await self._explained(device, uid, work)
+
+    async def detach(self, container: str, interface: str) -> None:
+        """As the port says."""
+        for uid, place in self._attached():
+            if (place.container, place.interface) == (container, interface):
+                await self._end(uid, place)
+
+    async def check(self, attachment: Attachment) -> None:
+        """As the port says."""
+        device = attachment.device
+        uid, place = next(
+            ((uid, place) for uid, place in self._attached() if place.id == device.id), ("", None)
+        )
+        if place is None or (place.container, place.interface) != (
+            attachment.container,
+            attachment.interface,
+        ):
+            raise SpokeError(
+                f"{device.id} is not attached to {attachment.interface} of the container {attachment.container}"
+            )
+
+        async def work() -> None:
+            seen, steps = await self._carrier.missing(uid, device.id)
+            _end(seen, attachment)
+            if steps:
+                raise SpokeError(f"{device.id}: not as it should be: {steps[0].title}", again=True)
+
+        await self._explained(device, uid, work)
+
+    async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:
+        """As the port says."""
+        failures = []
+        for uid, place in self._attached():
+            if place.network == network and (place.container, place.interface) not in valid:
+                try:
+                    await self._end(uid, place)
+                except SpokeError as error:
+                    failures.append(str(error))
+        if failures:
+            raise SpokeError("; ".join(failures), again=True)
+
+    def _tell(self) -> None:
+        for handler in self._handlers:
+            handler()
+
+    def _attached(self) -> tuple[tuple[str, Place], ...]:
+        return tuple(
+            (uid, place)
+            for uid, record in self._records.carried.items()
+            for place in record.places
+            if place.attached
+        )
+
+    def _lan_of(self, device: Device) -> str:
+        """The uid of the LAN that has a spoke, by the cluster or by what this node carries. Raises SpokeError."""
+        if not self._loaded:
+            raise SpokeError(STARTING, again=True)
+        if (lan := self._view.lan_of(device.spoke)) is not None:
+            return lan.metadata.uid
+        for uid, record in self._records.carried.items():
+            if record.built and record.place(device.id) is not None:
+                return uid
+        raise SpokeError(
+            f"no LAN has the spoke {device.spoke}; add it to spec.spokes of one",
+            again=not self._view.is_synced,
+        )
+
+    async def _placed(self, uid: str, device: Device) -> tuple[Carried | None, Place]:
+        """The record and the place of a device, with an index that nothing else has."""
+        record = self._records.carried.get(uid)
+        place = record.place(device.id) if record is not None else None
+        if place is None:
+            place = Place(spoke=device.spoke, mode=device.mode)
+        if device.mode == "macvtap" and not place.index:
+            async with self._choosing:
+                taken = set(await self._kernel.indices())
+                taken |= {each.index for other in self._records.carried.values() for each in other.places}
+                place = replace(place, index=choose_index(device.id, taken))
+                lan = self._view.lan(uid)
+                record = await self._carrier.begin(lan, record, device.id, place)
+        return record, place
+
+    async def _check_free(self, place: Place, attachment: Attachment) -> None:
+        if not place.attached or (place.container, place.interface) == (
+            attachment.container,
+            attachment.interface,
+        ):
+            return
+        if await self._kernel.is_namespace(place.netns):
+            raise SpokeError(
+                f"the spoke {place.spoke} is used by {place.pod or place.container} on this node; a spoke takes one "
+                "pod, so delete that one, or take another spoke",
+                again=True,
+            )
+
+    async def _built(self, uid: str, device: Device) -> SeenLan:
+        """The LAN with this device, after some attempts. Raises NodeError, and SpokeError without an underlay."""
+        for attempt in range(ATTEMPTS):
+            try:
+                seen = await self._carrier.reconcile(uid, (device.id,))
+                break
+            except NodeError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(PAUSE_SECONDS)
+        state = self._carrier.state(uid)
+        if state is not None and state.own.problem:
+            raise SpokeError(f"can't attach {device.id}: {state.own.problem}", again=True)
+        return seen
+
+    async def _end(self, uid: str, place: Place) -> None:
+        """Ends one attachment: when this returns it is recorded; what the kernel refuses is tried again later."""
+
+        async def work() -> None:
+            record = self._records.carried.get(uid)
+            found = record.place(place.id) if record is not None else None
+            if record is None or found is None or found.container != place.container:
+                return
+            await self._records.save(record.with_place(found.free()))
+            try:
+                await self._carrier.reconcile(uid, ())
+            except NodeError as error:
+                log.warning("lan-detach-unfinished", spoke=place.spoke, error=str(error))
+
+        await self._explained(Device(place.spoke, place.mode), uid, work)
+
+    async def _explained(self, device: Device, uid: str, work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._carrier.exclusive(uid, work)
+        except NodeError as error:
+            raise SpokeError(f"{device.id}: {error}", again=True) from error
+        finally:
+            self._woken(uid)
+
+
+def _check(attachment: Attachment) -> None:
+    """Raises SpokeError for what can't be an interface of a pod."""
+    try:
+        check_name("can't attach", attachment.interface)
+        check_mac("can't attach", attachment.mac)
+    except NodeError as error:
+        raise SpokeError(f"{attachment.device.id}: {error}") from error
+    if not attachment.container or not attachment.netns.startswith("/"):
+        raise SpokeError(
+            f"{attachment.device.id}: a container id and the path of its network namespace are needed"
+        )
+
+
+def _end(seen: SeenLan, attachment: Attachment) -> PodLink:
+    """The pod's interface. Raises SpokeError that says what is missing."""
+    device = attachment.device
+    end = seen.ends.get(device.id)
+    if end is None or not end.in_pod:
+        raise SpokeError(f"{device.id}: the interface {attachment.interface} is not in the pod's namespace")
+    if end.name != attachment.interface:
+        raise SpokeError(
+            f"{device.id}: the pod's interface is called {end.name} and not {attachment.interface}"
+        )
+    return end

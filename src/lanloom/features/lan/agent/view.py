@@ -1,0 +1,123 @@
+"""The cluster as an agent sees it: LANs, the LANNodes of all nodes, and which nodes are live."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from lanloom.api.core import NODES, Node
+from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode, Mode
+from lanloom.api.meta import Key
+from lanloom.features.lan.agent.ports import Device
+from lanloom.features.lan.rules.flood import is_live
+from lanloom.kube.informers import Informers
+
+_MODES: tuple[Mode, ...] = ("macvtap", "veth")
+
+
+class ClusterView:
+    """Reads the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
+
+    def __init__(self, informers: Informers, now: Callable[[], float]) -> None:
+        self._lans = informers.get(LANS, optional=True, indexes={"uid": _uid, "spoke": _spokes})
+        self._reports = informers.get(LAN_NODES, optional=True, indexes={"lan": _reported})
+        self._nodes = informers.get(NODES)
+        self._now = now
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything has been read once."""
+        return self._lans.is_synced and self._reports.is_synced and self._nodes.is_synced
+
+    def on_lan(self, handler: Callable[[str], None]) -> None:
+        """Calls `handler` with the uid of each LAN that changed."""
+        self._lans.on_change(lambda old, new: _each(handler, _uids(old, new)))
+
+    def on_peer(self, handler: Callable[[str], None]) -> None:
+        """Calls `handler` with the uid of each LAN whose nodes may have changed."""
+        self._reports.on_change(lambda old, new: _each(handler, _changed(old, new)))
+        self._nodes.on_change(self._on_node(handler))
+
+    def _on_node(self, handler: Callable[[str], None]) -> Callable[[Node | None, Node | None], None]:
+        def changed(old: Node | None, new: Node | None) -> None:
+            if _readiness(old) != _readiness(new):
+                name = (new or old or Node()).metadata.name
+                report = self._reports.store.get(Key("", name))
+                _each(handler, _reported(report) if report is not None else ())
+
+        return changed
+
+    def lan(self, uid: str) -> LAN | None:
+        """The LAN of a uid."""
+        return next(iter(self._lans.store.by("uid", uid)), None)
+
+    def lan_of(self, spoke: str) -> LAN | None:
+        """The LAN that has a spoke; of several the oldest."""
+        return min(self._lans.store.by("spoke", spoke), key=_age, default=None)
+
+    def devices(self) -> Mapping[str, Device]:
+        """The devices of all LANs that are not being deleted, by resource."""
+        devices = (
+            Device(spoke, mode)
+            for lan in self._lans.store.items()
+            if not lan.metadata.is_deleting
+            for spoke in lan.spec.spokes
+            for mode in _MODES
+        )
+        return {device.resource: device for device in devices}
+
+    def report(self, node: str) -> LANNode | None:
+        """The LANNode of a node."""
+        return self._reports.store.get(Key("", node))
+
+    def node(self, name: str) -> Node | None:
+        """A node."""
+        return self._nodes.store.get(Key("", name))
+
+    def reports(self, uid: str) -> Iterator[LANNode]:
+        """The LANNodes of live nodes that list the LAN."""
+        now = self._now()
+        for report in self._reports.store.by("lan", uid):
+            node = self.node(report.metadata.name)
+            if node is not None and is_live(node, now):
+                yield report
+
+
+def _uid(lan: LAN) -> Iterable[str]:
+    return (lan.metadata.uid,)
+
+
+def _spokes(lan: LAN) -> Iterable[str]:
+    return lan.spec.spokes
+
+
+def _reported(report: LANNode) -> Iterable[str]:
+    return [entry.uid for entry in report.status.lans]
+
+
+def _uids(old: LAN | None, new: LAN | None) -> set[str]:
+    return {lan.metadata.uid for lan in (old, new) if lan is not None}
+
+
+def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
+    """The LANs of which a report says something else than before about how to reach its node."""
+    before, after = (
+        {entry.uid: (entry.vni, entry.port, entry.address, entry.mtu) for entry in report.status.lans}
+        if report is not None
+        else {}
+        for report in (old, new)
+    )
+    return {uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid)}
+
+
+def _readiness(node: Node | None) -> object:
+    if node is None:
+        return None
+    return [item.status for item in node.status.conditions if item.type == "Ready"]
+
+
+def _age(lan: LAN) -> tuple[str, str, str]:
+    meta = lan.metadata
+    return meta.creation_timestamp or "", meta.namespace, meta.name
+
+
+def _each(handler: Callable[[str], None], uids: Iterable[str]) -> None:
+    for uid in uids:
+        handler(uid)
