@@ -22,6 +22,7 @@ from lanloom.features.lan.rules.flood import Peers, peers
 from lanloom.features.lan.rules.linksteps import LanStep, MakeTap, MoveTap
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
+from lanloom.features.lan.rules.spec import faults
 from lanloom.node.errors import LinkError, NodeError
 
 log = structlog.get_logger(__name__)
@@ -189,7 +190,8 @@ class Carrier:
 
     async def _followed(self, record: Carried, lan: LAN | None, ports: Collection[str] | None) -> Carried:
         """The record as the LAN and the pods are now, saved."""
-        found = followed(record, lan, self._node) if lan is not None else record
+        usable = lan is not None and not faults(lan.spec)
+        found = followed(record, lan, self._node) if lan is not None and usable else record
         for place in found.places:
             looked_at = ports is None or place.id in ports
             if place.attached and looked_at and not await self._kernel.is_namespace(place.netns):
@@ -238,6 +240,8 @@ class Carrier:
         found = record or (carried(lan, self._node) if lan is not None else None)
         if found is None:
             raise LinkError(f"no LAN has the device {device}")
+        if record is None and lan is not None and (wrong := faults(lan.spec)):
+            raise LinkError(f"{found.title} can't be built: {'. '.join(wrong)}")
         found = found.with_place(place)
         await self._records.save(found)
         return found

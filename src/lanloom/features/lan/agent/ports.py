@@ -5,11 +5,15 @@ A spoke is one place for a link at a LAN. It is taken by a pod in one of two mod
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from lanloom.api.lan import Mode, device_id, nad_name, resource_name
+
+MACVTAP: Final = "macvtap"
+VETH: Final = "veth"
+"""How a pod uses a spoke."""
 
 
 class SpokeError(Exception):
