@@ -241,8 +241,8 @@ def test_dhcp_over_the_management_bridge() -> None:
         fake.plant_management("10.20.0.5/16")
         ids = ((2012, 2012),)
         steps = (
-            AddVlans(link="mgmt-bo", ids=ids, guest=True),
-            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
+            AddVlans(link="mgmt-bo", ids=ids, foreign=True),
+            AddVlans(link="mgmt-br", ids=ids, self_=True, foreign=True),
         )
         host = fake.host
         await host.links.apply(steps)

@@ -61,13 +61,13 @@ class BlockingReader:
         self._connection.close()
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says, without ever yielding to an event loop."""
+        """Read one object, without ever yielding to an event loop. Raises KubeError."""
         return Codec(resource).object(self._read(resource.path(namespace, name), {}))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says, without ever yielding to an event loop."""
+        """Read all objects page by page, without ever yielding to an event loop. Raises KubeError."""
         chosen = {"labelSelector": labels, "fieldSelector": fields}
         query = {name: value for name, value in chosen.items() if value} | {"limit": str(self._page)}
         codec = Codec(resource)
@@ -83,33 +83,33 @@ class BlockingReader:
 
     def _read(self, path: str, query: Mapping[str, str]) -> bytes:
         """The body of an answer. Raises ApiError, and Unreachable for every way to get none."""
-        asked = f"GET {self._server}{path}"
+        call = f"GET {self._server}{path}"
         deadline = time.monotonic() + self._timeout
-        self._connect(asked)
+        self._connect(call)
         target = self._place.path + path + (f"?{urlencode(query)}" if query else "")
         try:
             self._connection.request("GET", target, headers=self._headers)
             response = self._connection.getresponse()
             body = b"".join(_chunks(response, deadline))
         except TimeoutError:
-            raise Unreachable(f"{asked}: no answer in time") from None
+            raise Unreachable(f"{call}: no answer in time") from None
         except (OSError, HTTPException) as error:
-            raise Unreachable(f"{asked}: {str(error) or type(error).__name__}") from None
+            raise Unreachable(f"{call}: {str(error) or type(error).__name__}") from None
         if response.status >= 300:
             raise from_status(response.status, refusal(body, response.status, response.reason))
         return body
 
-    def _connect(self, asked: str) -> None:
+    def _connect(self, call: str) -> None:
         """Connects, unless the connection of the last request is still open."""
         if self._connection.sock is not None:
             return
         try:
             self._connection.connect()
         except TimeoutError:
-            raise Unreachable(f"{asked}: no answer in time") from None
+            raise Unreachable(f"{call}: no answer in time") from None
         except OSError as error:
             place = f"{self._connection.host}:{self._connection.port}"
-            raise Unreachable(f"{asked}: {why_not_connected(error, place) or error}") from None
+            raise Unreachable(f"{call}: {why_not_connected(error, place) or error}") from None
 
 
 def finished(work: Coroutine[Any, Any, V]) -> V:

@@ -57,8 +57,8 @@ class Elector:
         self._lease = lease
         self._renew = renew
         self._retry = retry
-        self._seen: Lease | None = None
-        self._seen_at = 0.0
+        self._observed: Lease | None = None
+        self._observed_at = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Runs `lead` whenever this replica is the leader, until cancelled or until `lead` raises.
@@ -163,26 +163,26 @@ class Elector:
         }
 
     def _observe(self, lease: Lease) -> None:
-        if self._seen is None or self._seen.spec != lease.spec:
-            self._seen, self._seen_at = lease, asyncio.get_running_loop().time()
+        if self._observed is None or self._observed.spec != lease.spec:
+            self._observed, self._observed_at = lease, asyncio.get_running_loop().time()
 
     def _is_taken(self) -> bool:
         """Whether the record that was seen last is another replica's."""
-        holder = self._seen.spec.holder_identity if self._seen else None
+        holder = self._observed.spec.holder_identity if self._observed else None
         return bool(holder) and holder != self._identity
 
     def _expired(self) -> bool:
         """Whether the record that was seen last has not changed for its holder's lease, on our clock."""
-        duration = (self._seen.spec.lease_duration_seconds if self._seen else None) or self._lease
-        return asyncio.get_running_loop().time() - self._seen_at > duration
+        duration = (self._observed.spec.lease_duration_seconds if self._observed else None) or self._lease
+        return asyncio.get_running_loop().time() - self._observed_at > duration
 
     async def _release(self) -> None:
         """Lets the others take over at once. Best effort: they wait for the lease to run out otherwise."""
-        seen = self._seen
-        if seen is None or seen.spec.holder_identity != self._identity:
+        observed = self._observed
+        if observed is None or observed.spec.holder_identity != self._identity:
             return
         patch = {
-            "metadata": {"resourceVersion": seen.metadata.resource_version},
+            "metadata": {"resourceVersion": observed.metadata.resource_version},
             "spec": {
                 "holderIdentity": "",
                 "leaseDurationSeconds": 1,

@@ -164,7 +164,7 @@ class UnreadableObjects:
         self._recorder = recorder
         self._queue: asyncio.Queue[tuple[Resource[Any], Unreadable]] = asyncio.Queue(_KEPT)
         for informer in informers:
-            informer.on_unreadable(partial(self._hear, informer.resource))
+            informer.on_unreadable(partial(self._receive, informer.resource))
 
     async def run(self) -> None:
         """Writes Events until cancelled."""
@@ -183,6 +183,6 @@ class UnreadableObjects:
             )
             await self._recorder.event(about, "Warning", REASON, message)
 
-    def _hear(self, resource: Resource[Any], found: Unreadable) -> None:
+    def _receive(self, resource: Resource[Any], found: Unreadable) -> None:
         if found.key.name and not self._queue.full():
             self._queue.put_nowait((resource, found))

@@ -170,14 +170,14 @@ class HttpClient:
                 take(part)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
+        """Read one object. Raises KubeError."""
         about = _About("get", resource.full_name)
         return self._codec(resource).object(await self._bytes(about, "GET", resource.path(namespace, name)))
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says."""
+        """Read all objects, page by page. Raises KubeError."""
         query = _selectors(labels, fields) | {"limit": str(self._page)}
         codec, about = self._codec(resource), _About("list", resource.full_name)
         items: list[T] = []
@@ -200,7 +200,7 @@ class HttpClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says."""
+        """Yield events from a resourceVersion on, until the server ends the watch or goes silent. Raises KubeError."""
         query = _selectors(labels, fields) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -222,7 +222,7 @@ class HttpClient:
                 yield event
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """As the port says."""
+        """Create an object and return it as stored. Raises KubeError."""
         raw = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
         raw = dict(raw) | {"apiVersion": resource.api_version, "kind": resource.kind}
         about = _About("create", resource.full_name)
@@ -237,7 +237,7 @@ class HttpClient:
         *,
         subresource: str = "",
     ) -> T:
-        """As the port says."""
+        """Send a merge patch and return the object as stored. Raises KubeError."""
         path = resource.path(namespace, name, subresource)
         about = _About("patch", resource.full_name)
         answer = await self._bytes(about, "PATCH", path, patch, content_type=MERGE_PATCH)
@@ -254,7 +254,7 @@ class HttpClient:
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
-        """As the port says."""
+        """Ask for the deletion of an object, under the conditions that are given. Raises KubeError."""
         options: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         conditions = {"uid": uid, "resourceVersion": resource_version}
         if given := {name: value for name, value in conditions.items() if value}:

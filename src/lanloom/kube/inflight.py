@@ -36,7 +36,7 @@ class InFlight:
 
     def follow(self, resource: Resource[T], informer: Informer[T]) -> None:
         """Forget each object of this kind that the informer brings."""
-        informer.on_change(partial(self._seen, resource.full_name))
+        informer.on_change(partial(self._forget_stored, resource.full_name))
 
     def add(self, resource: Resource[T], item: T, version: int = 0) -> None:
         """Remember an object as it may be stored; `version` is that of the state it replaces, 0 for a new one."""
@@ -58,7 +58,7 @@ class InFlight:
         """One object, if it is remembered."""
         return next((item for item in self.of(resource) if item.metadata.key == key), None)
 
-    def _seen(self, title: str, old: Object | None, new: Object | None) -> None:
+    def _forget_stored(self, title: str, old: Object | None, new: Object | None) -> None:
         known = self._known.get(title)
         item = new or old
         if not known or item is None:

@@ -64,21 +64,24 @@ class ProfileDirectory:
         self._lock = Lock()  # a sweep must not take the temporary file of a write of ours that is under way
 
     async def read(self) -> Mapping[str, bytes]:
-        """As the port says. Leftovers of a writer that died half-way are removed."""
+        """Read every profile with Lanloom's mark, and remove the remains of a writer that died half-way."""
         return await asyncio.to_thread(self._read)
 
     async def write(self, name: str, content: bytes) -> None:
-        """As the port says."""
+        """Write a profile whole; never over a file without Lanloom's mark. Raises ProfileError."""
         check_name(name)
         await asyncio.to_thread(self._write, name, content)
 
     async def remove(self, name: str) -> None:
-        """As the port says."""
+        """Remove a profile with Lanloom's mark; a missing one is no error. Raises ProfileError."""
         check_name(name)
         await asyncio.to_thread(self._remove, name)
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says. Hidden files, such as those that become profiles by their renaming, don't count."""
+        """Yield after each burst of changes in the directory. Raises ProfileError.
+
+        Hidden files, such as those that become profiles by their renaming, don't count.
+        """
         with self._watched() as inotify:
             async for event in inotify:
                 if self._counts(event):

@@ -43,18 +43,18 @@ class RecordDirectory:
         self._lock = Lock()  # a sweep must not take the temporary file of another write that is under way
 
     async def read(self, name: str) -> bytes | None:
-        """As the port says."""
+        """Read a record; None for one that is not there. Raises RecordError."""
         check_record(name)
         return await asyncio.to_thread(self._read, name)
 
     async def write(self, name: str, content: bytes) -> None:
-        """As the port says. Leftovers of a writer that died half-way are removed."""
+        """Write a record whole, and remove the remains of a writer that died half-way. Raises RecordError."""
         check_record(name)
         check_size(name, content)
         await asyncio.to_thread(self._write, name, content)
 
     async def remove(self, name: str) -> None:
-        """As the port says."""
+        """Remove a record; a missing one is no error. Raises RecordError."""
         check_record(name)
         await asyncio.to_thread(self._remove, name)
 

@@ -10,7 +10,7 @@ own in its own folder.
 A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an MTU and
 be set up. A VLAN link on a link of ours may be set up and deleted, as both would happen to it with its parent. A bridge
 of others carries VLAN ids for Lanloom only if it is called as that of a cluster network, as `mgmt-br` of the installer
-is, and the step says that it is a guest there.
+is, and the step is marked `foreign`.
 """
 
 import errno
@@ -50,11 +50,11 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the bond can't be made."""
         return f"can't make the bond {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Only a bond of Lanloom's is changed."""
+        """Accept only a new name or a bond of Lanloom's."""
         check_name(self.title, self.name)
         if self.mode not in BOND_MODES:
             raise LinkError(
@@ -72,7 +72,7 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
         _guard_existing(self.title, "bond", links.get(self.name))
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Explain a refused MTU, else what every step explains."""
         return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
 
@@ -89,23 +89,23 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the bridge can't be made."""
         return f"can't make the bridge {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Only a bridge of Lanloom's is changed."""
+        """Accept only a new name or a bridge of Lanloom's."""
         check_name(self.title, self.name)
         _guard_existing(self.title, "bridge", links.get(self.name))
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Explain a refused MTU, else what every step explains."""
         return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
 
 class SetMaster(LinkStep, frozen=True, kw_only=True):
-    """Puts `link` under `master` and up; an empty master releases it.
+    """Put `link` under `master` and up; an empty master releases it.
 
-    A link that joins a bond is taken down first, because the kernel wants that.
+    A link that joins a bond is taken down first, because the kernel requires it.
     """
 
     link: str
@@ -113,11 +113,11 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the link can't join its master, or leave it."""
         return f"can't put {self.link} under {self.master}" if self.master else f"can't release {self.link}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """A NIC may join a link of Lanloom's, and leave nobody else's."""
+        """Accept a NIC that joins a link of Lanloom's; it may leave nobody else's."""
         link = _present(self.title, self.link, links)
         if link.master and link.master != self.master and not _is_ours(link.master, links):
             raise NotOurs(
@@ -139,7 +139,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the MTU can't be set."""
         return f"can't set the MTU of {self.link} to {self.mtu}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
@@ -149,7 +149,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
             raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Explain a refused MTU, else what every step explains."""
         return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
 
@@ -163,24 +163,24 @@ class SetUp(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the link can't be set up."""
         return f"can't set {self.link} up"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """As the class says."""
+        """Accept a NIC, and a link of Lanloom's or one above it."""
         link = _present(self.title, self.link, links)
         if link.kind in _COMPOSED_KINDS and not (link.ours or _is_above_ours(link, links)):
             raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Explain that the parent is down, else what every step explains."""
         return "; set its parent up first" if code == errno.ENETDOWN else LinkStep.remedy(self, code)
 
 
 class _VlanStep(LinkStep, frozen=True, kw_only=True):
     """Tagged VLAN ids of a bridge port, or with `self_` of the bridge itself.
 
-    As a `guest` also of a bridge that others made.
+    With `foreign` also of a bridge that others made.
     """
 
     unsupported: ClassVar[str] = (
@@ -190,10 +190,10 @@ class _VlanStep(LinkStep, frozen=True, kw_only=True):
     link: str
     ids: VlanIds
     self_: bool = False
-    guest: bool = False
+    foreign: bool = False
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """A bridge of Lanloom's or a port of one, and for a guest also of others'."""
+        """Accept a bridge of Lanloom's or a port of one; with `foreign` also those of others."""
         if contains(self.ids, 1) or any(not 1 <= first <= last <= 4094 for first, last in self.ids):
             raise LinkError(f"{self.title}: ids are 2 to 4094; id 1 belongs to the bridge itself")
         link = _present(self.title, self.link, links)
@@ -202,35 +202,35 @@ class _VlanStep(LinkStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: it is not a bridge")
         if bridge not in links or links[bridge].kind != "bridge":
             raise LinkError(f"{self.title}: it is not a port of a bridge")
-        if not (links[bridge].ours or (self.guest and bridge.endswith(BRIDGE_SUFFIX))):
+        if not (links[bridge].ours or (self.foreign and bridge.endswith(BRIDGE_SUFFIX))):
             raise NotOurs(f"{self.title}: Lanloom did not make the bridge {bridge}")
 
 
 class AddVlans(_VlanStep, frozen=True, kw_only=True):
-    """Tagged VLAN ids onto a bridge port, or with `self_` onto the bridge itself.
+    """Add tagged VLAN ids to a bridge port, or with `self_` to the bridge itself.
 
-    As a `guest` also onto a bridge that others made.
+    With `foreign` also to a bridge that others made.
     """
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the VLAN ids can't be added."""
         return f"can't add the VLAN ids {render(self.ids)} to {self.link}"
 
 
 class RemoveVlans(_VlanStep, frozen=True, kw_only=True):
-    """VLAN ids off a bridge port, or with `self_` off the bridge itself; `guest` as with AddVlans.
+    """Remove tagged VLAN ids from a bridge port, or with `self_` from the bridge itself; `foreign` as with AddVlans.
 
     A missing link is no error.
     """
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the VLAN ids can't be removed."""
         return f"can't remove the VLAN ids {render(self.ids)} from {self.link}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """As the base says."""
+        """Check as for adding, but accept a missing link."""
         try:
             _VlanStep.guard(self, links)
         except LinkMissing:
@@ -238,25 +238,25 @@ class RemoveVlans(_VlanStep, frozen=True, kw_only=True):
 
 
 class DeleteLink(LinkStep, frozen=True, kw_only=True):
-    """Deletes a link with Lanloom's mark, a VLAN link on one, or a half-made link with an owner; else raises NotOurs.
+    """Delete a link with Lanloom's mark, a VLAN link on one, or a half-made link with an owner; else raise NotOurs.
 
-    As a `guest` also a VLAN link on a bridge that others made. A missing link is no error.
+    With `foreign` also a VLAN link on a bridge that others made. A missing link is no error.
     """
 
     name: str
-    guest: bool = False
+    foreign: bool = False
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """Say that the link can't be deleted."""
         return f"can't delete {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """As the class says."""
+        """Accept a link with Lanloom's mark, and what stands on one; reject every other."""
         link = links.get(self.name)
         if link is None or link.ours or link.unfinished or _is_above_ours(link, links):
             return
-        if self.guest and link.kind == "vlan" and link.parent.endswith(BRIDGE_SUFFIX):
+        if self.foreign and link.kind == "vlan" and link.parent.endswith(BRIDGE_SUFFIX):
             return
         if link.owner_uid:
             raise NotOurs(f"{self.title}: it belongs to {describe_owner(link.alias)}; delete that one")

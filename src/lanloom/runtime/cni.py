@@ -91,7 +91,7 @@ async def keep_installed(
 
     `on_part` is told whether all are there. `every` is in seconds.
     """
-    complained: dict[str, str] = {}
+    reported: dict[str, str] = {}
     while True:
         complaints = {
             name: complaint
@@ -99,9 +99,9 @@ async def keep_installed(
             if (complaint := _kept(directory, name, content))
         }
         for name, complaint in complaints.items():
-            if complained.get(name) != complaint:
+            if reported.get(name) != complaint:
                 log.error("cni-plugin-not-installed", path=str(directory / name), error=complaint)
-        complained = complaints
+        reported = complaints
         on_part("plugin", not complaints)
         await asyncio.sleep(every)
 

@@ -38,10 +38,10 @@ class Managers:
         if user.username in MANAGERS:
             return True
         if self._own is None:
-            self._own = await self._ask()
+            self._own = await self._query_name()
         return bool(self._own) and user.username == self._own
 
-    async def _ask(self) -> str | None:
+    async def _query_name(self) -> str | None:
         """Our own name; empty where the server does not tell, None where it may another time."""
         try:
             return (await self._client.create(SELF_REVIEWS, {})).status.user_info.username

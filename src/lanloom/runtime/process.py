@@ -42,11 +42,11 @@ async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(main)
     loop = asyncio.get_running_loop()
     end_with_loop(loop)
-    asked = False
+    stopping = False
 
     def stop() -> None:
-        nonlocal asked
-        asked = True
+        nonlocal stopping
+        stopping = True
         task.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -54,7 +54,7 @@ async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
     try:
         await task
     except asyncio.CancelledError:
-        if not asked:
+        if not stopping:
             raise
     except (MemoryError, BaseExceptionGroup) as error:
         if is_out_of_memory(error):

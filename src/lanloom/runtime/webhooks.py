@@ -122,14 +122,14 @@ def mutate_all(admissions: Sequence[Admission]) -> Decide:
 
 def validate_all(admissions: Sequence[Admission]) -> Decide:
     """The first refusal, after which nobody else is asked, or everybody's warnings."""
-    return _judge_all([admission.validate for admission in admissions])
+    return _validate_all([admission.validate for admission in admissions])
 
 
-def _judge_all(judges: Sequence[Decide]) -> Decide:
+def _validate_all(validators: Sequence[Decide]) -> Decide:
     async def decide(request: AdmissionRequest) -> Verdict:
         warnings: list[str] = []
-        for judge in judges:
-            verdict = await judge(request)
+        for validator in validators:
+            verdict = await validator(request)
             if not verdict.allowed:
                 return verdict
             warnings += verdict.warnings
@@ -140,7 +140,7 @@ def _judge_all(judges: Sequence[Decide]) -> Decide:
 
 def refer_all(admissions: Sequence[TableAdmission]) -> Decide:
     """The first refusal of a reference, after which nobody else is asked, or everybody's warnings."""
-    return _judge_all([admission.refer for admission in admissions])
+    return _validate_all([admission.refer for admission in admissions])
 
 
 async def _allowed(_request: AdmissionRequest) -> Verdict:

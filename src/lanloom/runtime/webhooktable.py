@@ -56,13 +56,13 @@ class TableAdmission:
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses, with the reason."""
-        return await self._judge("validate", request)
+        return await self._decide("validate", request)
 
     async def refer(self, request: AdmissionRequest) -> Verdict:
         """Whether a machine or a pod may refer to the networks that it names."""
-        return await self._judge("refer", request)
+        return await self._decide("refer", request)
 
-    async def _judge(self, verb: Verb, request: AdmissionRequest) -> Verdict:
+    async def _decide(self, verb: Verb, request: AdmissionRequest) -> Verdict:
         function = self._find(verb, request)
         verdict: Verdict = await function(self, request) if function is not None else Verdict()
         return verdict

@@ -129,8 +129,8 @@ async def test_management_bridge(node: Node) -> None:
     ids = ((2014, 2014),)
     await node.host.links.apply(
         (
-            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
-            AddVlans(link="eth2", ids=ids, guest=True),
+            AddVlans(link="mgmt-br", ids=ids, self_=True, foreign=True),
+            AddVlans(link="eth2", ids=ids, foreign=True),
         )
     )
     found = await links(node)
@@ -143,16 +143,16 @@ async def test_guests(node: Node) -> None:
     node.plant_bare_bridge("virbr0")
     node.plant_bridge("x-br")
     ids = ((2014, 2014),)
-    await node.host.links.apply((AddVlans(link="x-br", ids=ids, self_=True, guest=True),))
+    await node.host.links.apply((AddVlans(link="x-br", ids=ids, self_=True, foreign=True),))
     assert (await links(node))["x-br"].self_vlans == ((1, 1), *ids)
     for step in (
         AddVlans(link="x-br", ids=ids, self_=True),
-        AddVlans(link="virbr0", ids=ids, self_=True, guest=True),
-        DeleteLink(name="x-br", guest=True),
+        AddVlans(link="virbr0", ids=ids, self_=True, foreign=True),
+        DeleteLink(name="x-br", foreign=True),
     ):
         with pytest.raises(NotOurs, match="Lanloom did not make"):
             await node.host.links.apply((step,))
-    await node.host.links.apply((RemoveVlans(link="x-br", ids=ids, self_=True, guest=True),))
+    await node.host.links.apply((RemoveVlans(link="x-br", ids=ids, self_=True, foreign=True),))
     assert (await links(node))["x-br"].self_vlans == ((1, 1),)
 
 
@@ -240,7 +240,7 @@ async def test_deletion_of_sub_interfaces(node: Node) -> None:
     with pytest.raises(NotOurs, match="Lanloom did not make"):
         await node.host.links.apply((DeleteLink(name="x-br.2013"),))
     assert {"c-br.2013", "x-br.2013"} & set(await links(node)) == {"x-br.2013"}
-    await node.host.links.apply((DeleteLink(name="x-br.2013", guest=True),))
+    await node.host.links.apply((DeleteLink(name="x-br.2013", foreign=True),))
     assert "x-br.2013" not in await links(node)
 
 

@@ -254,10 +254,10 @@ async def test_management_bridge_is_left_alone(node: Node) -> None:
     ids = ((2014, 2015),)
     await node.host.links.apply(
         (
-            AddVlans(link="mgmt-br", ids=ids, self_=True, guest=True),
-            AddVlans(link="eth2", ids=ids, guest=True),
-            RemoveVlans(link="mgmt-br", ids=((2015, 2015),), self_=True, guest=True),
-            RemoveVlans(link="eth2", ids=((2015, 2015),), guest=True),
+            AddVlans(link="mgmt-br", ids=ids, self_=True, foreign=True),
+            AddVlans(link="eth2", ids=ids, foreign=True),
+            RemoveVlans(link="mgmt-br", ids=((2015, 2015),), self_=True, foreign=True),
+            RemoveVlans(link="eth2", ids=((2015, 2015),), foreign=True),
         )
     )
     before = await links(node)

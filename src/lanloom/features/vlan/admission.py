@@ -96,15 +96,15 @@ class VlanAdmission(TableAdmission):
         """
         if _is_harvesters_own(request):
             return Verdict()
-        verdict = await self._judge_live(request)
+        verdict = await self._check_live(request)
         if verdict.allowed and not request.dry_run:
             reserve(request, self._in_flight)
         return verdict
 
-    async def _judge_live(self, request: AdmissionRequest) -> Verdict:
+    async def _check_live(self, request: AdmissionRequest) -> Verdict:
         live = LiveReader(self._client, self._reader, self._in_flight)
         try:
-            return Verdict(warnings=await recheck(partial(_ask, request), live.views()))
+            return Verdict(warnings=await recheck(partial(_check, request), live.views()))
         except (Refusal, Unreadable) as refused:
             return refusal(refused)
         except KubeError as error:
@@ -120,15 +120,15 @@ def _is_harvesters_own(request: AdmissionRequest) -> bool:
     return request.user_info.username == names.HARVESTER_CONTROLLER and request.resource.resource in own
 
 
-def judge(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
+def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
     """What the rules say of a request in that state of the cluster."""
     try:
-        return Verdict(warnings=_ask(request, reader))
+        return Verdict(warnings=_check(request, reader))
     except (Refusal, Unreadable) as refused:
         return refusal(refused)
 
 
-def _ask(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+def _check(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
     """The warnings of the rule for that kind; none for other kinds."""
     rule = _RULES.get(request.resource.resource)
     return rule(request, reader) if rule is not None else ()

@@ -11,8 +11,8 @@ def report_notes(report: ClusterNetworkNode) -> tuple[str, ...]:
     return (f"The agent of {node} writes it anew as long as the node carries {network}.",) if node else ()
 
 
-async def _ask_report(_client: Client, report: ClusterNetworkNode) -> Answer:
+async def _query_report(_client: Client, report: ClusterNetworkNode) -> Answer:
     return Answer(notes=report_notes(report))
 
 
-BLOCKERS = (DeletionQuestion(resource=CLUSTER_NETWORK_NODES, ask=_ask_report),)
+BLOCKERS = (DeletionQuestion(resource=CLUSTER_NETWORK_NODES, ask=_query_report),)

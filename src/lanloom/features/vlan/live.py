@@ -64,13 +64,13 @@ class LiveReader(ClusterReader):
         self._in_flight = in_flight
         self._found: dict[tuple[str, Key], Object | None] = {}
         self._lists: dict[tuple[str, str], Listing[Any]] = {}
-        self._objects_asked: dict[str, tuple[Resource[Any], set[Key]]] = {}
-        self._lists_asked: dict[tuple[str, str], Resource[Any]] = {}
+        self._requested_objects: dict[str, tuple[Resource[Any], set[Key]]] = {}
+        self._requested_lists: dict[tuple[str, str], Resource[Any]] = {}
 
     @property
     def is_read(self) -> bool:
         """Whether everything that was asked about, and may be otherwise by now, has been read."""
-        return not (self._objects_asked or self._lists_asked)
+        return not (self._requested_objects or self._requested_lists)
 
     async def views(self) -> "AsyncGenerator[LiveReader, None]":
         """This reader, again after each read of what a rule asked about; for `recheck`. Raises KubeError."""
@@ -81,8 +81,8 @@ class LiveReader(ClusterReader):
 
     async def read(self) -> None:
         """Read what was asked about since the last time. Raises KubeError."""
-        objects, self._objects_asked = self._objects_asked, {}
-        lists, self._lists_asked = self._lists_asked, {}
+        objects, self._requested_objects = self._requested_objects, {}
+        lists, self._requested_lists = self._requested_lists, {}
         await asyncio.gather(
             *(self._read_objects(resource, keys) for resource, keys in objects.values()),
             *(self._read_list(resource, labels) for (_, labels), resource in lists.items()),
@@ -166,14 +166,14 @@ class LiveReader(ClusterReader):
             if found is None or stored is None:
                 return found
             return max(found, stored, key=lambda item: item.metadata.version)  # a watch may have been faster
-        self._objects_asked.setdefault(resource.full_name, (resource, set()))[1].add(key)
+        self._requested_objects.setdefault(resource.full_name, (resource, set()))[1].add(key)
         return stored
 
     def _listing(self, resource: Resource[T], labels: str = "") -> Listing[T] | None:
         """A list that was read, or None, with a note to read it."""
         found = self._lists.get((resource.full_name, labels))
         if found is None:
-            self._lists_asked[resource.full_name, labels] = resource
+            self._requested_lists[resource.full_name, labels] = resource
         return found
 
     def _confirmed(self, resource: Resource[T], stored: Iterable[T]) -> tuple[T, ...]:

@@ -90,20 +90,20 @@ class NetlinkLinks:
 
     def __init__(self, in_thread: InThread = asyncio.to_thread, *, bridge: str = "") -> None:
         self._in_thread = in_thread
-        self._look = partial(_dump_isolated, bridge) if bridge else _dump
+        self._read = partial(_dump_isolated, bridge) if bridge else _dump
         self._groups = LINK_GROUP if bridge else GROUPS
 
     async def dump(self) -> LinkState:
-        """As the port says. Five dumps: links, VLAN ids, addresses, routes, rules."""
-        return await self._in_thread(self._look)
+        """Read the kernel's state in five dumps: links, VLAN ids, addresses, routes, rules."""
+        return await self._in_thread(self._read)
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:
-        """As the port says; no socket is opened for no steps."""
+        """Apply the steps in order, through one socket; none is opened for no steps. Raises LinkError."""
         if steps:
             await self._in_thread(lambda: _apply(steps))
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
+        """Yield after each burst of the kernel's notifications. Raises LinkError."""
         with await self._monitor() as opened:
             while True:
                 await next_change(opened)

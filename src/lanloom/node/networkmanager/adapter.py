@@ -59,12 +59,12 @@ class DBusNetworkManager:
             await bus.close()
 
     async def version(self) -> str:
-        """As the port says."""
+        """Read NetworkManager's version, such as `1.42.4`."""
         bus = await self._connected()
         return str(await bus.property(ROOT, NM, "Version"))
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
-        """As the port says: one call for all objects, two for each profile."""
+        """Read the state of these profiles: one call for all objects, two for each profile."""
         bus = await self._connected()
         objects = await _objects(bus)
         profiles = await asyncio.gather(*(_profile(bus, uuid, objects) for uuid in uuids))
@@ -78,14 +78,14 @@ class DBusNetworkManager:
         return found
 
     async def load(self, names: tuple[str, ...]) -> None:
-        """As the port says: a path that is gone makes NetworkManager forget its profile."""
+        """Make NetworkManager read these files again; a path that is gone makes it forget its profile."""
         if names:
             bus = await self._connected()
             paths = [str(self._directory / name) for name in names]
             await bus.call(SETTINGS, f"{NM}.Settings", "LoadConnections", "as", paths)
 
     async def activate(self, uuid: str) -> None:
-        """As the port says."""
+        """Bring the profile up, and return when its activation began."""
         bus = await self._connected()
         path = await _profile_path(bus, uuid)
         if path is None:
@@ -93,14 +93,17 @@ class DBusNetworkManager:
         await bus.call(ROOT, NM, "ActivateConnection", "ooo", path, "/", "/")
 
     async def deactivate(self, uuid: str) -> None:
-        """As the port says: what a user took down is not activated by itself."""
+        """Take the profile down; NetworkManager does not bring it up again by itself."""
         bus = await self._connected()
         active = (await _objects(bus)).active_path(uuid)
         if active:
             await _if_there(bus.call(ROOT, NM, "DeactivateConnection", "o", active))
 
     async def reapply(self, uuid: str) -> None:
-        """As the port says."""
+        """Apply the profile's present content to its active device in place.
+
+        Raises NetworkManagerError where only `activate` can do it.
+        """
         bus = await self._connected()
         objects = await _objects(bus)
         device = objects.device_of(uuid)
@@ -117,7 +120,7 @@ class DBusNetworkManager:
         await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, 0)
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
+        """Yield after each burst of signals about connections or devices, until NetworkManager is gone."""
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
@@ -137,7 +140,7 @@ class DBusNetworkManager:
         async with self._connecting:
             if self._bus is None or not self._bus.connected:
                 self._forget()
-                self._bus = await open_bus(self._address, self._heard, self._forget)
+                self._bus = await open_bus(self._address, self._receive, self._forget)
             return self._bus
 
     def _forget(self) -> None:
@@ -146,7 +149,7 @@ class DBusNetworkManager:
         self._failures = Failures()
         self._notify()
 
-    def _heard(self, path: str, member: str, body: list[Any]) -> None:
+    def _receive(self, path: str, member: str, body: list[Any]) -> None:
         match member, body:
             case "StateChanged", [int(state), int(_), int(number)]:
                 self._failures.note_state(path, state, number)

@@ -8,7 +8,7 @@ import pytest
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import VLAN_STATUSES
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader
 from tests.features.vlan.admission.requests import report_verdict
 
@@ -33,6 +33,6 @@ def each(cases: Cases) -> pytest.MarkDecorator:
 def answer(case: Case) -> str:
     """The message that the webhook really gives; empty if it allows the request."""
     of_agent = case.asked.resource.resource in (CLUSTER_NETWORK_NODES.plural, VLAN_STATUSES.plural)
-    verdict = report_verdict(case.asked) if of_agent else judge(case.asked, case.seen)
+    verdict = report_verdict(case.asked) if of_agent else check_request(case.asked, case.seen)
     assert verdict.allowed == (not verdict.message)
     return verdict.message

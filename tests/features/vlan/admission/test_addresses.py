@@ -4,7 +4,7 @@ import json
 
 from lanloom.api import names
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.rules.l3values import ANNOTATIONS_MAX, RESERVE
 from tests.features.vlan.admission.cases import (
     Case,
@@ -304,15 +304,15 @@ def test_addresses_that_do_not_fit_the_cluster(case: Case) -> None:
 def test_other_networks_may_share_a_vlan() -> None:
     """Without node addresses any number of networks can be on one VLAN."""
     other = renamed(network(), "first")
-    assert judge(request(NADS, network(mode="")), world(other)).allowed
+    assert check_request(request(NADS, network(mode="")), world(other)).allowed
     plain = renamed(network(mode=""), "first")
-    assert judge(request(NADS, network()), world(plain)).allowed
+    assert check_request(request(NADS, network()), world(plain)).allowed
 
 
 def test_edits_are_judged_by_what_they_change() -> None:
     """An edit that does not touch the L3 configuration passes although a node of the map has left; it is told."""
     old = network(cluster_network="bare", mode="static", addresses={"node9": "192.168.1.10/24"})
-    verdict = judge(request(NADS, annotated(old, note="x"), old), world())
+    verdict = check_request(request(NADS, annotated(old, note="x"), old), world())
     assert verdict.allowed
     assert verdict.warnings == (f"{MAP} names nodes that have left: node9",)
 
@@ -320,67 +320,70 @@ def test_edits_are_judged_by_what_they_change() -> None:
 def test_annotations_without_effect_are_told() -> None:
     """A mode without L3 connectivity, which may be misspelt, is allowed with a warning; where that is off, without."""
     misspelt = annotated(network(mode=""), mode="dhcp", l3_conectivity="true")
-    verdict = judge(request(NADS, misspelt), world())
+    verdict = check_request(request(NADS, misspelt), world())
     assert verdict.allowed
     assert verdict.warnings == (
         'network.harvesterhci.io/mode has no effect without network.harvesterhci.io/l3-connectivity: "true"',
     )
     off = annotated(network(mode=""), mode="dhcp", l3_connectivity="false")
-    assert judge(request(NADS, off), world()).warnings == ()
+    assert check_request(request(NADS, off), world()).warnings == ()
 
 
 def test_a_range_that_became_known_blocks_no_edit() -> None:
     """A map whose subnet lies in a range of the cluster can still be edited, as long as the subnet stays."""
     old = static({"node1": "10.96.1.10/24", "node2": "10.96.1.11/24"})
     new = static({"node1": "10.96.1.10/24", "node2": "10.96.1.12/24"})
-    assert judge(request(NADS, new, old), world()).message == ""
+    assert check_request(request(NADS, new, old), world()).message == ""
 
 
 def test_a_node_that_joins_blocks_no_edit() -> None:
     """While a new node has no static address yet, edits that don't touch the map pass; the map can then get it."""
     joined = world(node("node3"))
-    assert judge(request(NADS, annotated(static(STATIC), note="x"), static(STATIC)), joined).message == ""
+    assert (
+        check_request(request(NADS, annotated(static(STATIC), note="x"), static(STATIC)), joined).message
+        == ""
+    )
     routed = annotated(static(STATIC), gateway="192.168.1.1")
-    assert judge(request(NADS, routed, static(STATIC)), joined).message == ""
+    assert check_request(request(NADS, routed, static(STATIC)), joined).message == ""
     full = static({**STATIC, "node3": "192.168.1.12/24"})
-    assert judge(request(NADS, full, static(STATIC)), joined).message == ""
+    assert check_request(request(NADS, full, static(STATIC)), joined).message == ""
 
 
 def test_an_edit_of_the_map_is_checked() -> None:
     """A changed map must fit the nodes of now; switching node addresses on needs a working uplink."""
     new = static({"node1": "192.168.1.10/24"})
-    assert judge(request(NADS, new, static(STATIC)), world()).message == (
+    assert check_request(request(NADS, new, static(STATIC)), world()).message == (
         f"{UPDATE}{MAP} has no address for node2; every node of cluster-1 needs one"
     )
     bare = network(cluster_network="bare")
     off = network(cluster_network="bare", mode="")
-    assert "is not ready" in judge(request(NADS, bare, off), world()).message
+    assert "is not ready" in check_request(request(NADS, bare, off), world()).message
 
 
 def test_mgmt_carries_node_addresses() -> None:
     """On the management network every node that is no witness can have addresses, on any VLAN but its own."""
     addressed = mgmt(2014, mode="static", addresses=STATIC)
     for body in (mgmt(2014), addressed):
-        assert judge(request(NADS, body), world(managed(2021))).message == ""
+        assert check_request(request(NADS, body), world(managed(2021))).message == ""
 
 
 def test_an_unknown_management_vlan_is_not_checked() -> None:
     """Where agents report an untagged management network, its VLAN id is nobody's, whatever the setting says."""
-    assert judge(request(NADS, mgmt(2021)), world(managed(0))).message == ""
+    assert check_request(request(NADS, mgmt(2021)), world(managed(0))).message == ""
 
 
 def test_the_management_vlan_of_other_cluster_networks_is_free() -> None:
     """The management VLAN's id can be used on other uplinks, which have VLANs of their own."""
-    assert judge(request(NADS, network(vid=7)), world(managed(7))).message == ""
+    assert check_request(request(NADS, network(vid=7)), world(managed(7))).message == ""
 
 
 def test_a_map_over_several_lines_is_fine() -> None:
     """The design's own example, a map with line breaks between its tokens, is allowed."""
-    assert judge(request(NADS, static(json.dumps(STATIC, indent=2) + "\n")), world()).message == ""
+    assert check_request(request(NADS, static(json.dumps(STATIC, indent=2) + "\n")), world()).message == ""
 
 
 def test_two_uplinks_make_one_cluster_network() -> None:
     """The map must name the nodes of every VlanConfig of the cluster network."""
     rack = vlan_config("two", "cluster-1", nodeSelector={"rack": "b"})
     seen = world(node("node3", rack="b"), rack)
-    assert "has no address for node3" in judge(request(NADS, static(STATIC)), seen).message
+    assert "has no address for node3" in check_request(request(NADS, static(STATIC)), seen).message

@@ -3,7 +3,7 @@
 from lanloom.api import names
 from lanloom.api.admission import Verdict
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -117,36 +117,36 @@ def test_mtus_that_are_allowed() -> None:
     """An uplink-mtu may be 0 or from 576 to 9000; one that was wrong before blocks no other edit."""
     for text in ("0", "576", "9000"):
         new = annotated(cluster_network("mgmt"), uplink_mtu=text)
-        assert judge(request(CLUSTER_NETWORKS, new, cluster_network("mgmt")), world()) == Verdict()
+        assert check_request(request(CLUSTER_NETWORKS, new, cluster_network("mgmt")), world()) == Verdict()
     wrong = annotated(cluster_network("mgmt"), uplink_mtu="abc")
-    assert judge(request(CLUSTER_NETWORKS, annotated(wrong, note="x"), wrong), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, annotated(wrong, note="x"), wrong), world()) == Verdict()
 
 
 def test_cluster_networks_that_nothing_uses_go() -> None:
     """An unused cluster network can be created and deleted."""
-    assert judge(request(CLUSTER_NETWORKS, None, cluster_network("bare")), world()) == Verdict()
-    assert judge(request(CLUSTER_NETWORKS, cluster_network("new")), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, None, cluster_network("bare")), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, cluster_network("new")), world()) == Verdict()
 
 
 def test_the_manager_can_always_annotate() -> None:
     """Annotations that the manager writes get through, also beside a policy that was broken before Lanloom came."""
     old = annotated(cluster_network("cluster-1"), rollout="{")
     new = annotated(old, rollout_state="{}", uplink_mtu="9000", matched_nodes="[]")
-    assert judge(request(CLUSTER_NETWORKS, new, old), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, new, old), world()) == Verdict()
 
 
 def test_policies_come_and_go() -> None:
     """A policy that can be read is allowed, and so is taking it away."""
     plain = cluster_network("cluster-1")
     staged = annotated(plain, rollout='{"maxUnavailable": "25%", "canary": ["node1"]}')
-    assert judge(request(CLUSTER_NETWORKS, staged, plain), world()) == Verdict()
-    assert judge(request(CLUSTER_NETWORKS, plain, staged), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, staged, plain), world()) == Verdict()
+    assert check_request(request(CLUSTER_NETWORKS, plain, staged), world()) == Verdict()
 
 
 def test_a_canary_that_is_no_node_is_told() -> None:
     """A canary that is no node is allowed, because it may join, and warned about."""
     staged = annotated(cluster_network("cluster-1"), rollout='{"canary": ["node1", "node9"]}')
-    verdict = judge(request(CLUSTER_NETWORKS, staged, cluster_network("cluster-1")), world())
+    verdict = check_request(request(CLUSTER_NETWORKS, staged, cluster_network("cluster-1")), world())
     assert verdict.allowed
     assert verdict.warnings == ("network.harvesterhci.io/rollout names canaries that are no nodes: node9",)
 
@@ -155,12 +155,14 @@ def test_what_is_being_deleted_is_let_go() -> None:
     """A cluster network whose deletion was asked for passes whatever stands on it, so that finalizers can go."""
     leaving = annotated(cluster_network("cluster-1"), rollout="{")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert judge(request(CLUSTER_NETWORKS, leaving, cluster_network("cluster-1")), world()) == Verdict()
+    assert (
+        check_request(request(CLUSTER_NETWORKS, leaving, cluster_network("cluster-1")), world()) == Verdict()
+    )
 
 
 def test_a_name_of_300_characters_is_quoted_in_short() -> None:
     """A name that is far too long is refused, and its message stays readable."""
-    message = judge(request(CLUSTER_NETWORKS, cluster_network("c" * 300)), world()).message
+    message = check_request(request(CLUSTER_NETWORKS, cluster_network("c" * 300)), world()).message
     assert message.startswith("can't create ClusterNetwork \"ccc")
     assert "metadata.name must have at most 12 characters and no dot" in message
     assert len(message) < 400

@@ -8,7 +8,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.admission import Verdict
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -155,7 +155,7 @@ def test_configurations_that_are_refused(case: Case) -> None:
 def test_configurations_that_are_allowed(body: Raw) -> None:
     """What every reader reads alike is allowed, and so are keys and plugins that are none of Lanloom's business."""
     del body["metadata"]["labels"]
-    assert judge(request(NADS, body), world()) == Verdict()
+    assert check_request(request(NADS, body), world()) == Verdict()
 
 
 EARLIER = {
@@ -170,8 +170,8 @@ EARLIER = {
 def test_configurations_from_before_stay(old: Raw) -> None:
     """A network from before these rules can be edited elsewhere, and be deleted."""
     edited = annotated(deepcopy(old), mode="dhcp")
-    assert judge(request(NADS, edited, old), world(storage())).allowed
-    assert judge(request(NADS, None, old), world(storage())).allowed
+    assert check_request(request(NADS, edited, old), world(storage())).allowed
+    assert check_request(request(NADS, None, old), world(storage())).allowed
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_configurations_from_before_stay(old: Raw) -> None:
 )
 def test_networks_beside_a_storage_network(body: Raw, present: Raw) -> None:
     """A storage network keeps others off its own VLAN of its cluster network only, and only if Harvester says so."""
-    assert judge(request(NADS, body), world(present)).message == ""
+    assert check_request(request(NADS, body), world(present)).message == ""
 
 
 def test_a_network_that_an_annotation_makes_harvesters() -> None:
@@ -207,11 +207,11 @@ def test_a_network_that_an_annotation_makes_harvesters() -> None:
     for namespace, allowed in ((names.HARVESTER_NAMESPACE, True), ("shop", False)):
         body = nad("net", "cluster-1", 100, namespace=namespace)
         body["metadata"]["annotations"] = {"storage-network.settings.harvesterhci.io": "true"}
-        assert judge(request(NADS, body), world(storage())).allowed == allowed
+        assert check_request(request(NADS, body), world(storage())).allowed == allowed
 
 
 def test_a_storage_network_that_can_not_be_read_takes_nothing() -> None:
     """An exclusive network whose configuration is broken has no VLAN that others could be on."""
     broken = storage()
     broken["spec"]["config"] = json.dumps({"type": "bridge", "bridge": "cluster-1-br", "vlan": "x"})
-    assert judge(request(NADS, nad("net", "cluster-1", 100)), world(broken)).allowed
+    assert check_request(request(NADS, nad("net", "cluster-1", 100)), world(broken)).allowed

@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader
 from tests.features.vlan.admission.requests import (
     STATIC,
@@ -28,7 +28,7 @@ OVERLAY = (nad("overlay", "cluster-1", config=overlay_config("overlay")), vm("we
 
 def why_not(asked: AdmissionRequest, seen: ClusterReader | None = None) -> str:
     """The message of the refusal; empty if there is none."""
-    return judge(asked, seen or world()).message
+    return check_request(asked, seen or world()).message
 
 
 def on_and_off(new: Raw, old: Raw | None = None, seen: ClusterReader | None = None) -> tuple[str, str]:

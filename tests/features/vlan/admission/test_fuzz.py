@@ -16,7 +16,7 @@ from lanloom.api.l3 import L3
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.rules.l3values import l3_of
 from tests.features.vlan.admission.requests import (
     STATIC,
@@ -154,7 +154,7 @@ def test_every_request_is_answered(asked: AdmissionRequest) -> None:
     verdict = (
         report_verdict(asked)
         if asked.resource.resource == CLUSTER_NETWORK_NODES.plural
-        else judge(asked, SEEN)
+        else check_request(asked, SEEN)
     )
     assert verdict.allowed == (not verdict.message)
     assert all(text.isprintable() for text in (verdict.message, *verdict.warnings))
@@ -170,14 +170,14 @@ def test_any_object_is_answered(body: Raw) -> None:
     for resource, bodies in BODIES.values():
         for new, old in ((body, None), (None, body), (body, bodies[0]), (bodies[0], body)):
             asked = msgspec.structs.replace(request(resource, bodies[0]), object=new, old_object=old)
-            judge(asked, SEEN)
+            check_request(asked, SEEN)
             admission().mutate(asked)
 
 
 @given(spoilt(BODIES["networks"][1]))
 def test_what_is_allowed_is_safe(body: Raw) -> None:
     """Node addresses that the webhook lets through hold no character that could end a value, a line or a section."""
-    if not judge(request(NADS, body), SEEN).allowed:
+    if not check_request(request(NADS, body), SEEN).allowed:
         return
     value = l3_of(convert(body, NetworkAttachmentDefinition))
     if value is None:
@@ -197,5 +197,7 @@ def test_the_objects_that_are_spoilt_are_good() -> None:
     """Before they are spoilt, the objects are allowed; else there would be little to find."""
     for resource, bodies in BODIES.values():
         if resource is not CLUSTER_NETWORK_NODES:
-            assert [judge(request(resource, body), world()).message for body in bodies] == [""] * len(bodies)
+            assert [check_request(request(resource, body), world()).message for body in bodies] == [""] * len(
+                bodies
+            )
     assert names.GATEWAY in BODIES["networks"][1][1]["metadata"]["annotations"]

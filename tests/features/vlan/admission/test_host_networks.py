@@ -1,7 +1,7 @@
 """What the webhooks answer about Harvester's own node addresses, word for word."""
 
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -37,4 +37,4 @@ def test_other_host_networks_are_harvesters_business() -> None:
         (host_network("other", cluster_network="bare"), None),
         (host_network("storage"), host_network("storage")),
     ):
-        assert judge(request(HOST_NETWORK_CONFIGS, new, old), there).allowed
+        assert check_request(request(HOST_NETWORK_CONFIGS, new, old), there).allowed

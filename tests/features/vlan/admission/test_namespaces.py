@@ -5,7 +5,7 @@ import json
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader
 from tests.features.vlan.admission.cases import (
     Case,
@@ -103,7 +103,7 @@ def test_namespaces_that_are_trusted() -> None:
         ({"node_routing_namespaces": '["default"]'}, on_own(routes=ROUTES)),
         ({"node_address_namespaces": "[]"}, network(cluster_network="own", mode="")),
     ):
-        assert judge(request(NADS, asked), trusting(**lists)).message == ""
+        assert check_request(request(NADS, asked), trusting(**lists)).message == ""
 
 
 def test_what_a_network_has_it_keeps() -> None:
@@ -111,16 +111,16 @@ def test_what_a_network_has_it_keeps() -> None:
     seen = trusting(node_address_namespaces="[]", node_routing_namespaces="[]")
     old = on_own(routes=ROUTES, dns="9.9.9.9,1.1.1.1")
     for new in (on_own(routes=ROUTES, dns="9.9.9.9"), on_own(), network(cluster_network="own", mode="")):
-        assert judge(request(NADS, new, old), seen).message == ""
+        assert check_request(request(NADS, new, old), seen).message == ""
     more = annotated(old, dns="9.9.9.9,1.1.1.1,8.8.8.8")
-    assert "allows DNS servers of nodes only" in judge(request(NADS, more, old), seen).message
+    assert "allows DNS servers of nodes only" in check_request(request(NADS, more, old), seen).message
 
 
 def test_networks_that_keep_their_addresses_are_told() -> None:
     """Who restricts a cluster network is told which networks of other namespaces keep what they have."""
     plain = cluster_network("cluster-1")
     lists = {"node_address_namespaces": '["infra"]', "node_routing_namespaces": '["infra"]'}
-    verdict = judge(
+    verdict = check_request(
         request(CLUSTER_NETWORKS, annotated(plain, **lists), plain), world(static(STATIC), network(mode=""))
     )
     assert verdict.allowed

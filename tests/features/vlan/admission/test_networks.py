@@ -7,7 +7,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.admission import Verdict
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -160,22 +160,22 @@ def test_networks_that_are_refused(case: Case) -> None:
 )
 def test_networks_that_are_allowed(body: Raw) -> None:
     """What a node could carry, and what is none of Lanloom's business, is allowed without a warning."""
-    assert judge(request(NADS, body), world()) == Verdict()
+    assert check_request(request(NADS, body), world()) == Verdict()
 
 
 def test_a_network_of_nowhere_can_be_repaired() -> None:
     """A network from before, whose cluster network does not exist, can be edited elsewhere."""
     old = nad("net", "nowhere", 5)
-    assert judge(request(NADS, nad("net", "nowhere", 6), old), world()).message == ""
+    assert check_request(request(NADS, nad("net", "nowhere", 6), old), world()).message == ""
 
 
 def test_a_label_from_before_hinders_no_repair() -> None:
     """A label that contradicted before is left alone, so that something else can be put right first."""
     old = labelled(nad("net", "cluster-1"), "100")
     new = annotated(deepcopy(old), mode="static")
-    assert judge(request(NADS, new, old), world()).message == ""
+    assert check_request(request(NADS, new, old), world()).message == ""
     worse = labelled(deepcopy(old), "101")
-    assert "remove the label" in judge(request(NADS, worse, old), world()).message
+    assert "remove the label" in check_request(request(NADS, worse, old), world()).message
 
 
 def test_networks_on_the_management_vlan_are_told() -> None:
@@ -196,7 +196,7 @@ def test_networks_on_the_management_vlan_are_told() -> None:
         (nad("net", "mgmt", 2022), (), ()),
         (nad("net", "cluster-1", 2021), (), ()),
     ):
-        assert judge(request(NADS, body), world(*more)) == Verdict(warnings=warnings)
+        assert check_request(request(NADS, body), world(*more)) == Verdict(warnings=warnings)
 
 
 def test_an_mtu_above_the_uplink_s_is_told() -> None:
@@ -213,15 +213,15 @@ def test_an_mtu_above_the_uplink_s_is_told() -> None:
         ),
     ):
         body = nad("net", "wide", 7, config={"mtu": mtu})
-        assert judge(request(NADS, body), world(wide)) == Verdict(warnings=warnings)
+        assert check_request(request(NADS, body), world(wide)) == Verdict(warnings=warnings)
 
 
 def test_what_is_being_deleted_is_let_go() -> None:
     """An object whose deletion was asked for passes whatever stands in it, so that finalizers can be removed."""
     broken = network(config="{")
     broken["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert judge(request(NADS, broken, broken), world()).allowed
-    assert judge(request(NADS, None, network()), world()).allowed
+    assert check_request(request(NADS, broken, broken), world()).allowed
+    assert check_request(request(NADS, None, network()), world()).allowed
 
 
 OLD = {
@@ -239,13 +239,13 @@ def test_edits_beside_what_is_judged_pass(old: Raw) -> None:
     edited["metadata"].setdefault("labels", {})[names.READY_LABEL] = "false"
     edited["metadata"].setdefault("annotations", {})[P + "route"] = "{}"
     edited["metadata"]["finalizers"] = ["example.com/theirs"]
-    assert judge(request(NADS, edited, old), world()) == Verdict()
+    assert check_request(request(NADS, edited, old), world()) == Verdict()
     edited["metadata"]["annotations"][names.MODE] = "neither"
-    assert not judge(request(NADS, edited, old), world()).allowed
+    assert not check_request(request(NADS, edited, old), world()).allowed
 
 
 def test_labels_that_are_filled_in_change_nothing() -> None:
     """A broken network that had no labels gets them with the next edit, which is no reason to refuse that."""
     labelled = annotated(nad("net", "cluster-1", 2012), node_ip_map="nonsense")
     bare = {**labelled, "metadata": {**labelled["metadata"], "labels": {}}}
-    assert judge(request(NADS, labelled, bare), world()) == Verdict()
+    assert check_request(request(NADS, labelled, bare), world()) == Verdict()

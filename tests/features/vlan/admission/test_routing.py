@@ -4,7 +4,7 @@ import json
 
 from lanloom.api import names
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -179,7 +179,7 @@ def test_routing_that_is_refused(case: Case) -> None:
 
 def allowed(body: Raw, old: Raw | None = None, *more: Raw) -> bool:
     """Whether the webhook lets it through without a word."""
-    verdict = judge(request(NADS, body, old), world(*more))
+    verdict = check_request(request(NADS, body, old), world(*more))
     return verdict.allowed and not verdict.warnings
 
 

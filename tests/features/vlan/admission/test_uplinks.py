@@ -5,7 +5,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.admission import Verdict
 from lanloom.api.harvester import VLAN_CONFIGS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,
@@ -171,12 +171,14 @@ def test_uplinks_that_contradict_others(case: Case) -> None:
 )
 def test_uplinks_that_are_allowed(spec: Raw) -> None:
     """A complete uplink of its own nodes is allowed without a warning."""
-    assert judge(request(VLAN_CONFIGS, vlan_config("two", "bare", **spec)), world()) == Verdict()
+    assert check_request(request(VLAN_CONFIGS, vlan_config("two", "bare", **spec)), world()) == Verdict()
 
 
 def test_an_uplink_without_nodes_is_told() -> None:
     """A selector that matches nothing is allowed, because nodes may join, and warned about."""
-    verdict = judge(request(VLAN_CONFIGS, vlan_config("two", "bare", nodeSelector={"rack": "b"})), world())
+    verdict = check_request(
+        request(VLAN_CONFIGS, vlan_config("two", "bare", nodeSelector={"rack": "b"})), world()
+    )
     assert verdict.allowed
     assert verdict.warnings == ("spec.nodeSelector matches no node, so that no node gets this uplink",)
 
@@ -185,33 +187,33 @@ def test_an_mtu_of_0_follows() -> None:
     """An uplink that states no MTU goes with any, so that an MTU can be changed where only one states it."""
     peer = vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=9000))
     following = vlan_config("two", "cluster-1", nodeSelector={"rack": "b"})
-    assert judge(request(VLAN_CONFIGS, following), world(peer)).allowed
+    assert check_request(request(VLAN_CONFIGS, following), world(peer)).allowed
     changed = vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=1400))
-    assert judge(request(VLAN_CONFIGS, changed, peer), world(peer, following)).allowed
+    assert check_request(request(VLAN_CONFIGS, changed, peer), world(peer, following)).allowed
 
 
 def test_the_manager_can_always_annotate() -> None:
     """An edit that leaves the spec alone passes, although VlanConfigs have come to overlap."""
     config = vlan_config("two", "cluster-1")
     marked = {**config, "metadata": {"name": "two", "annotations": {names.MATCHED_NODES: "[]"}}}
-    assert judge(request(VLAN_CONFIGS, marked, config), world()).allowed
+    assert check_request(request(VLAN_CONFIGS, marked, config), world()).allowed
 
 
 def test_uplinks_from_before_can_be_repaired() -> None:
     """What is wrong in an uplink from before hinders no edit of something else."""
     old = vlan_config("two", "bare", nics=["eth2", "lo"], nodeSelector={"a b": "c"})
     new = vlan_config("two", "bare", nics=["eth3", "lo"], nodeSelector={"a b": "c"})
-    assert judge(request(VLAN_CONFIGS, new, old), world()).message == ""
+    assert check_request(request(VLAN_CONFIGS, new, old), world()).message == ""
     wrong = vlan_config("two", "bare", nics=[])
     described = {**wrong, "spec": {**wrong["spec"], "description": "spare"}}
-    assert judge(request(VLAN_CONFIGS, described, wrong), world()).message == ""
+    assert check_request(request(VLAN_CONFIGS, described, wrong), world()).message == ""
 
 
 def test_uplinks_narrow_and_go() -> None:
     """Without VMs an uplink can give up nodes, and be deleted."""
     old, narrow = vlan_config("one", "cluster-1"), vlan_config("one", "cluster-1", nodeSelector=NODE1)
-    assert judge(request(VLAN_CONFIGS, narrow, old), world()) == Verdict()
-    assert judge(request(VLAN_CONFIGS, None, old), world()) == Verdict()
+    assert check_request(request(VLAN_CONFIGS, narrow, old), world()) == Verdict()
+    assert check_request(request(VLAN_CONFIGS, None, old), world()) == Verdict()
 
 
 def test_a_cluster_network_that_is_going_gets_no_uplink() -> None:
@@ -220,5 +222,5 @@ def test_a_cluster_network_that_is_going_gets_no_uplink() -> None:
     going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/theirs"]}
     config = vlan_config("two", "going", uplink={"nics": ["eth7"]})
     narrow = vlan_config("two", "going", nodeSelector=NODE1, uplink={"nics": ["eth7"]})
-    assert not judge(request(VLAN_CONFIGS, config), world(going)).allowed
-    assert judge(request(VLAN_CONFIGS, narrow, config), world(going)).allowed
+    assert not check_request(request(VLAN_CONFIGS, config), world(going)).allowed
+    assert check_request(request(VLAN_CONFIGS, narrow, config), world(going)).allowed

@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader
 from tests.features.vlan.admission.cases import (
     Case,
@@ -176,7 +176,7 @@ def test_uplinks_in_use_stay(case: Case) -> None:
 )
 def test_overlay_vms_leave_the_rest_free(new: Raw, old: Raw) -> None:
     """Under overlay VMs node addresses can be switched on, and those of other nodes added and changed."""
-    assert judge(request(NADS, new, old), overlay_world()).message == ""
+    assert check_request(request(NADS, new, old), overlay_world()).message == ""
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_vms_that_need_nothing_do_not_count(seen: ClusterReader) -> None:
         request(VLAN_CONFIGS, None, uplink),
         request(VLAN_CONFIGS, vlan_config("one", "cluster-1", nodeSelector=NODE2), uplink),
     ):
-        assert judge(asked, seen).message == ""
+        assert check_request(asked, seen).message == ""
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_vms_that_need_nothing_do_not_count(seen: ClusterReader) -> None:
 )
 def test_machines_that_name_other_networks_do_not_count(present: Raw) -> None:
     """A VirtualMachine whose networks are others, also of the same name elsewhere, hinders no deletion."""
-    assert judge(request(NADS, None, network(mode="")), world(present)).message == ""
+    assert check_request(request(NADS, None, network(mode="")), world(present)).message == ""
 
 
 def test_a_stopped_machine_leaves_the_rest_free() -> None:
@@ -216,14 +216,14 @@ def test_a_stopped_machine_leaves_the_rest_free() -> None:
     uplink = vlan_config("one", "cluster-1")
     seen = world(network(), machine("web", "net"))
     for asked in (request(NADS, network(mode="", vid=2013), network()), request(VLAN_CONFIGS, None, uplink)):
-        assert judge(asked, seen).message == ""
+        assert check_request(asked, seen).message == ""
 
 
 def test_isolated_networks_keep_their_own_rules() -> None:
     """The NAD of an isolated network goes as that says, whoever names it."""
     isolated = network(mode="")
     isolated["metadata"]["labels"][UID_LABEL] = "0b2f6d4e"
-    assert judge(request(NADS, None, isolated), world(machine("web", "net"))).message == ""
+    assert check_request(request(NADS, None, isolated), world(machine("web", "net"))).message == ""
 
 
 def test_a_vm_that_is_being_moved_needs_both_nodes() -> None:
@@ -233,16 +233,16 @@ def test_a_vm_that_is_being_moved_needs_both_nodes() -> None:
     narrowed = request(
         VLAN_CONFIGS, vlan_config("one", "cluster-1", nodeSelector=NODE1), vlan_config("one", "cluster-1")
     )
-    assert "node2 would lose" in judge(narrowed, world(network(), moving)).message
+    assert "node2 would lose" in check_request(narrowed, world(network(), moving)).message
     moving["status"]["migrationState"]["completed"] = True
-    assert judge(narrowed, world(network(), moving)).message == ""
+    assert check_request(narrowed, world(network(), moving)).message == ""
 
 
 def test_more_vlan_ids_on_a_trunk_are_fine() -> None:
     """A trunk that VMs use can get more VLAN ids."""
     wider = nad("net", "cluster-1", config={"vlanTrunk": [{"minID": 5, "maxID": 30}]})
     asked = request(NADS, wider, nad("net", "cluster-1", config=TRUNK))
-    assert judge(asked, world(vm("web", "net"))).message == ""
+    assert check_request(asked, world(vm("web", "net"))).message == ""
 
 
 def test_an_uplink_grows_under_vms() -> None:
@@ -252,13 +252,13 @@ def test_an_uplink_grows_under_vms() -> None:
         vlan_config("one", "cluster-1"),
         vlan_config("one", "cluster-1", nodeSelector=NODE1, uplink={"linkAttributes": {"mtu": 9000}}),
     ):
-        assert judge(request(VLAN_CONFIGS, new, old), overlay_world()).message == ""
+        assert check_request(request(VLAN_CONFIGS, new, old), overlay_world()).message == ""
 
 
 def test_a_message_names_ten_vms() -> None:
     """A message about many VMs stays readable: it names ten and tells the number of the others."""
     seen = world(*(vm(f"vm{number:03}", "net") for number in range(100)))
-    message = judge(request(NADS, None, network(mode="")), seen).message
+    message = check_request(request(NADS, None, network(mode="")), seen).message
     assert "default/vm009 and 90 more use it" in message
 
 
@@ -266,4 +266,4 @@ def test_a_node_that_left_has_no_say() -> None:
     """A VM that is still recorded on a node that left hinders no change of uplinks."""
     seen = world(network(), vm("web", "net", node="node9"), node("node3"))
     asked = request(VLAN_CONFIGS, None, vlan_config("one", "cluster-1"))
-    assert judge(asked, seen).message == ""
+    assert check_request(asked, seen).message == ""

@@ -134,8 +134,8 @@ def test_ids_are_recorded_before_they_are_added() -> None:
         (
             "mgmt",
             (
-                AddVlans(link="mgmt-bo", ids=((2014, 2015),), guest=True),
-                AddVlans(link="mgmt-br", ids=((2014, 2014),), self_=True, guest=True),
+                AddVlans(link="mgmt-bo", ids=((2014, 2015),), foreign=True),
+                AddVlans(link="mgmt-br", ids=((2014, 2014),), self_=True, foreign=True),
             ),
         ),
     )
@@ -144,12 +144,12 @@ def test_ids_are_recorded_before_they_are_added() -> None:
 def test_only_what_was_added_is_taken_away() -> None:
     """An id that the installer's bridge had before stays when the last network that wants it goes."""
     ground = Ground()
-    ground.kernel.apply(AddVlans(link="mgmt-br", ids=((2014, 2014),), self_=True, guest=True))
+    ground.kernel.apply(AddVlans(link="mgmt-br", ids=((2014, 2014),), self_=True, foreign=True))
     ground.reach(one(DHCP, VMS))
     added = Added(uplink=((2014, 2015),), port="mgmt-bo", interfaces=((2014, 2014),))
     assert ground.added == {"mgmt": added}
     (group,) = ground.plan(()).steps
-    assert group == ("mgmt", (RemoveVlans(link="mgmt-bo", ids=((2014, 2015),), guest=True),))
+    assert group == ("mgmt", (RemoveVlans(link="mgmt-bo", ids=((2014, 2015),), foreign=True),))
     ground.reach(())
     assert ground.kernel.links["mgmt-br"].self_vlans == ((1, 1), (2014, 2014), (2021, 2021))
 
@@ -166,7 +166,7 @@ def test_a_bridge_that_was_made_anew_owes_nothing() -> None:
 def test_another_uplink_owes_nothing() -> None:
     """Ids that were added to one port are not taken from another that is the uplink now."""
     ground = Ground()
-    ground.kernel.apply(AddVlans(link="mgmt-bo", ids=((2015, 2015),), guest=True))
+    ground.kernel.apply(AddVlans(link="mgmt-bo", ids=((2015, 2015),), foreign=True))
     record = Added(uplink=((2015, 2015),), port="eth7")
     assert plan((), ground.kernel.state(), {}, {"mgmt": record}).empty
     now = {"mgmt": Added(uplink=((2015, 2015),), port="mgmt-bo")}
@@ -217,7 +217,7 @@ def test_the_management_vlan_is_never_added() -> None:
     ground = Ground()
     ground.kernel.change("mgmt-bo", vlans=((1, 1),))
     todo = ground.plan(one(nad("vms", "mgmt", 2021), VMS))
-    assert todo.steps == (("mgmt", (AddVlans(link="mgmt-bo", ids=((2015, 2015),), guest=True),)),)
+    assert todo.steps == (("mgmt", (AddVlans(link="mgmt-bo", ids=((2015, 2015),), foreign=True),)),)
 
 
 def test_the_management_vlan_stays_even_where_lanloom_added_it() -> None:

@@ -9,8 +9,8 @@ from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.readiness import (
     UNSEEN,
+    Cause,
     NodeState,
-    Obstacle,
     Wanted,
     awaited,
     network_conditions,
@@ -108,15 +108,15 @@ def test_the_same_again_is_no_change() -> None:
 
 def test_a_message_about_many_nodes_is_short() -> None:
     """Of many nodes a few are named with their words, and the others counted by reason; who fails comes first."""
-    failing = {f"n{number:03}": Obstacle("NoReport", "late") for number in range(100)}
-    failing |= {f"n{number:03}": Obstacle("DHCPTimeout", "x" * 1000) for number in range(100, 400)}
+    failing = {f"n{number:03}": Cause("NoReport", "late") for number in range(100)}
+    failing |= {f"n{number:03}": Cause("DHCPTimeout", "x" * 1000) for number in range(100, 400)}
     message = summary(failing, 500)
     assert message.startswith("400 of 500 nodes: n100: DHCPTimeout: xxx")
     assert message.endswith("; and 395 more (DHCPTimeout 295, NoReport 100)")
     assert len(message) < 2000
 
 
-OUTDATED = Obstacle("Configuring", "its agent has not taken up the present configuration yet")
+OUTDATED = Cause("Configuring", "its agent has not taken up the present configuration yet")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ OUTDATED = Obstacle("Configuring", "its agent has not taken up the present confi
         (
             report(UP, DOWN, "DuplicateAddress", interface(2012, "Failed", "DuplicateAddress", address="")),
             STATIC,
-            Obstacle("DuplicateAddress", "why"),
+            Cause("DuplicateAddress", "why"),
         ),
     ],
     ids=[
@@ -145,7 +145,7 @@ OUTDATED = Obstacle("Configuring", "its agent has not taken up the present confi
     ],
 )
 def test_a_report_of_yesterday_is_not_ready(
-    status: ClusterNetworkNodeStatus, wanted: Wanted, addresses: Obstacle | None
+    status: ClusterNetworkNodeStatus, wanted: Wanted, addresses: Cause | None
 ) -> None:
     """A node that still reports its former configuration does not have the addresses of the present one."""
     found = state(status, wanted)
@@ -157,7 +157,7 @@ def test_a_report_of_yesterday_is_not_ready(
 def test_a_node_that_knows_better_says_why(reason: str) -> None:
     """A node that deliberately carries its former configuration is told of in its own words."""
     found = state(report(UP, DOWN, reason, interface(address="192.168.1.99/24")), STATIC)
-    assert (found.addresses, found.current) == (Obstacle(reason, "why"), False)
+    assert (found.addresses, found.current) == (Cause(reason, "why"), False)
 
 
 def test_every_obstacle_counts_once() -> None:
@@ -173,14 +173,14 @@ def test_every_obstacle_counts_once() -> None:
         interface(9),
     )
     found = state(status)
-    assert found.obstacles == (Obstacle("Activating", "why"), Obstacle("DHCPTimeout", "why"))
+    assert found.causes == (Cause("Activating", "why"), Cause("DHCPTimeout", "why"))
     assert [item.vlan_id for item in found.unready] == [5, 6, 7, 8]
 
 
 def test_a_report_that_was_never_filled_in_says_nothing() -> None:
     """A report without conditions is as good as none."""
     found = state(ClusterNetworkNodeStatus(node="n1"))
-    assert (found.uplink, found.obstacles) == (UNSEEN.uplink, UNSEEN.obstacles)
+    assert (found.uplink, found.causes) == (UNSEEN.uplink, UNSEEN.causes)
 
 
 def test_who_has_an_address_that_another_node_should_have() -> None:

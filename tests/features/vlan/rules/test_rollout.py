@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.features.vlan.rules.readiness import Obstacle
+from lanloom.features.vlan.rules.readiness import Cause
 from lanloom.features.vlan.rules.rollout import (
     EVERY_NODE,
     Percentage,
@@ -24,7 +24,7 @@ from lanloom.features.vlan.rules.stages import (
     Member,
     Standing,
     roll_out,
-    rollout_news,
+    rollout_events,
     standing,
 )
 from tests.features.vlan.cluster import (
@@ -37,13 +37,13 @@ from tests.features.vlan.cluster import (
 OLD, NEW = "old", "new"
 ONE = RolloutPolicy()
 WELL_BEFORE, WELL = Member(live=True, revision=OLD), Member(live=True, revision=NEW)
-NEVER_SEEN = Member(live=True, obstacles=(Obstacle("NoReport", "its agent has not reported yet"),))
+NEVER_SEEN = Member(live=True, causes=(Cause("NoReport", "its agent has not reported yet"),))
 DOWN = Member(live=False, revision=OLD)
 
 
 def ill(reason: str, revision: str = OLD, message: str = "why") -> Member:
     """A live node that reports this reason."""
-    return Member(live=True, revision=revision, obstacles=(Obstacle(reason, message),))
+    return Member(live=True, revision=revision, causes=(Cause(reason, message),))
 
 
 def nodes(**members: Member) -> dict[str, Member]:
@@ -174,7 +174,7 @@ def test_a_failure_stops_everything(member: Member) -> None:
     policy = RolloutPolicy(max_unavailable=2)
     members = nodes(a=member, b=ill("DHCPTimeout"), c=WELL_BEFORE, d=WELL_BEFORE)
     stopped, finding = roll_out(policy, state("a"), NEW, members)
-    reason = member.obstacles[0].reason
+    reason = member.causes[0].reason
     assert (stopped.released, stopped.stopped) == (("a",), f"a: {reason}")
     assert (finding.status, finding.reason) == ("False", "Stopped")
     assert finding.message == (
@@ -196,8 +196,8 @@ def test_who_fails_without_having_been_released_stops_it_too() -> None:
     members = nodes(a=ill("DHCPTimeout", NEW), b=WELL, c=WELL_BEFORE)
     after, finding = roll_out(ONE, RolloutState(), NEW, members)
     assert after == state("b", stopped="a: DHCPTimeout")
-    told = [item.reason for item in rollout_news(RolloutState(), after, finding.message)]
-    assert told == ["RolloutStarted", "RolloutStopped"]
+    reported = [item.reason for item in rollout_events(RolloutState(), after, finding.message)]
+    assert reported == ["RolloutStarted", "RolloutStopped"]
 
 
 def test_a_new_configuration_starts_anew() -> None:
@@ -238,8 +238,8 @@ def test_when_all_are_cut_off_nothing_is_released() -> None:
 def exchanging(*awaits: str, more: str = "") -> Member:
     """A node that took the configuration up and finds its address taken by these."""
     member = ill("DuplicateAddress", NEW)
-    others = (Obstacle(more, "why"),) if more else ()
-    return replace(member, awaits=awaits, obstacles=(*member.obstacles, *others))
+    others = (Cause(more, "why"),) if more else ()
+    return replace(member, awaits=awaits, causes=(*member.causes, *others))
 
 
 def test_who_has_another_one_s_address_is_released_at_once() -> None:

@@ -11,8 +11,8 @@ from lanloom.features.vlan.rules.network import NodeNetwork, Problem
 from lanloom.features.vlan.rules.status import (
     RESYNC_SECONDS,
     leftover_status,
-    look_again,
     node_status,
+    recheck_after,
 )
 from lanloom.node.ports import (
     LOCAL_TABLE,
@@ -79,13 +79,13 @@ def report_of(
     connections: dict[str, Connection] | None,
     *,
     links: LinkState | None = None,
-    obstacles: tuple[Problem, ...] = (),
+    problems: tuple[Problem, ...] = (),
 ) -> tuple[VlanInterface, dict[str, Condition], float]:
     """The only interface of the report, its conditions by type, and when the next look is due."""
     known = (connections or {}).values()
     links = links or built(*(address for item in known for address in item.addresses))
-    status = node_status(NODE, wanted, obstacles, links, connections, (), NOW)
-    return status.interfaces[0], {item.type: item for item in status.conditions}, look_again(status)
+    status = node_status(NODE, wanted, problems, links, connections, (), NOW)
+    return status.interfaces[0], {item.type: item for item in status.conditions}, recheck_after(status)
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_an_uplink_that_is_not_there_yet() -> None:
 
 def test_obstacles_come_first() -> None:
     """What forbids to build the uplink is the reason of the network and of each of its interfaces."""
-    obstacle = Problem(
+    problem = Problem(
         vid=0, network="cluster-1-br", reason="ForeignLink", message="it is not ours", keep=True
     )
-    interface, conditions, delay = report_of(DHCP, {}, obstacles=(obstacle,))
+    interface, conditions, delay = report_of(DHCP, {}, problems=(problem,))
     assert (conditions["ready"].reason, conditions["ready"].message) == ("ForeignLink", "it is not ours")
     assert (interface.state, interface.reason) == ("Failed", "ForeignLink")
     assert delay == 5.0
@@ -231,8 +231,8 @@ def test_obstacles_come_first() -> None:
 
 def test_a_nic_that_is_missing_is_no_reason_to_fail_addresses() -> None:
     """A NIC that can't be used makes the uplink not ready; what works without it is reported as it is."""
-    obstacle = Problem(vid=0, network="eth9", reason="UplinkMissing", message="the NIC eth9 does not exist")
-    interface, conditions, _ = report_of(DHCP, said("active", *LEASED), obstacles=(obstacle,))
+    problem = Problem(vid=0, network="eth9", reason="UplinkMissing", message="the NIC eth9 does not exist")
+    interface, conditions, _ = report_of(DHCP, said("active", *LEASED), problems=(problem,))
     assert conditions["ready"].reason == "UplinkMissing"
     assert interface.state == "Ready"
 
@@ -385,12 +385,12 @@ def test_a_vlan_with_an_obstacle_of_its_own_fails_alone() -> None:
     wanted = cluster_of(objects).managed().on_node(NODE)
     ground = Ground()
     ground.kernel.change("eth0", master="mgmt-bo")
-    obstacles = ground.plan(wanted).problems["mgmt"]
+    problems = ground.plan(wanted).problems["mgmt"]
     ground.reach(wanted)
     ground.kernel.change(wanted[0].interfaces[1].name, addresses=LEASED)
     uuid = wanted[0].interfaces[1].uuid
     connections = {uuid: Connection(uuid=uuid, phase="active", addresses=LEASED)}
-    status = node_status(NODE, wanted[0], obstacles, ground.kernel.state(), connections, (), NOW)
+    status = node_status(NODE, wanted[0], problems, ground.kernel.state(), connections, (), NOW)
     assert [(item.vlan_id, item.reason) for item in status.interfaces] == [
         (3, "ForeignLink"),
         (2014, "Assigned"),
@@ -426,10 +426,10 @@ def test_an_uplink_that_can_t_be_read_is_not_ready() -> None:
     """What can't be used of a VlanConfig is told, also where the node works without it."""
     complaint = Problem(vid=0, network="one", reason="InvalidConfig", message="no such MAC address")
     wanted = replace(DHCP, uplink_problems=(complaint,))
-    obstacles = Ground().plan((wanted,)).problems["cluster-1"]
+    problems = Ground().plan((wanted,)).problems["cluster-1"]
     ground = carrying(wanted, *LEASED)
     interface, conditions, _ = report_of(
-        wanted, said("active", *LEASED), links=ground.kernel.state(), obstacles=obstacles
+        wanted, said("active", *LEASED), links=ground.kernel.state(), problems=problems
     )
     assert (conditions["ready"].status, conditions["ready"].reason) == ("False", "InvalidConfig")
     assert interface.state == "Ready"

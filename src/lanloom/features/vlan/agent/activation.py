@@ -153,8 +153,8 @@ class Activator:
 
     def take_requested(self) -> tuple[Action, ...]:
         """What NetworkManager was asked for, and agreed to, since this was called last."""
-        asked, self._requested = tuple(self._requested), []
-        return asked
+        taken, self._requested = tuple(self._requested), []
+        return taken
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
         """The uplink of these interfaces was built a moment ago."""

@@ -140,7 +140,7 @@ class VlanAgent:
         self._statuses: Mapping[str, ClusterNetworkNodeStatus] = {}
         self._synced = False
         self._alone = False
-        self._next_look = -math.inf
+        self._next_check = -math.inf
         informers.cluster_networks.on_change(lambda _old, _new: self._objects_changed())
         informers.configs.on_change(lambda _old, _new: self._objects_changed())
         informers.nads.on_change(lambda _old, _new: self._objects_changed())
@@ -200,9 +200,9 @@ class VlanAgent:
     def _host_changed(self) -> None:
         """Something changed on the host, perhaps by our own hand."""
         now = asyncio.get_running_loop().time()
-        if self._next_look <= now:
-            self._next_look = max(now + NOTICE_SECONDS, self._next_look + SPACING_SECONDS)
-        self._controller.enqueue_after(_HOST, self._next_look - now)
+        if self._next_check <= now:
+            self._next_check = max(now + NOTICE_SECONDS, self._next_check + SPACING_SECONDS)
+        self._controller.enqueue_after(_HOST, self._next_check - now)
 
     def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
         if old is not None and new is None:
@@ -237,13 +237,13 @@ class VlanAgent:
         own = management(observed, (*files, *(item.file for item in interfaces)))
         connections = await self._activator.settle(interfaces, observed, own)
         problems = merged(problems, self._activator.conflicts(networks))
-        drift += self._repairs.asked(decision.revisions, self._activator.take_requested())
+        drift += self._repairs.requested(decision.revisions, self._activator.take_requested())
         self._record_repairs(item for item in drift if item.cluster_network not in failures)
         snapshot = HostSnapshot(observed, connections, self._now())
         reports = node_reports(self._host.name, decision.selections, problems, snapshot, self._previous)
         self._conclude(reports, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
-        return min(reports.look_again, again, *waits.values())
+        return min(reports.recheck_after, again, *waits.values())
 
     async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
         desired = self._desired.get(observed, files, self._bridge_record.added) if self._synced else None
@@ -277,7 +277,7 @@ class VlanAgent:
 
     def _conclude(self, reports: NodeReports, *, at_rest: bool) -> None:
         """Report, and note whether nothing is on its way any more: only then can an answer confirm a change."""
-        calm = at_rest and reports.look_again > TRANSIENT_SECONDS and reports.in_force
+        calm = at_rest and reports.recheck_after > TRANSIENT_SECONDS and reports.in_force
         self._rollback.conclude(settled=calm)
         self._on_report(reports.statuses)
         if self._synced:

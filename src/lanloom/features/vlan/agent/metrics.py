@@ -24,7 +24,7 @@ class VlanAgentMetrics(FeatureMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._statuses: Mapping[str, ClusterNetworkNodeStatus] = {}
         self._failed: frozenset[Failure] = frozenset()
-        self._looked = False
+        self._checked = False
         self._failures = Counter(
             "lanloom_agent_failures",
             "Times that an uplink or an interface failed, or failed for another reason than before.",
@@ -46,11 +46,11 @@ class VlanAgentMetrics(FeatureMetrics):
 
     def reconciled(self, outcome: Outcome) -> None:
         """Takes in a look at the host. One that came to its end asks for another one later."""
-        self._looked = self._looked or outcome == "later"
+        self._checked = self._checked or outcome == "later"
 
     def missing(self) -> Iterator[str]:
         """What the agent lacks to be ready, in words."""
-        if not self._looked:
+        if not self._checked:
             yield "the host has not been looked at for a first time"
 
     def report(self, statuses: Mapping[str, ClusterNetworkNodeStatus]) -> None:

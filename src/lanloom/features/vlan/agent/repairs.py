@@ -86,7 +86,7 @@ class Repairs:
         self._whole = whole
         return drift(known, step, observed, files)
 
-    def asked(self, revisions: Iterable[NetworkRevision], actions: Iterable[Action]) -> list[Drift]:
+    def requested(self, revisions: Iterable[NetworkRevision], actions: Iterable[Action]) -> list[Drift]:
         """What NetworkManager was asked to put right on networks that were whole."""
         return [
             Drift(revision.name, action.kind, action.text)

@@ -20,8 +20,8 @@ from lanloom.features.vlan.rules.status import (
     READY,
     RESYNC_SECONDS,
     leftover_status,
-    look_again,
     node_status,
+    recheck_after,
 )
 from lanloom.kube.conditions import find
 from lanloom.node.ports import Connection, LinkState
@@ -39,7 +39,7 @@ class NodeReports(Struct, frozen=True):
     """The reports by cluster network, and in how many seconds the host is to be looked at again because of them."""
 
     statuses: dict[str, ClusterNetworkNodeStatus]
-    look_again: float
+    recheck_after: float
 
     @property
     def in_force(self) -> bool:
@@ -61,19 +61,19 @@ def node_reports(
     for selection in selections:
         name = selection.present.name
         status = _status(node, selection, problems.get(name, ()), snapshot, previous(name))
-        wait = min(wait, RESYNC_SECONDS if _merely_withheld(status, selection) else look_again(status))
+        wait = min(wait, RESYNC_SECONDS if _merely_withheld(status, selection) else recheck_after(status))
         statuses[name] = status
-    for name, obstacles in problems.items():
+    for name, blocking in problems.items():
         if name and name not in statuses:
-            status = statuses[name] = leftover_status(node, name, obstacles, previous(name), snapshot.now)
-            wait = min(wait, look_again(status))
+            status = statuses[name] = leftover_status(node, name, blocking, previous(name), snapshot.now)
+            wait = min(wait, recheck_after(status))
     return NodeReports(statuses, wait)
 
 
 def _status(
     node: str,
     selection: Selection,
-    obstacles: tuple[Problem, ...],
+    blocking: tuple[Problem, ...],
     snapshot: HostSnapshot,
     previous: tuple[Condition, ...],
 ) -> ClusterNetworkNodeStatus:
@@ -81,12 +81,12 @@ def _status(
     if selection.reason:
         withheld = Problem(vid=0, network="", reason=selection.reason, message=explanation(selection))
     if selection.carried is None:
-        reasons = (*obstacles, *((withheld,) if withheld else ()))
+        reasons = (*blocking, *((withheld,) if withheld else ()))
         return leftover_status(node, selection.present.name, reasons, previous, snapshot.now)
     return node_status(
         node,
         selection.carried.network,
-        obstacles,
+        blocking,
         snapshot.observed,
         snapshot.connections,
         previous,

@@ -98,8 +98,8 @@ def _print(found: "VlanPlan") -> None:
     refused = sum(item.outcome == "refused" for item in found.objects)
     if refused:
         console.print(f"{refused} of {len(found.objects)} objects would be refused.", style="red")
-    told = f"{count} node{'s' * (count > 1)} would change." if count else "No node would change."
-    console.print(f"{told} Nothing was changed by looking.")
+    summary = f"{count} node{'s' * (count > 1)} would change." if count else "No node would change."
+    console.print(f"{summary} Nothing was changed by looking.")
 
 
 def _print_object(console: "Console", item: "Applied") -> None:
@@ -132,19 +132,19 @@ def _title(network: str, nodes: tuple[str, ...]) -> str:
 
 
 def _words(change: "Change") -> str:
-    what, said = f"{change.kind} {change.name}", change.after or change.before
+    what, value = f"{change.kind} {change.name}", change.after or change.before
     match change.kind, change.verb:
         case "profile", "change":
             return f"{what}: written anew and applied"
         case (("profile" | "bridge"), _):
             return what
         case (("NICs" | "VLAN ids" | "MTU"), ("add" | "remove")):
-            return f"{change.kind} {said} of {change.name}"
+            return f"{change.kind} {value} of {change.name}"
         case (("NICs" | "MTU"), _):
             return f"{change.kind} of {change.name}: {change.before} → {change.after}"
         case _, "change":
             return f"{what}: {change.before} → {change.after}"
-    return f"{what}: {said}"
+    return f"{what}: {value}"
 
 
 def _print_indented(console: "Console", text: str, style: str, by: int) -> None:

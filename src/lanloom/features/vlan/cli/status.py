@@ -65,8 +65,8 @@ def _show(view: "Overview", listing: Listing) -> None:
         console.print(
             "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
         )
-    for name, maker in view.isolated.items():
-        text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {maker}`."
+    for name, owner in view.isolated.items():
+        text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {owner}`."
         console.print(text, markup=False)
     if not view.networks:
         return

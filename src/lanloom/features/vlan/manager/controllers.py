@@ -101,7 +101,7 @@ class VlanManager:
         informers.nodes.on_change(self._node_changed, changed(_node_key))
         informers.host_networks.on_change(self._host_network_changed)
         pools.on_change(self._leases_changed)
-        self.neighbour.on_change(self._look_at_everything)
+        self.neighbour.on_change(self._enqueue_all)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -113,36 +113,36 @@ class VlanManager:
         for informer in self._informers.all():
             await informer.synced()
         self.neighbour.log_mode()
-        self._look_at_everything()
+        self._enqueue_all()
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.run())
 
-    def _look_at_everything(self) -> None:
+    def _enqueue_all(self) -> None:
         for config in self._informers.configs.store.items():
             self._configs.enqueue(config.metadata.name)
-            self._look_at(config.spec.cluster_network)
+            self._enqueue_network(config.spec.cluster_network)
         for network in self._informers.cluster_networks.store.items():
-            self._look_at(network.metadata.name)
+            self._enqueue_network(network.metadata.name)
         for nad in self._informers.nads.store.items():
             self._check_label(nad)
         for status in self._informers.statuses.store.items():
             self._check_abandoned(status)
 
-    def _look_at(self, name: str) -> None:
+    def _enqueue_network(self, name: str) -> None:
         """Wants a ClusterNetwork looked at, a second after the last look."""
         self._networks.enqueue_spaced(name)
 
     def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
         for name in {item.metadata.name for item in present(old, new)}:
-            self._look_at(name)
+            self._enqueue_network(name)
             if _ready(old) != _ready(new):
                 for nad in self._informers.nads.store.by(BY_CLUSTER_NETWORK, name):
                     self._check_label(nad)
 
     def _config_changed(self, old: VlanConfig | None, new: VlanConfig | None) -> None:
         for item in present(old, new):
-            self._look_at(item.spec.cluster_network)
+            self._enqueue_network(item.spec.cluster_network)
             self._review_conflicts(item)
         if new is not None:
             self._configs.enqueue(new.metadata.name)
@@ -152,7 +152,7 @@ class VlanManager:
         nics = set(config.spec.uplink.nics)
         for other in self._informers.configs.store.items():
             if nics.intersection(other.spec.uplink.nics):
-                self._look_at(other.spec.cluster_network)
+                self._enqueue_network(other.spec.cluster_network)
 
     def _nad_changed(
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
@@ -163,27 +163,27 @@ class VlanManager:
             self._pools.claim(old.metadata.key, None)
         if changed(_nad_key)(old, new):
             for item in present(old, new):
-                self._look_at(cluster_network_of(item))
+                self._enqueue_network(cluster_network_of(item))
 
     def _host_network_changed(self, old: HostNetworkConfig | None, new: HostNetworkConfig | None) -> None:
         for item in present(old, new):
-            self._look_at(item.spec.cluster_network)
+            self._enqueue_network(item.spec.cluster_network)
 
     def _leases_changed(self, key: Key) -> None:
         nad = self._informers.nads.store.get(key)
         if nad is not None:
-            self._look_at(cluster_network_of(nad))
+            self._enqueue_network(cluster_network_of(nad))
 
     def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
         for item in present(old, new):
-            self._look_at(item.status.cluster_network)
+            self._enqueue_network(item.status.cluster_network)
         if new is not None:
             self._check_abandoned(new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Heartbeats change nodes all the time; only labels, life and death matter here."""
         for network in self._informers.cluster_networks.store.items():
-            self._look_at(network.metadata.name)
+            self._enqueue_network(network.metadata.name)
         if changed(_selected_by)(old, new):
             for config in self._informers.configs.store.items():
                 self._configs.enqueue(config.metadata.name)

@@ -57,7 +57,7 @@ from lanloom.features.vlan.rules.stages import (
     ROLLED_OUT,
     Member,
     next_step,
-    rollout_news,
+    rollout_events,
 )
 from lanloom.features.vlan.rules.status import READY, Finding, with_finding
 from lanloom.kube.conditions import find
@@ -128,12 +128,12 @@ class Networks:
             return await self._orphaned(name)
         self._orphans.pop(name, None)
         nads = self._informers.nads.store.by(BY_CLUSTER_NETWORK, name)
-        view = self._look(network, nads)
-        await self._complain(network, nads, view)
+        view = self._observe(network, nads)
+        await self._report_rejections(network, nads, view)
         # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
         network = await self._write_conditions(network, view)
         await self._write_annotations(network, view)
-        return await self._tell(name, nads, view)
+        return await self._report_readiness(name, nads, view)
 
     def _present(self, name: str) -> ClusterNetwork | None:
         """The ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
@@ -145,10 +145,10 @@ class Networks:
 
     def _forget(self, name: str) -> None:
         self._derivations.forget(name)
-        for memory in (self._written, self._last_reported, self._refused):
-            memory.pop(name, None)
+        for cache in (self._written, self._last_reported, self._refused):
+            cache.pop(name, None)
 
-    def _look(self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...]) -> _View:
+    def _observe(self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...]) -> _View:
         name = network.metadata.name
         known = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
         configs = tuple(item for item in known if not item.metadata.is_deleting)
@@ -227,7 +227,7 @@ class Networks:
         network = await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch})
         self._written[name] = network
         await self._recorder.record(
-            reference(CLUSTER_NETWORKS, network), _readiness_news(previous, conditions)
+            reference(CLUSTER_NETWORKS, network), _readiness_events(previous, conditions)
         )
         return network
 
@@ -251,8 +251,8 @@ class Networks:
             raise
         self._refused.pop(meta.name, None)
         if view.rollout is not None and view.finding is not None:
-            news = rollout_news(before, view.rollout, view.finding.message)
-            await self._recorder.record(reference(CLUSTER_NETWORKS, network), news)
+            events = rollout_events(before, view.rollout, view.finding.message)
+            await self._recorder.record(reference(CLUSTER_NETWORKS, network), events)
 
     async def _annotate(self, network: ClusterNetwork, patch: Mapping[str, str | None]) -> None:
         if not patch:
@@ -261,7 +261,7 @@ class Networks:
         body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": patch}}
         self._written[meta.name] = await self._client.patch(CLUSTER_NETWORKS, meta.name, body)
 
-    async def _complain(
+    async def _report_rejections(
         self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
     ) -> None:
         """Tells of objects that can't be used, once for each reason."""
@@ -297,8 +297,8 @@ class Networks:
 
     def _rivalries(self, name: str, view: _View) -> Iterator[tuple[ObjectReference, tuple[str, str]]]:
         """What is told of objects that exclude each other. Of VlanConfigs beside Harvester's its controller tells."""
-        for owner, rival in view.derivation.derived.contested:
-            yield reference(NADS, owner.nad), (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, rival))
+        for owner, younger in view.derivation.derived.contested:
+            yield reference(NADS, owner.nad), (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, younger))
         if self._neighbour.is_beside():
             return
         configs = self._informers.configs.store
@@ -330,7 +330,7 @@ class Networks:
             "ClusterNetwork that are not Lanloom's."
         )
 
-    async def _tell(
+    async def _report_readiness(
         self, name: str, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
     ) -> float | None:
         """Tells how the networks with node addresses fare."""
@@ -340,9 +340,9 @@ class Networks:
         for nad in nads:
             key = nad.metadata.key
             if key in view.derivation.derived.holders:
-                last_reported[key], news, wait = network_event(known.get(key), str(key), fares, now)
+                last_reported[key], event, wait = network_event(known.get(key), str(key), fares, now)
                 waits.append(wait)
-                await self._recorder.record(reference(NADS, nad), (news,) if news else ())
+                await self._recorder.record(reference(NADS, nad), (event,) if event else ())
         self._last_reported[name] = last_reported
         return soonest(waits)
 
@@ -370,9 +370,9 @@ def _member(
     node: str, state: NodeState, live: bool, wanted: Wanted, reports: tuple[ClusterNetworkNode, ...]
 ) -> Member:
     awaits: tuple[str, ...] = ()
-    if any(item.reason == DUPLICATE for item in state.obstacles):  # rare; else every report would be searched
+    if any(item.reason == DUPLICATE for item in state.causes):  # rare; else every report would be searched
         awaits = awaited(node, wanted, (item.status for item in reports))
-    return Member(live=live, revision=state.revision, obstacles=state.obstacles, awaits=awaits)
+    return Member(live=live, revision=state.revision, causes=state.causes, awaits=awaits)
 
 
 def _rollout_patch(network: ClusterNetwork, state: RolloutState | None) -> dict[str, str | None]:
@@ -384,7 +384,7 @@ def _changed(network: ClusterNetwork, key: str, value: str | None) -> dict[str, 
     return {} if network.metadata.annotations.get(key) == value else {key: value}
 
 
-def _readiness_news(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
+def _readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
     """That a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
     old, new = find(before, READY), find(after, READY)
     if old is None or new is None or old.status == new.status:

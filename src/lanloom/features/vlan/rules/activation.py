@@ -63,11 +63,11 @@ def actions(
     `before` are the UUIDs of the profiles that were in force: one of them that is not any more, and has not failed,
     lost its sub-interface to somebody.
     """
-    judged = (
+    candidates = (
         _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed, item.uuid in before)
         for item in interfaces
     )
-    return tuple(action for action in judged if action is not None)
+    return tuple(action for action in candidates if action is not None)
 
 
 def _action(
@@ -216,9 +216,9 @@ def _addresses(item: Interface, connection: Connection, observed: LinkState | No
 
 
 def _message(item: Interface, address: str, server: str, taken: str) -> str:
-    who = f"the DHCP server {server}" if server else "a DHCP server"
+    server_name = f"the DHCP server {server}" if server else "a DHCP server"
     return (
-        f"{who} on VLAN {item.vid} leased {address}, which overlaps {taken}; "
+        f"{server_name} on VLAN {item.vid} leased {address}, which overlaps {taken}; "
         "the lease was dropped, and is asked for again at growing intervals; correct the range of the DHCP server, "
         "or the VLAN id of the network"
     )

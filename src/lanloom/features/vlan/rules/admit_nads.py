@@ -49,7 +49,7 @@ def check_nad(
     node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
     also where the network was there before the webhooks and would be refused today.
     """
-    if old is not None and _judged(new) == _judged(old):
+    if old is not None and _checked_fields(new) == _checked_fields(old):
         present = _previous(old)
         return nodes_that_left(present, reader) if present else ()
     verb = "create" if old is None else "update"
@@ -62,7 +62,7 @@ def check_nad(
         raise Denied(f"{title} because {refusal}") from None
 
 
-def _judged(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+def _checked_fields(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
     """What of a NAD may be refused. Labels count only where they say something else than the configuration."""
     annotations, implied = nad.metadata.annotations, derived_labels(nad)
     keys = (names.L3_CONNECTIVITY, names.MODE, *_PARSERS)
@@ -89,7 +89,7 @@ def _check_nad(
         return ()
     # Only its label names what an overlay network runs over.
     named = network.cluster_network or cluster_network_of(new)
-    if named and (named != _carrier(old) or (value is not None and value != before)):
+    if named and (named != _carrying_network(old) or (value is not None and value != before)):
         _check_cluster_network(named, reader)
     if not network.cluster_network:
         return ()
@@ -100,7 +100,7 @@ def _check_nad(
     return warnings + (check_l3(new, value, before, network.cluster_network, reader) if value else _idle(new))
 
 
-def _carrier(nad: NetworkAttachmentDefinition | None) -> str:
+def _carrying_network(nad: NetworkAttachmentDefinition | None) -> str:
     """The cluster network that carries a NAD as it is; empty for none, or a configuration that can't be read."""
     if nad is None:
         return ""

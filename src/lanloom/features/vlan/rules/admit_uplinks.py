@@ -137,8 +137,8 @@ def check_report_deletion(report: Report, kind: Resource[Any], node: str) -> Non
     """
     _, is_named_after = _NAMING[kind.full_name]
     own = is_named_after(report.metadata.name, node)
-    told = report.metadata.labels.get(names.NODE_LABEL) == node_label(node)
-    if not (own or (told and report.status.node in ("", node))):
+    labelled = report.metadata.labels.get(names.NODE_LABEL) == node_label(node)
+    if not (own or (labelled and report.status.node in ("", node))):
         raise _foreign("delete", report, kind, node)
 
 

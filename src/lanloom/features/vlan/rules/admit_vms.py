@@ -37,12 +37,12 @@ def check_nad_deletion(old: NetworkAttachmentDefinition, reader: ClusterReader) 
         )
     vms = _users((old,), reader)
     if vms:
-        raise Denied(f"{title} because {_who(vms)} use it; stop them first")
+        raise Denied(f"{title} because {_named(vms)} use it; stop them first")
     network = cluster_network_of(old)
     vms = _overlay_users(network, reader) if _l3(old) is not None else ()
     if vms:
         raise Denied(
-            f"{title} because it gives node addresses on {network}, over which {_who(vms)} use overlay networks; "
+            f"{title} because it gives node addresses on {network}, over which {_named(vms)} use overlay networks; "
             "stop them first"
         )
 
@@ -56,7 +56,7 @@ def check_config_in_use(
         return
     vms = _users((old,), reader)
     if vms:
-        raise Denied(f"{_difference(before, after)} while {_who(vms)} use it; stop them first")
+        raise Denied(f"{_difference(before, after)} while {_named(vms)} use it; stop them first")
 
 
 def check_overlay(before: L3 | None, value: L3 | None, network: str, reader: ClusterReader) -> None:
@@ -69,14 +69,14 @@ def check_overlay(before: L3 | None, value: L3 | None, network: str, reader: Clu
         return
     loss = _loss(before, value)
     if loss:
-        raise Denied(f"{loss} while {_who(vms)} use overlay networks on {network}; stop them first")
+        raise Denied(f"{loss} while {_named(vms)} use overlay networks on {network}; stop them first")
     after = value.addresses if value else {}
     moved = {node for node, cidr in before.addresses.items() if after.get(node) != cidr}
     vms = _on(moved, vms)
     if vms:
         raise Denied(
-            f"{names.NODE_IP_MAP} changes or drops the address of {_places(moved, vms)} while {_who(vms)} use overlay "
-            f"networks on {network} there; stop or migrate them first"
+            f"{names.NODE_IP_MAP} changes or drops the address of {_places(moved, vms)} while {_named(vms)} use "
+            f"overlay networks on {network} there; stop or migrate them first"
         )
 
 
@@ -86,7 +86,7 @@ def check_nodes_lost(config: VlanConfig, lost: Iterable[str], reader: ClusterRea
     vms = _on(nodes, _users(reader.nads_of(network), reader)) if nodes else ()
     if vms:
         raise Denied(
-            f"{_places(nodes, vms)} would lose the cluster network {network} while {_who(vms)} use networks of it "
+            f"{_places(nodes, vms)} would lose the cluster network {network} while {_named(vms)} use networks of it "
             "there; stop or migrate them first"
         )
 
@@ -118,7 +118,7 @@ def _places(nodes: set[str], vms: Vms) -> str:
     return listed(sorted(node for node in nodes if any(node in nodes_of(vm) for vm in vms)))
 
 
-def _who(vms: Vms) -> str:
+def _named(vms: Vms) -> str:
     """VMs for a message: `the VMs default/a, default/b`."""
     return f"the VMs {listed(str(vm.metadata.key) for vm in vms)}"
 

@@ -18,7 +18,7 @@ Matching = Callable[[Mapping[str, str]], tuple[str, ...]]
 """The nodes that a selector matches, ordered by name."""
 
 
-class Rivalry(NamedTuple):
+class Conflict(NamedTuple):
     """What is to be told of one object that has a rival."""
 
     about: VlanConfig
@@ -34,7 +34,7 @@ def age(item: Object) -> tuple[str, str, str]:
 
 def config_conflicts(
     mine: Iterable[VlanConfig], every: Iterable[VlanConfig], matching: Matching
-) -> Iterator[Rivalry]:
+) -> Iterator[Conflict]:
     """The VlanConfigs of one cluster network that have rivals, there or in another one; each once for each of them."""
     present = sorted((item for item in every if not item.metadata.is_deleting), key=age)
     for config in mine:
@@ -50,9 +50,9 @@ def config_conflicts(
                 continue
             shared = sorted(nodes.intersection(matching(other.spec.node_selector)))
             if shared and same:
-                yield Rivalry(config, OVERLAPPING, _overlap(config, other, shared))
+                yield Conflict(config, OVERLAPPING, _overlap(config, other, shared))
             elif shared:
-                yield Rivalry(config, SHARED_NIC, _shared_nics(other, taken, shared))
+                yield Conflict(config, SHARED_NIC, _shared_nics(other, taken, shared))
 
 
 def _overlap(config: VlanConfig, other: VlanConfig, nodes: list[str]) -> str:
@@ -75,9 +75,9 @@ def _shared_nics(other: VlanConfig, nics: list[str], nodes: list[str]) -> str:
     )
 
 
-def duplicate_vlan(vid: int, rival: NetworkAttachmentDefinition) -> str:
+def duplicate_vlan(vid: int, younger: NetworkAttachmentDefinition) -> str:
     """What the owner of a VLAN is told of another network that wants node addresses there."""
     return (
-        f"The younger network {rival.metadata.key} also asks for node addresses on VLAN {vid}, and gets none. Change "
+        f"The younger network {younger.metadata.key} also asks for node addresses on VLAN {vid}, and gets none. Change "
         "its VLAN id, or switch its node addresses off."
     )

@@ -47,7 +47,7 @@ def drift(
         for name, steps in todo.steps
         if name in names
         for step in steps
-        for kind, text in _told(step, observed)
+        for kind, text in _described(step, observed)
     ]
     profiles = [(file, "edited" if file in present else "removed") for file, _ in todo.write_files]
     profiles += [(file, "added") for file in todo.remove_files]
@@ -59,7 +59,7 @@ def drift(
     return tuple(found)
 
 
-def _told(step: LinkStep, observed: LinkState) -> Iterator[tuple[DriftKind, str]]:
+def _described(step: LinkStep, observed: LinkState) -> Iterator[tuple[DriftKind, str]]:
     match step:
         case EnsureBond() | EnsureBridge():
             yield from (("link", text) for text in _built(step, observed.links.get(step.name)))

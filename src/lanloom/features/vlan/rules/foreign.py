@@ -85,7 +85,7 @@ def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
     return found[0] if len(found) == 1 else None
 
 
-def obstacles(
+def problems_of(
     network: NodeNetwork, observed: LinkState, files: Iterable[str], added: Added
 ) -> tuple[Problem, ...]:
     """What forbids to add VLANs to links of others (`keep`), or a single one of them (`vid`)."""
@@ -107,11 +107,11 @@ def _missing(network: NodeNetwork, observed: LinkState) -> str:
     """The link that others have not made, as a message; empty where all are there."""
     bridge, title = observed.links.get(network.bridge), network.bridge
     if network.delegated and network.vlan_config:
-        maker = f"Harvester's controller makes from VlanConfig {network.vlan_config}; look at its VlanStatus"
+        source = f"Harvester's controller makes from VlanConfig {network.vlan_config}; look at its VlanStatus"
     else:
-        maker = f"its installer makes; node addresses on {network.cluster_network} need it"
+        source = f"its installer makes; node addresses on {network.cluster_network} need it"
     if bridge is None or bridge.kind != "bridge":
-        return f"this node has no bridge {title}, which {maker}"
+        return f"this node has no bridge {title}, which {source}"
     if uplink_port(observed, network.cluster_network) is None:
         return (
             f"the uplink of {title} can't be told: it has no port {network.bond} and not just one bond or NIC"
@@ -119,7 +119,7 @@ def _missing(network: NodeNetwork, observed: LinkState) -> str:
     return ""
 
 
-def guest_steps(
+def foreign_steps(
     cluster_network: str,
     network: NodeNetwork | None,
     unusable: frozenset[int],
@@ -170,10 +170,10 @@ def _id_steps(
 ) -> tuple[tuple[LinkStep, ...], VlanIds]:
     steps: list[LinkStep] = []
     if missing := subtract(wants, has):
-        steps.append(AddVlans(link=link, ids=missing, self_=self_, guest=True))
+        steps.append(AddVlans(link=link, ids=missing, self_=self_, foreign=True))
     surplus = subtract(mine, wants)
     if kept is not None and (surplus := subtract(surplus, vlan_ids(kept))):
-        steps.append(RemoveVlans(link=link, ids=surplus, self_=self_, guest=True))
+        steps.append(RemoveVlans(link=link, ids=surplus, self_=self_, foreign=True))
     return tuple(steps), merge((*mine, *missing))
 
 

@@ -15,7 +15,7 @@ from lanloom.features.vlan.rules.network import (
 from lanloom.node.ports import Connection, LinkState
 
 
-class Judgement(NamedTuple):
+class Assessment(NamedTuple):
     """A state (Ready, Pending or Failed), and why."""
 
     state: str
@@ -36,7 +36,7 @@ def failed(problem: Problem) -> VlanInterface:
     )
 
 
-def unbuilt(item: Interface, obstacle: Problem) -> VlanInterface:
+def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
     """The report of a sub-interface that something stands in the way of."""
     return VlanInterface(
         vlan_id=item.vid,
@@ -44,23 +44,23 @@ def unbuilt(item: Interface, obstacle: Problem) -> VlanInterface:
         network=item.network,
         mode=item.mode,
         state="Failed",
-        reason=obstacle.reason,
-        message=obstacle.message,
+        reason=problem.reason,
+        message=problem.message,
     )
 
 
-def judged(
+def interface_report(
     item: Interface, connections: Mapping[str, Connection] | None, observed: LinkState, now: float
 ) -> VlanInterface:
     """The report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
     if connections is None:
-        verdict = Judgement(
+        verdict = Assessment(
             "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"
         )
         connection = Connection(uuid=item.uuid)
     else:
         connection = connections.get(item.uuid, Connection(uuid=item.uuid))
-        verdict = _judge(item, connection, observed, now)
+        verdict = _assess(item, connection, observed, now)
     lease = connection.lease
     return VlanInterface(
         vlan_id=item.vid,
@@ -85,52 +85,52 @@ def _address(item: Interface, connection: Connection) -> str:
     return connection.addresses[0] if connection.addresses else ""
 
 
-def _judge(item: Interface, connection: Connection, observed: LinkState, now: float) -> Judgement:
+def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
     match connection.phase:
         case "absent":
-            said = f": {connection.reason}" if connection.reason else "; see its log on the node"
-            return Judgement(
+            detail = f": {connection.reason}" if connection.reason else "; see its log on the node"
+            return Assessment(
                 "Failed",
                 "ProfileRejected",
-                f"NetworkManager does not accept the profile {item.file}{said}",
+                f"NetworkManager does not accept the profile {item.file}{detail}",
             )
         case "failed":
             return _failure(item, connection.reason)
         case "active" if connection.applied:
-            return _judge_active(item, connection, observed, now)
+            return _assess_active(item, connection, observed, now)
         case "inactive":
-            return Judgement("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
+            return Assessment("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
         case _:
             return _waiting(item)
 
 
-def _judge_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Judgement:
+def _assess_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
     link = observed.links.get(item.name)
     if link is None:
         return _waiting(item)
     if not link.up:
         why = "was set down" if is_down(item, observed) else "is down with its bridge"
-        return Judgement("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
+        return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
     if missing := lack(item, connection, observed):
         if missing.kind == "address":
             return _waiting(item)
-        return Judgement("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
+        return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
     lease = connection.lease
     if lease is not None and 0 < lease.expiry < now:
         ended = rfc3339(lease.expiry)
         message = (
             f"the lease of {connection.addresses[0]} ended at {ended}; check the DHCP server {lease.server}"
         )
-        return Judgement("Pending", "LeaseExpired", message)
-    return Judgement("Ready", "Assigned")
+        return Assessment("Pending", "LeaseExpired", message)
+    return Assessment("Ready", "Assigned")
 
 
-def _waiting(item: Interface) -> Judgement:
+def _waiting(item: Interface) -> Assessment:
     awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
-    return Judgement("Pending", "Activating", f"{item.name} is waiting for {awaited}")
+    return Assessment("Pending", "Activating", f"{item.name} is waiting for {awaited}")
 
 
-def _failure(item: Interface, reason: str) -> Judgement:
+def _failure(item: Interface, reason: str) -> Assessment:
     static = item.mode == "static"
     if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
         other = f"another host on VLAN {item.vid} already has"
@@ -139,9 +139,9 @@ def _failure(item: Interface, reason: str) -> Judgement:
             if static
             else "the address that the DHCP server gave; correct that host or the server's range"
         )
-        return Judgement("Failed", "DuplicateAddress", f"{other} {remedy}")
+        return Assessment("Failed", "DuplicateAddress", f"{other} {remedy}")
     if reason == "ip-config-unavailable":
         message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
-        return Judgement("Failed", "DHCPTimeout", message)
+        return Assessment("Failed", "DHCPTimeout", message)
     message = f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})"
-    return Judgement("Failed", "ActivationFailed", message)
+    return Assessment("Failed", "ActivationFailed", message)

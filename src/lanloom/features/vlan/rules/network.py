@@ -88,9 +88,9 @@ def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
     return None if 0 in kept else frozenset(kept)
 
 
-def blocked(obstacles: Iterable[Problem]) -> bool:
+def blocked(problems: Iterable[Problem]) -> bool:
     """Whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
-    return any(problem.keep for problem in obstacles)
+    return any(problem.keep for problem in problems)
 
 
 def has_carrier(interface: Interface, observed: LinkState | None) -> bool:

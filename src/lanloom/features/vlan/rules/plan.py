@@ -73,19 +73,19 @@ def plan(
     groups: dict[str, tuple[LinkStep, ...]] = {}
     for network in wanted:
         name = network.cluster_network
-        found = _obstacles(network, observed, files, added.get(name, NOTHING))
+        found = _problems_of(network, observed, files, added.get(name, NOTHING))
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
             groups[name] = uplink.build_steps(network, observed, found)
-    guests, record = _as_guest(wanted, observed, files, added, problems)
-    groups |= guests
+    foreign_groups, record = _on_foreign_bridges(wanted, observed, files, added, problems)
+    groups |= foreign_groups
     orphaned = orphans(wanted, observed, files, added)
     surplus, busy = orphan_steps(wanted, observed) if tidy else ({}, {})
     for link in orphaned:
         name = network_of_bridge(link.parent)
-        guest = not observed.links[link.parent].ours
-        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, guest=guest))
+        on_foreign = not observed.links[link.parent].ours
+        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, foreign=on_foreign))
     for name, steps in surplus.items():
         groups[name] = (*groups.get(name, ()), *steps)
     return Plan(
@@ -98,7 +98,7 @@ def plan(
     )
 
 
-def _as_guest(
+def _on_foreign_bridges(
     wanted: tuple[NodeNetwork, ...],
     observed: LinkState,
     files: Mapping[str, bytes],
@@ -117,18 +117,18 @@ def _as_guest(
             after = before
         else:
             unusable = frozenset(item.vid for item in problems.get(name, ()))
-            groups[name], after = foreign.guest_steps(name, network, unusable, observed, files, before)
+            groups[name], after = foreign.foreign_steps(name, network, unusable, observed, files, before)
         if after != NOTHING:
             record[name] = after
     return groups, record
 
 
-def _obstacles(
+def _problems_of(
     network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], added: Added
 ) -> tuple[Problem, ...]:
     if network.foreign:
-        return foreign.obstacles(network, observed, files, added)
-    return uplink.obstacles(network, observed)
+        return foreign.problems_of(network, observed, files, added)
+    return uplink.problems_of(network, observed)
 
 
 def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:
@@ -155,10 +155,10 @@ def carried_networks(
         for link in observed.links.values()
         if link.ours and link.kind == "bridge"
     }
-    guests = {name for name, item in (added or {}).items() if item.bridge or item.uplink}
+    on_foreign = {name for name, item in (added or {}).items() if item.bridge or item.uplink}
     owners = {owner[0] for name in files if (owner := parse_profile_file(name))}
-    guests |= {name for name in owners if name == MGMT or bridge_name(name) in observed.links}
-    return frozenset(bridges | guests)
+    on_foreign |= {name for name in owners if name == MGMT or bridge_name(name) in observed.links}
+    return frozenset(bridges | on_foreign)
 
 
 def settleable(
@@ -168,9 +168,9 @@ def settleable(
     return tuple(
         item
         for network in wanted
-        if not blocked(obstacles := problems.get(network.cluster_network, ()))
+        if not blocked(found := problems.get(network.cluster_network, ()))
         for item in network.interfaces
-        if not any(problem.vid == item.vid for problem in obstacles)
+        if not any(problem.vid == item.vid for problem in found)
     )
 
 

@@ -40,7 +40,7 @@ _LONGEST = 300
 """Characters of one node's words in a message about many nodes."""
 
 
-class Obstacle(Struct, frozen=True):
+class Cause(Struct, frozen=True):
     """Why a node is not well: a reason as in its report, and what to do."""
 
     reason: str
@@ -53,24 +53,24 @@ class Obstacle(Struct, frozen=True):
 class NodeState(Struct, frozen=True, kw_only=True):
     """What one node reports of a cluster network, in short.
 
-    `uplink` and `addresses` say why the node is not ready, or not L3Ready; None where it is. `obstacles` hold every
+    `uplink` and `addresses` say why the node is not ready, or not L3Ready; None where it is. `causes` hold every
     reason once, but for those of `NO_ADDRESS`, of which the node is not guilty. `unready` are the interfaces without an
     address. `current` is False where the report does not speak of what is wanted now.
     """
 
-    uplink: Obstacle | None = None
-    addresses: Obstacle | None = None
-    obstacles: tuple[Obstacle, ...] = ()
+    uplink: Cause | None = None
+    addresses: Cause | None = None
+    causes: tuple[Cause, ...] = ()
     unready: tuple[VlanInterface, ...] = ()
     revision: str = ""
     current: bool = True
 
 
-NO_REPORT = Obstacle("NoReport", "its agent has not reported yet")
-UNSEEN = NodeState(uplink=NO_REPORT, addresses=NO_REPORT, obstacles=(NO_REPORT,), current=False)
+NO_REPORT = Cause("NoReport", "its agent has not reported yet")
+UNSEEN = NodeState(uplink=NO_REPORT, addresses=NO_REPORT, causes=(NO_REPORT,), current=False)
 """The state of a node that reports nothing."""
 
-_OUTDATED = Obstacle("Configuring", "its agent has not taken up the present configuration yet")
+_OUTDATED = Cause("Configuring", "its agent has not taken up the present configuration yet")
 
 
 class Wanted(Struct, frozen=True):
@@ -96,15 +96,15 @@ def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
     addresses = _failing(status, L3_READY)
     if not current and (addresses is None or addresses.reason not in WITHHELD):
         addresses = _OUTDATED
-    reported = [_obstacle(item) for item in status.conditions if item.status != "True"]
-    reported += [Obstacle(item.reason, item.message) for item in unready]
+    reported = [_cause(item) for item in status.conditions if item.status != "True"]
+    reported += [Cause(item.reason, item.message) for item in unready]
     if find(status.conditions, READY) is None:
         reported.append(NO_REPORT)
     reasons = {item.reason: item for item in reversed(reported) if item.reason not in NO_ADDRESS}
     return NodeState(
         uplink=_failing(status, READY),
         addresses=addresses,
-        obstacles=tuple(reasons[key] for key in sorted(reasons)),
+        causes=tuple(reasons[key] for key in sorted(reasons)),
         unready=unready,
         revision=status.revision,
         current=current,
@@ -123,15 +123,15 @@ def _outdated(status: ClusterNetworkNodeStatus, wanted: Wanted) -> bool:
     )
 
 
-def _failing(status: ClusterNetworkNodeStatus, type: str) -> Obstacle | None:
+def _failing(status: ClusterNetworkNodeStatus, type: str) -> Cause | None:
     found = find(status.conditions, type)
     if found is None:
         return NO_REPORT
-    return None if found.status == "True" else _obstacle(found)
+    return None if found.status == "True" else _cause(found)
 
 
-def _obstacle(condition: Condition) -> Obstacle:
-    return Obstacle(condition.reason, condition.message)
+def _cause(condition: Condition) -> Cause:
+    return Cause(condition.reason, condition.message)
 
 
 def network_conditions(
@@ -144,7 +144,7 @@ def network_conditions(
     return with_finding(conditions, L3_READY, _finding(addresses, len(nodes)), now)
 
 
-def _finding(failing: Mapping[str, Obstacle], nodes: int) -> Finding:
+def _finding(failing: Mapping[str, Cause], nodes: int) -> Finding:
     if not nodes:
         message = (
             "no live node carries this cluster network; create a VlanConfig for it or widen its nodeSelector"
@@ -155,18 +155,18 @@ def _finding(failing: Mapping[str, Obstacle], nodes: int) -> Finding:
     return Finding("False", _worst(failing)[0][1].reason, summary(failing, nodes))
 
 
-def summary(failing: Mapping[str, Obstacle], nodes: int) -> str:
+def summary(failing: Mapping[str, Cause], nodes: int) -> str:
     """Which of so many nodes are not well, and why: a few by name, the others by number and reason."""
     ordered = _worst(failing)
-    texts = [f"{name}: {obstacle}"[:_LONGEST] for name, obstacle in ordered[:_NAMED]]
-    others = Counter(obstacle.reason for _, obstacle in ordered[_NAMED:])
+    texts = [f"{name}: {cause}"[:_LONGEST] for name, cause in ordered[:_NAMED]]
+    others = Counter(cause.reason for _, cause in ordered[_NAMED:])
     if others:
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(others.items()))
         texts.append(f"and {others.total()} more ({reasons})")
     return f"{len(failing)} of {nodes} nodes: {'; '.join(texts)}"
 
 
-def _worst(failing: Mapping[str, Obstacle]) -> list[tuple[str, Obstacle]]:
+def _worst(failing: Mapping[str, Cause]) -> list[tuple[str, Cause]]:
     """By name, those first that do not become well by themselves."""
     return sorted(failing.items(), key=lambda item: (item[1].reason in PASSING, item[0]))
 
@@ -193,7 +193,7 @@ class LastReported(Struct, frozen=True):
     A node that tries again is about to be ready for a moment; `since` stays until all are.
     """
 
-    said: Literal["", "NetworkReady", "NetworkDegraded"] = ""
+    reason: Literal["", "NetworkReady", "NetworkDegraded"] = ""
     since: float | None = None
 
 
@@ -205,19 +205,19 @@ class NetworkHealth(Struct, frozen=True):
     """
 
     nodes: int
-    failing: dict[str, dict[str, Obstacle]]
+    failing: dict[str, dict[str, Cause]]
     pending: frozenset[str]
     stale: bool
 
 
 def network_health(states: Mapping[str, NodeState]) -> NetworkHealth:
     """The networks' state, in one pass over what is not well."""
-    failing: dict[str, dict[str, Obstacle]] = {}
+    failing: dict[str, dict[str, Cause]] = {}
     pending: set[str] = set()
     for node, state in states.items():
         for item in state.unready:
             if item.state == "Failed":
-                failing.setdefault(item.network, {})[node] = Obstacle(item.reason, item.message)
+                failing.setdefault(item.network, {})[node] = Cause(item.reason, item.message)
             else:
                 pending.add(item.network)
     stale = any(not state.current for state in states.values())
@@ -234,16 +234,16 @@ def network_event(
     failing = now_on.failing.get(network, {})
     if not failing and not now_on.stale and network not in now_on.pending and now_on.nodes:
         ready = LastReported("NetworkReady")
-        if last_reported is None or last_reported.said == "NetworkReady":
+        if last_reported is None or last_reported.reason == "NetworkReady":
             return ready, None, None
         return ready, EventDraft("Normal", "NetworkReady", _everywhere(now_on.nodes)), None
     last_reported = last_reported or LastReported()
-    if not failing or last_reported.said == "NetworkDegraded":
+    if not failing or last_reported.reason == "NetworkDegraded":
         return last_reported, None, None
     since = now if last_reported.since is None else last_reported.since
     due = since + SETTLE_SECONDS - now
     if due > 0:
-        return LastReported(last_reported.said, since), None, due
+        return LastReported(last_reported.reason, since), None, due
     return (
         LastReported("NetworkDegraded", since),
         EventDraft("Warning", "NetworkDegraded", summary(failing, now_on.nodes)),

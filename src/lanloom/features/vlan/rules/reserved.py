@@ -68,12 +68,12 @@ def reserved(
     address that one node reports is that of all nodes in it. `ranges` are those of services and API servers.
     """
     known = sorted(nodes, key=lambda item: item.metadata.name)
-    told = [
+    reported = [
         (item.status.node, item.status.management) for item in reports if item.status.management is not None
     ]
-    ids = frozenset(management.vlan_id for _, management in told) or frozenset({vlan_id})
+    ids = frozenset(management.vlan_id for _, management in reported) or frozenset({vlan_id})
     held: dict[tuple[int, int], Held] = {}
-    for node, management in sorted(told, key=lambda item: item[0]):
+    for node, management in sorted(reported, key=lambda item: item[0]):
         subnet = _subnet(management.cidr)
         if subnet is not None:
             item = _of(subnet, f"the management network {subnet} of node {node}")

@@ -59,7 +59,7 @@ def revision(
     }
     elsewhere = values_in_nads(annotations)
     networks = {
-        str(item.metadata.key): _seen_of(item, elsewhere)
+        str(item.metadata.key): _agent_view(item, elsewhere)
         for item in nads
         if not item.metadata.is_deleting and names.CLUSTER_NETWORK_LABEL in item.metadata.labels
     }
@@ -70,7 +70,7 @@ def revision(
 _IN_NAD = (names.L3_CONNECTIVITY, names.MODE, names.NODE_IP_MAP, names.GATEWAY, names.ROUTES, names.DNS)
 
 
-def _seen_of(nad: NetworkAttachmentDefinition, elsewhere: frozenset[str]) -> object:
+def _agent_view(nad: NetworkAttachmentDefinition, elsewhere: frozenset[str]) -> object:
     """What of a NAD nodes carry: its configuration, and its L3 annotations where only the NAD has these."""
     if not elsewhere or network_suffix(nad.metadata.key) not in elsewhere:
         return nad.spec.config

@@ -37,7 +37,7 @@ from lanloom.api import names
 from lanloom.api.core import EventDraft
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError
-from lanloom.features.vlan.rules.readiness import Obstacle
+from lanloom.features.vlan.rules.readiness import Cause
 from lanloom.features.vlan.rules.rollout import (
     EVERY_NODE,
     RolloutPolicy,
@@ -69,7 +69,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
     live: bool
     revision: str = ""
-    obstacles: tuple[Obstacle, ...] = ()
+    causes: tuple[Cause, ...] = ()
     awaits: tuple[str, ...] = ()
 
 
@@ -116,7 +116,7 @@ def roll_out(
 
 def standing(member: Member, present: str, released: bool) -> Standing:
     """How far one node is."""
-    reasons = {item.reason for item in member.obstacles}
+    reasons = {item.reason for item in member.causes}
     arrived = member.revision == present
     if arrived and not reasons:
         return Standing.DONE
@@ -142,7 +142,7 @@ def _standings(members: Mapping[str, Member], present: str, state: RolloutState)
 
 def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
     """Whether nothing keeps a node from being done but an address that another live one still has."""
-    reasons = {item.reason for item in member.obstacles}
+    reasons = {item.reason for item in member.causes}
     holders = [other for other in member.awaits if other in members and members[other].live]
     return bool(holders) and DUPLICATE in reasons and reasons <= _PASSING | {DUPLICATE}
 
@@ -188,9 +188,9 @@ def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) 
     return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
 
 
-def _worst(member: Member) -> Obstacle:
+def _worst(member: Member) -> Cause:
     """The obstacle that made a node's roll-out fail."""
-    return min(member.obstacles, key=lambda item: (item.reason != ROLLED_BACK, item.reason in _PASSING))
+    return min(member.causes, key=lambda item: (item.reason != ROLLED_BACK, item.reason in _PASSING))
 
 
 def _finding(
@@ -260,7 +260,7 @@ def next_step(
     return roll_out(policy, previous, present, members)
 
 
-def rollout_news(before: RolloutState, after: RolloutState, message: str) -> tuple[EventDraft, ...]:
+def rollout_events(before: RolloutState, after: RolloutState, message: str) -> tuple[EventDraft, ...]:
     """What became of a roll-out in one step; `message` is the condition's."""
     finished = EVERY_NODE in after.released
     if after.revision != before.revision:

@@ -15,7 +15,7 @@ from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
 from lanloom.features.vlan.rules.foreign import uplink_port
-from lanloom.features.vlan.rules.interface_status import failed, judged, unbuilt
+from lanloom.features.vlan.rules.interface_status import failed, interface_report, unbuilt
 from lanloom.features.vlan.rules.network import (
     AWAITING_ADDRESS,
     NOT_WRITTEN,
@@ -65,7 +65,7 @@ def with_finding(
 def node_status(
     node: str,
     network: NodeNetwork,
-    obstacles: tuple[Problem, ...],
+    problems: tuple[Problem, ...],
     observed: LinkState,
     connections: Mapping[str, Connection] | None,
     previous: tuple[Condition, ...],
@@ -81,12 +81,12 @@ def node_status(
     configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack).
     """
     own = management(observed, (item.file for item in network.interfaces))
-    judgements = [_judged(item, obstacles, connections, observed, now) for item in network.interfaces]
-    judgements += [failed(item) for item in network.problems]
-    interfaces = tuple(sorted(judgements, key=lambda item: (item.vlan_id, item.network)))
+    unsorted = [_interface_report(item, problems, connections, observed, now) for item in network.interfaces]
+    unsorted += [failed(item) for item in network.problems]
+    interfaces = tuple(sorted(unsorted, key=lambda item: (item.vlan_id, item.network)))
     bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
     ids = merge((*(bridge.self_vlans if bridge else ()), *(uplink.vlans if uplink else ())))
-    finding = _uplink_finding(network, obstacles, observed)
+    finding = _uplink_finding(network, problems, observed)
     conditions = with_finding(previous, READY, _rolled_back(finding, withheld), now)
     conditions = with_finding(conditions, L3_READY, _held(_l3_finding(interfaces), withheld), now)
     return ClusterNetworkNodeStatus(
@@ -107,19 +107,19 @@ def node_status(
     )
 
 
-def _judged(
+def _interface_report(
     item: Interface,
-    obstacles: tuple[Problem, ...],
+    problems: tuple[Problem, ...],
     connections: Mapping[str, Connection] | None,
     observed: LinkState,
     now: float,
 ) -> VlanInterface:
-    if blocked(obstacles):
-        return unbuilt(item, obstacles[0])
-    own = next((problem for problem in obstacles if problem.vid == item.vid), None)
+    if blocked(problems):
+        return unbuilt(item, problems[0])
+    own = next((problem for problem in problems if problem.vid == item.vid), None)
     if own is not None and own.reason != NOT_WRITTEN:
         return unbuilt(item, own)
-    found = judged(item, connections, observed, now)
+    found = interface_report(item, connections, observed, now)
     if own is None:
         return found
     return replace(
@@ -152,7 +152,7 @@ def _held(finding: Finding, withheld: Problem | None) -> Finding:
 def leftover_status(
     node: str,
     cluster_network: str,
-    obstacles: tuple[Problem, ...],
+    problems: tuple[Problem, ...],
     previous: tuple[Condition, ...],
     now: float,
 ) -> ClusterNetworkNodeStatus:
@@ -160,7 +160,7 @@ def leftover_status(
 
     It should no longer have it but can't let go of it yet, or it may not take it up yet.
     """
-    problem = obstacles[0]
+    problem = problems[0]
     uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
     conditions = with_finding(uplink, READY, Finding("False", problem.reason, problem.message), now)
     return ClusterNetworkNodeStatus(
@@ -168,7 +168,7 @@ def leftover_status(
     )
 
 
-def look_again(status: ClusterNetworkNodeStatus) -> float:
+def recheck_after(status: ClusterNetworkNodeStatus) -> float:
     """Seconds until another look at the host is due: few while something is on its way, more after a failure."""
     unready = {condition.reason for condition in status.conditions if condition.status != "True"}
     if unready & _TRANSIENT:
@@ -176,14 +176,14 @@ def look_again(status: ClusterNetworkNodeStatus) -> float:
     return 5.0 if unready else RESYNC_SECONDS
 
 
-def _uplink_finding(network: NodeNetwork, obstacles: tuple[Problem, ...], observed: LinkState) -> Finding:
-    general = [item for item in obstacles if not item.vid]
+def _uplink_finding(network: NodeNetwork, problems: tuple[Problem, ...], observed: LinkState) -> Finding:
+    general = [item for item in problems if not item.vid]
     if general:
         return Finding("False", general[0].reason, "; ".join(item.message for item in general))
     bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
     if bridge is None or uplink is None or uplink.master != bridge.name or not (bridge.up and uplink.up):
         return Finding("False", "Configuring", f"bridge {network.bridge} is being built")
-    forbidden = vlan_ids(item.vid for item in obstacles)
+    forbidden = vlan_ids(item.vid for item in problems)
     on_uplink = subtract(subtract(network.uplink_ids, uplink.vlans), forbidden)
     on_bridge = subtract(subtract(network.bridge_ids, bridge.self_vlans), forbidden)
     if network.delegated and on_uplink:
@@ -191,10 +191,10 @@ def _uplink_finding(network: NodeNetwork, obstacles: tuple[Problem, ...], observ
         return Finding("False", "Configuring", message)
     if missing := merge((*on_uplink, *on_bridge)):
         return Finding("False", "Configuring", f"VLAN ids {render(missing)} are not on {network.bridge} yet")
-    return _carrier_finding(network, uplink, observed)
+    return _link_finding(network, uplink, observed)
 
 
-def _carrier_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Finding:
+def _link_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Finding:
     if network.foreign:
         if _has_carrier(uplink):
             return Finding("True", "UplinkReady")

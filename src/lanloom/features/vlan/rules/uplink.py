@@ -122,7 +122,7 @@ def _miimon(options: BondOptions) -> int:
 _DEFAULT_ID: VlanIds = ((1, 1),)
 
 
-def obstacles(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
+def problems_of(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
     """What forbids to build the uplink (`keep`), or a NIC of it (its name in `network`)."""
     if blocked(network.uplink_problems):
         return network.uplink_problems

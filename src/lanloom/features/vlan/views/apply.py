@@ -18,7 +18,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.admission import judge
+from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader, reader_of
 from lanloom.features.vlan.rules.admit_nadconfig import label_changes
 from lanloom.features.vlan.rules.reserved import Reserved, reserved
@@ -58,7 +58,7 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
     if new == old:
         return objects, Applied(object=document.title, outcome="unchanged")
     request = _request("CREATE" if old is None else "UPDATE", resource, document, body, before)
-    verdict = judge(request, cluster_reader(objects))
+    verdict = check_request(request, cluster_reader(objects))
     if not verdict.allowed:
         return objects, Applied(object=document.title, outcome="refused", message=verdict.message)
     outcome: Outcome = "created" if old is None else "changed"
@@ -77,7 +77,7 @@ def delete(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Appli
     if old is None:
         return objects, Applied(object=document.title, outcome="absent", message="it is not there")
     request = _request("DELETE", resource, document, None, msgspec.to_builtins(old))
-    verdict = judge(request, cluster_reader(objects))
+    verdict = check_request(request, cluster_reader(objects))
     if not verdict.allowed:
         return objects, Applied(object=document.title, outcome="refused", message=verdict.message)
     return (

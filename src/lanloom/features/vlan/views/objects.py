@@ -78,7 +78,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
             item.status.node: item for item in self.statuses if item.status.cluster_network == cluster_network
         }
 
-    def carriers(self, cluster_network: str) -> tuple[str, ...]:
+    def nodes_of(self, cluster_network: str) -> tuple[str, ...]:
         """The nodes that should carry a cluster network, ordered by name."""
         network = self.network(cluster_network)
         if network is None:

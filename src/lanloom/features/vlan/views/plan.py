@@ -186,8 +186,8 @@ def changes(before: NodeNetwork | None, after: NodeNetwork | None) -> tuple[Chan
         was, will = old.get(fact), new.get(fact)
         if was != will:
             verb: Verb = "add" if was is None else "remove" if will is None else "change"
-            told = (was or "", will or "") if fact.kind != _PROFILE else ("", "")
-            found.append(Change(verb=verb, kind=fact.kind, name=fact.name, before=told[0], after=told[1]))
+            values = (was or "", will or "") if fact.kind != _PROFILE else ("", "")
+            found.append(Change(verb=verb, kind=fact.kind, name=fact.name, before=values[0], after=values[1]))
     return tuple(sorted(found, key=lambda item: _ORDER.index(item.kind)))
 
 

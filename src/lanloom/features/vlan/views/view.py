@@ -88,7 +88,7 @@ def cluster_network_view(objects: VlanObjects, network: ClusterNetwork) -> Clust
     name = network.metadata.name
     annotations = network.metadata.annotations
     reports = objects.reports_of(name)
-    nodes = sorted({*objects.carriers(name), *reports})
+    nodes = sorted({*objects.nodes_of(name), *reports})
     return ClusterNetworkView(
         cluster_network=name,
         mtu=annotations.get(names.UPLINK_MTU, ""),
@@ -115,7 +115,7 @@ def network_view(objects: VlanObjects, nad: NetworkAttachmentDefinition) -> Netw
             _l3_view(objects, node, reports.get(node), str(nad.metadata.key), value.vid)
             if value
             else _l2_view(objects, node, reports.get(node), _ids(network))
-            for node in objects.carriers(cluster_network)
+            for node in objects.nodes_of(cluster_network)
         )
     reason, message = fault if fault[0] else _worst(nodes)
     return NetworkView(
@@ -138,7 +138,7 @@ def _fault(objects: VlanObjects, cluster_network: str) -> tuple[str, str]:
             "NoClusterNetwork",
             f"the ClusterNetwork {cluster_network} does not exist; create it, or correct the network's bridge",
         )
-    if not objects.carriers(cluster_network):
+    if not objects.nodes_of(cluster_network):
         return "NoNodes", f"no node carries {cluster_network}; create a VlanConfig or widen its nodeSelector"
     return "", ""
 

@@ -146,7 +146,7 @@ def validated_network(network: NodeNetwork) -> NodeNetwork | None:
     """
     if not (_is_named_rightly(network) and _has_lawful_ids(network)):
         return None
-    if not (_is_guest(network) if network.foreign else _has_lawful_uplink(network)):
+    if not (_is_on_foreign_bridge(network) if network.foreign else _has_lawful_uplink(network)):
         return None
     interfaces = [_interface(item, network.cluster_network) for item in network.interfaces]
     known = tuple(item for item in interfaces if item is not None)
@@ -181,7 +181,7 @@ def _are_ids(ids: VlanIds) -> bool:
     return all(VID_MIN <= first <= last <= VID_MAX for first, last in ids) and merge(ids) == ids
 
 
-def _is_guest(network: NodeNetwork) -> bool:
+def _is_on_foreign_bridge(network: NodeNetwork) -> bool:
     wanted = (network.nics, network.mode, network.miimon, network.mtu, network.tx_queue_length, network.mac)
     return wanted == ((), "", 0, 0, None, "")
 
