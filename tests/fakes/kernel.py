@@ -307,7 +307,7 @@ class FakeKernel:
 @singledispatch
 def apply(step: LinkStep, kernel: FakeKernel) -> None:
     """Do what the kernel does for a step that its guard let pass; tests of a feature register its own steps' fakes."""
-    raise NotImplementedError(f"no fake is registered for {type(step).__name__}")
+    raise TypeError(f"no fake is registered for {type(step).__name__}")
 
 
 @apply.register

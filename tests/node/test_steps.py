@@ -127,6 +127,11 @@ async def test_a_step_of_a_feature() -> None:
 class Unknown(LinkStep, frozen=True, kw_only=True):
     """A step that nobody registered."""
 
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return "can't do it"
+
     def guard(self, links: Mapping[str, Link]) -> None:
         """Nothing to guard."""
 
@@ -134,5 +139,28 @@ class Unknown(LinkStep, frozen=True, kw_only=True):
 async def test_a_step_without_an_adapter() -> None:
     """A step type without an adapter is a programmer's error that names it, not a step that is left out in silence."""
     host = FakeHost("n1", switch=FakeSwitch(), now=lambda: 0.0).host
-    with pytest.raises(NotImplementedError, match="Unknown"):
+    with pytest.raises(TypeError, match="Unknown"):
         await host.links.apply((Unknown(),))
+
+
+class Unguarded(LinkStep, frozen=True, kw_only=True):
+    """A step without a guard."""
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return "can't do it"
+
+
+def test_a_step_without_a_guard() -> None:
+    """A step type without a guard or a title can't be instantiated."""
+    with pytest.raises(TypeError, match="guard"):
+        Unguarded()  # type: ignore[abstract]
+    with pytest.raises(TypeError, match="title"):
+        LinkStep()  # type: ignore[abstract]
+
+
+def test_the_kernel_has_an_adapter_for_every_step() -> None:
+    """The kernel's adapter raises a programmer's error for a step type that was not registered."""
+    with pytest.raises(TypeError, match="no adapter of the kernel is registered for Unknown"):
+        netlink.apply.dispatch(Unknown)(Unknown(), None)

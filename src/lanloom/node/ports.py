@@ -6,10 +6,11 @@
 
 import errno
 import os
+from abc import ABCMeta, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 
 from lanloom.node.errors import KernelUnsupported, LinkError
 from lanloom.node.marks import MARK, is_unfinished_name, owner_of
@@ -112,27 +113,31 @@ class LinkState(Struct, frozen=True):
     rules: frozenset[Rule] = frozenset()
 
 
-class LinkStep(Struct, frozen=True, kw_only=True):
+class AbstractStructMeta(StructMeta, ABCMeta):
+    """The metaclass of Structs with abstract methods: a type that lacks one can't be instantiated."""
+
+
+class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
     """A change of links. `unsupported` tells what a kernel lacks that has no such operation, with the way out."""
 
     unsupported: ClassVar[str] = ""
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What can't be done, as the beginning of an error's message."""
-        raise NotImplementedError
 
     @property
     def inspects(self) -> str:
         """The bridge whose addresses the guard needs, if any."""
         return ""
 
+    @abstractmethod
     def guard(self, links: Mapping[str, Link]) -> None:
         """Refuse what can't or must not be done to these links, before the kernel is asked.
 
         Raises LinkMissing, LinkInUse, NotOurs or LinkError; the adapter and the fake refuse alike.
         """
-        raise NotImplementedError
 
     def remedy(self, code: int) -> str:
         """The end of an error's message for a number of the kernel's; empty where the reason says it all."""

@@ -169,8 +169,11 @@ class LinkWriter:
 
 @singledispatch
 def apply(step: LinkStep, writer: LinkWriter) -> None:
-    """Apply a step that its guard let pass, by the adapter of its type. Raises OSError or LinkError."""
-    raise NotImplementedError(f"no adapter of the kernel is registered for {type(step).__name__}")
+    """Apply a step that its guard let pass, by the adapter of its type.
+
+    Raises OSError or LinkError, and TypeError for a type without an adapter.
+    """
+    raise TypeError(f"no adapter of the kernel is registered for {type(step).__name__}")
 
 
 @apply.register
