@@ -7,8 +7,7 @@ import pytest
 
 from lanloom_lab import protocol
 from lanloom_lab.errors import Refused
-from lanloom_lab.protocol import InnerClient
-from lanloom_lab.protocol import Channel
+from lanloom_lab.protocol import Channel, InnerClient
 
 
 def inside(path: Path) -> InnerClient:

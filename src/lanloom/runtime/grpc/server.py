@@ -1,0 +1,252 @@
+"""A gRPC server on one Unix socket: each method takes one message and answers with one, or with a stream of them."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from lanloom.runtime.callsocket import identity, listen
+from lanloom.runtime.grpc import status
+from lanloom.runtime.grpc.http2 import (
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    NO_ERROR,
+    PREFACE,
+    PROTOCOL_ERROR,
+    REFUSED_STREAM,
+    RST_STREAM,
+    ConnectionFault,
+    Http2Connection,
+    Stream,
+    block,
+    frame,
+    server_settings,
+)
+from lanloom.runtime.grpc.status import GrpcError, escaped
+
+MESSAGE_MAX = 1 << 16
+"""Bytes of a request."""
+
+STREAMS_MAX = 16
+"""Calls at a time on a connection."""
+
+CONNECTIONS_MAX = 8
+"""Connections at a time to a socket."""
+
+_RESPONSE = block(((b":status", b"200"), (b"content-type", b"application/grpc")))
+
+log = structlog.get_logger(__name__)
+
+
+class Unary(Struct, frozen=True):
+    """A method with one answer."""
+
+    handler: Callable[[bytes], Awaitable[bytes]]
+
+
+class Streaming(Struct, frozen=True):
+    """A method with a stream of answers, which ends when the iterator does."""
+
+    handler: Callable[[bytes], AsyncIterator[bytes]]
+
+
+Methods = Mapping[str, Unary | Streaming]
+"""By path: `/package.Service/Method`."""
+
+
+class GrpcServer:
+    """Serve `methods` on the socket `path`. An error of a handler's that is no GrpcError is logged, and UNKNOWN."""
+
+    __slots__ = ("_connections", "_methods", "_mine", "_server", "path")
+
+    def __init__(self, path: Path, methods: Methods) -> None:
+        self.path = path
+        self._methods = methods
+        self._connections: set[_ServerConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._mine: tuple[int, int] | None = None
+
+    async def start(self) -> None:
+        """Listen, in the place of whatever was there. Raises OSError."""
+        listening: socket.socket = listen(self.path)
+        self._mine = identity(self.path)
+        self._server = await asyncio.get_running_loop().create_unix_server(self._connection, sock=listening)
+
+    @property
+    def inode(self) -> int:
+        """What tells the socket from another one of the same name in its directory; 0 if it does not listen."""
+        return self._mine[1] if self._mine else 0
+
+    async def stop(self) -> None:
+        """End streams and connections once what was sent is out, and remove the socket."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for connection in tuple(self._connections):
+            connection.finish()
+        if identity(self.path) == self._mine:  # and not one that somebody has put in its place
+            self.path.unlink(missing_ok=True)
+        self._mine = None
+
+    def _connection(self) -> "_ServerConnection":
+        return _ServerConnection(self._methods, self._connections)
+
+
+class _ServerConnection(Http2Connection):
+    __slots__ = ("_all", "_greeted", "_last", "_methods")
+
+    def __init__(self, methods: Methods, connections: "set[_ServerConnection]") -> None:
+        super().__init__()
+        self._methods = methods
+        self._all = connections
+        self._greeted = False
+        self._last = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self._all) >= CONNECTIONS_MAX:
+            log.warning("grpc-connection-refused", connections=len(self._all))
+            transport.close()
+            self.transport = None
+            return
+        self._all.add(self)
+        self.write(server_settings(STREAMS_MAX))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._all.discard(self)
+        for stream in self.streams.values():
+            self.reset(stream)
+        self.streams.clear()
+
+    def finish(self) -> None:
+        """End all calls, the streams of answers as such that have ended."""
+        for stream in tuple(self.streams.values()):
+            self.reset(stream)
+            self._close(stream, status.OK, "")
+        self.end()
+
+    def data_received(self, data: bytes) -> None:
+        if self._greeted:
+            super().data_received(data)
+            return
+        data, self._buffer = self._buffer + data, b""
+        if not PREFACE.startswith(data[: len(PREFACE)]):
+            self.end(PROTOCOL_ERROR, "this is no HTTP/2")
+        elif len(data) < len(PREFACE):
+            self._buffer = data
+        else:
+            self._greeted = True
+            super().data_received(data[len(PREFACE) :])
+
+    def was_open(self, number: int) -> bool:
+        return number <= self._last
+
+    def headers(self, number: int, headers: Mapping[str, str], *, ended: bool) -> None:
+        if number in self.streams:
+            if not ended:
+                raise ConnectionFault(PROTOCOL_ERROR, "headers came twice")
+            stream = self.streams[number]
+            stream.ended = True
+            self._begin(stream)
+            return
+        if number % 2 == 0 or number <= self._last:
+            raise ConnectionFault(PROTOCOL_ERROR, "a stream has a number that is not new")
+        self._last = number
+        if len(self.streams) >= STREAMS_MAX:
+            self.write(frame(RST_STREAM, 0, number, REFUSED_STREAM.to_bytes(4, "big")))
+            return
+        stream = self.new_stream(number, headers)
+        stream.ended = ended
+        if ended:
+            self._begin(stream)
+
+    def data(self, stream: Stream, data: bytes) -> None:
+        stream.body += data
+        if len(stream.body) > MESSAGE_MAX + 5:
+            self._close(stream, status.RESOURCE_EXHAUSTED, f"a message may have {MESSAGE_MAX} bytes")
+            self.write(frame(RST_STREAM, 0, stream.number, NO_ERROR.to_bytes(4, "big")))
+        elif stream.ended:
+            self._begin(stream)
+
+    def reset(self, stream: Stream) -> None:
+        if stream.task is not None:
+            stream.task.cancel()
+            stream.task = None
+
+    def _begin(self, stream: Stream) -> None:
+        """All of a request is there."""
+        try:
+            method = self._method(stream)
+            message = _message(stream.body)
+        except GrpcError as error:
+            self._close(stream, error.status, error.message)
+            return
+        stream.body = b""
+        stream.headers = {}
+        stream.task = asyncio.get_running_loop().create_task(self._answer(stream, method, message))
+
+    def _method(self, stream: Stream) -> Unary | Streaming:
+        headers = stream.headers
+        if headers.get(":method") != "POST" or not headers.get("content-type", "").startswith(
+            "application/grpc"
+        ):
+            raise GrpcError(status.INVALID_ARGUMENT, "this is no gRPC request: POST and application/grpc are")
+        path = headers.get(":path", "")
+        method = self._methods.get(path)
+        if method is None:
+            raise GrpcError(status.UNIMPLEMENTED, f"there is no method {path[:200]}")
+        return method
+
+    async def _answer(self, stream: Stream, method: Unary | Streaming, message: bytes) -> None:
+        code, text = status.OK, ""
+        try:
+            if isinstance(method, Unary):
+                await self._send(stream, await method.handler(message), first=True)
+            else:
+                first = True
+                async for answer in method.handler(message):
+                    await self._send(stream, answer, first=first)
+                    first = False
+        except GrpcError as error:
+            code, text = error.status, error.message
+        except ConnectionResetError:
+            return
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("grpc-call-broke")
+            code, text = status.UNKNOWN, "Lanloom's agent failed; see its log"
+        stream.task = None
+        self._close(stream, code, text)
+
+    async def _send(self, stream: Stream, message: bytes, *, first: bool) -> None:
+        if first:
+            self.write(frame(HEADERS, END_HEADERS, stream.number, _RESPONSE))
+            stream.headers = {"answered": ""}
+        await self.send(stream, b"\0" + len(message).to_bytes(4, "big") + message)
+
+    def _close(self, stream: Stream, code: int, message: str) -> None:
+        """Say the status, with the headers of an answer before if there are none yet."""
+        if self.streams.pop(stream.number, None) is None:
+            return
+        trailers = block(
+            [(b"grpc-status", b"%d" % code), *([(b"grpc-message", escaped(message))] if message else [])]
+        )
+        if "answered" not in stream.headers:
+            trailers = _RESPONSE + trailers
+        self.write(frame(HEADERS, END_HEADERS | END_STREAM, stream.number, trailers))
+
+
+def _message(body: bytes) -> bytes:
+    """The one message of a request. Raises GrpcError."""
+    if len(body) < 5 or int.from_bytes(body[1:5], "big") != len(body) - 5:
+        raise GrpcError(status.INVALID_ARGUMENT, "the request must have one message")
+    if body[0]:
+        raise GrpcError(status.UNIMPLEMENTED, "compressed messages are not supported")
+    return body[5:]
