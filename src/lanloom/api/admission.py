@@ -70,17 +70,17 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def refusal(why: object) -> Verdict:
-    """A refusal with its reason, in which names and values may stand that are the user's."""
+    """Return a refusal with its reason, in which names and values may stand that are the user's."""
     return Verdict(allowed=False, message=one_line(str(why)))
 
 
 def new_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
-    """The object as it is to be; None on DELETE. Raises Unreadable."""
+    """Return the object as it is to be; None on DELETE. Raises Unreadable."""
     return None if request.object is None else _typed(resource, request.object)
 
 
 def old_of(resource: Resource[T], request: AdmissionRequest) -> T | None:
-    """The object as it is; None on CREATE. Raises Unreadable."""
+    """Return the object as it is; None on CREATE. Raises Unreadable."""
     return None if request.old_object is None else _typed(resource, request.old_object)
 
 

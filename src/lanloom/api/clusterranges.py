@@ -92,13 +92,13 @@ class Taken(Struct, frozen=True, order=True):
 
 
 def pod_ranges(node: Node) -> tuple[Taken, ...]:
-    """The ranges of the pods of a node, where the cluster gives each node some."""
+    """Return the ranges of the pods of a node, where the cluster gives each node some."""
     cidrs = dict.fromkeys((node.spec.pod_cidr, *node.spec.pod_cidrs))
     return tuple(Taken(cidr, f"the pods of node {node.metadata.name}") for cidr in cidrs if cidr)
 
 
 def service_ranges(cidrs: Iterable[ServiceCidr], services: Iterable[Service]) -> tuple[Taken, ...]:
-    """The ranges that ServiceCIDRs name, and the addresses of the services `kubernetes`."""
+    """Return the ranges that ServiceCIDRs name, and the addresses of the services `kubernetes`."""
     ranges = [
         Taken(cidr, f"the services (ServiceCIDR {item.metadata.name})")
         for item in cidrs
@@ -111,7 +111,7 @@ def service_ranges(cidrs: Iterable[ServiceCidr], services: Iterable[Service]) ->
 
 
 def api_server_addresses(slices: Iterable[EndpointSlice]) -> tuple[Taken, ...]:
-    """The addresses at which the API servers listen."""
+    """Return the addresses at which the API servers listen."""
     addresses = dict.fromkeys(
         address for item in slices for endpoint in item.endpoints for address in endpoint.addresses
     )

@@ -37,7 +37,7 @@ _BOUNDS = {
 
 
 def manifest(resource: Resource[Any]) -> dict[str, Any]:
-    """The CRD of one resource."""
+    """Return the CRD of one resource."""
     version: dict[str, Any] = {
         "name": resource.version,
         "served": True,
@@ -62,7 +62,7 @@ def manifest(resource: Resource[Any]) -> dict[str, Any]:
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """A manifest as a YAML document, keys in the order in which they are read best."""
+    """Return a manifest as a YAML document, keys in the order in which they are read best."""
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=110)
 
 
@@ -98,7 +98,7 @@ def _root(resource: Resource[Any]) -> dict[str, Any]:
 
 
 def _schema(info: types.Type) -> dict[str, Any]:
-    """The structural schema of a type. Raises TypeError for one that the wire format has no use for."""
+    """Return the structural schema of a type. Raises TypeError for one that the wire format has no use for."""
     match info:
         case types.Metadata():
             return _schema(info.type) | (info.extra_json_schema or {})
@@ -146,7 +146,7 @@ def _object(info: types.StructType, properties: dict[str, Any], required: list[s
 
 
 def _description(info: types.StructType) -> str:
-    """The docstring on one line, with the fields named as on the wire."""
+    """Return the docstring on one line, with the fields named as on the wire."""
     text = " ".join(inspect.cleandoc(info.cls.__doc__ or "").split())
     for field in info.fields:
         text = text.replace(f"`{field.name}`", f"`{field.encode_name}`")

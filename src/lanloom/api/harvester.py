@@ -55,7 +55,7 @@ _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
 
 
 def parse_mac(field: str, text: str) -> str:
-    """A NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's.
+    """Return a NIC's own address in lower case, such as 52:54:00:12:34:56. Group addresses (IEEE 802) are no NIC's.
 
     The six bytes in base64, as Harvester's clients write them, mean the same.
     """
@@ -69,17 +69,17 @@ def parse_mac(field: str, text: str) -> str:
 
 
 def mac_in_base64(field: str, text: str) -> str:
-    """The same address as its six bytes in base64, the one form that Harvester's clients can read."""
+    """Return the same address as its six bytes in base64, the one form that Harvester's clients can read."""
     return b64encode(bytes.fromhex(parse_mac(field, text).replace(":", ""))).decode()
 
 
 def usable_mtu(value: int) -> int:
-    """The MTU, or 0, for the default, where no uplink can have it."""
+    """Return the MTU, or 0, for the default, where no uplink can have it."""
     return value if MTU_MIN <= value <= MTU_MAX else 0
 
 
 def parse_uplink_mtu(field: str, text: str) -> int:
-    """The MTU of a cluster network's uplinks in bytes, written as a decimal number; 0 for the default."""
+    """Return the MTU of a cluster network's uplinks in bytes, written as a decimal number; 0 for the default."""
     if text == "0" or (_NUMBER.fullmatch(text) and usable_mtu(int(text))):
         return int(text)
     raise AnnotationError(field, f"is {quote(text)}; it must be 0 or from {MTU_MIN} to {MTU_MAX}")

@@ -288,7 +288,7 @@ _LABEL_MAX = 63
 
 
 def node_value(node: str) -> str:
-    """A node's name as the value of NODE_LABEL: cut, with a hash, where it is longer than a label may be."""
+    """Return a node's name as the value of NODE_LABEL: cut, with a hash, where it is longer than a label may be."""
     if len(node) <= _LABEL_MAX:
         return node
     digest = hashlib.sha256(node.encode()).hexdigest()[:8]

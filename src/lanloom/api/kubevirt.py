@@ -96,7 +96,7 @@ LAUNCHER_MARKS = (_ROLE, _CREATED_BY, _DOMAIN)
 
 
 def machine_uid_of(instance: VirtualMachineInstance) -> str:
-    """The uid of the VirtualMachine that an instance belongs to; empty for an instance of its own."""
+    """Return the uid of the VirtualMachine that an instance belongs to; empty for an instance of its own."""
     owners = instance.metadata.owner_references
     return next((item.uid for item in owners if item.kind == "VirtualMachine"), "")
 
@@ -117,13 +117,16 @@ def instance_of(pod: Pod) -> tuple[str, str]:
 
 
 def nad_of(network: MultusNetwork, namespace: str) -> Key:
-    """The NAD of a network of a machine in that namespace. As KubeVirt does, the title is split at its first slash."""
+    """Return the NAD of a network of a machine in that namespace.
+
+    As KubeVirt does, the title is split at its first slash.
+    """
     place, slash, name = network.network_name.partition("/")
     return Key(place or namespace, name) if slash else Key(namespace, network.network_name)
 
 
 def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
-    """The NADs that a machine uses; none once it has ended."""
+    """Return the NADs that a machine uses; none once it has ended."""
     if machine.has_ended:
         return ()
     own = machine.metadata.namespace
@@ -131,20 +134,20 @@ def networks_of(machine: VirtualMachineInstance) -> tuple[Key, ...]:
 
 
 def nads_named_by(machine: VirtualMachine) -> tuple[Key, ...]:
-    """The NADs that a VirtualMachine names, each once, whether it runs or not."""
+    """Return the NADs that a VirtualMachine names, each once, whether it runs or not."""
     template, own = machine.spec.template, machine.metadata.namespace
     nics = template.spec.networks if template is not None else ()
     return tuple(dict.fromkeys(nad_of(nic.multus, own) for nic in nics if nic.multus is not None))
 
 
 def places_of(spec: VirtualMachineInstanceSpec, namespace: str) -> frozenset[tuple[str, Key]]:
-    """The networks of a machine in that namespace that lead to NADs: its own name of each, and the NAD."""
+    """Return the networks of a machine in that namespace that lead to NADs: its own name of each, and the NAD."""
     found = ((item.name, item.multus) for item in spec.networks if item.multus is not None)
     return frozenset((name, nad_of(network, namespace)) for name, network in found)
 
 
 def nodes_of(machine: VirtualMachineInstance) -> frozenset[str]:
-    """The nodes that a machine needs: its own, and the one that it is just being moved to."""
+    """Return the nodes that a machine needs: its own, and the one that it is just being moved to."""
     move = machine.status.migration_state
     target = move.target_node if move is not None and not move.completed else ""
     return frozenset({machine.status.node_name, target} - {""})

@@ -100,7 +100,7 @@ class L3(Struct, frozen=True, kw_only=True):
 
 
 def parse_vid(field: str, text: object, minimum: int = VID_MIN) -> int:
-    """A VLAN id written as a decimal number without sign, space or leading zero."""
+    """Return a VLAN id written as a decimal number without sign, space or leading zero."""
     if isinstance(text, str) and _VID.fullmatch(text) and minimum <= int(text) <= VID_MAX:
         return int(text)
     raise AnnotationError(
@@ -144,7 +144,7 @@ def parse_ip_pool(field: str, text: str | None) -> PoolSource:
 
 
 def parse_cidr(field: str, text: object) -> IPv4Interface:
-    """A host's IPv4 address with its prefix length, such as 192.168.1.10/24."""
+    """Return a host's IPv4 address with its prefix length, such as 192.168.1.10/24."""
     address = _interface(text)
     if address is None:
         raise AnnotationError(
@@ -185,7 +185,7 @@ def _packed(text: str) -> int:
 
 
 def parse_node_name(field: str, text: str) -> str:
-    """A Kubernetes node name (DNS-1123 subdomain)."""
+    """Return a Kubernetes node name (DNS-1123 subdomain)."""
     if not _NODE_NAME.fullmatch(text):
         raise AnnotationError(
             field, f"has the key {quote(text)}; keys must be node names (lower-case letters, digits, - and .)"
@@ -199,7 +199,10 @@ def _is_node_name(text: str) -> bool:
 
 
 def parse_node_ip_map(field: str, text: str | None) -> dict[str, str]:
-    """A JSON object of node name → CIDR: distinct addresses of one subnet. White space between tokens is allowed."""
+    """Return a JSON object of node name → CIDR: distinct addresses of one subnet.
+
+    White space between tokens is allowed.
+    """
     example = '{"node1": "192.168.1.10/24"}'
     if text is None:
         raise AnnotationError(
@@ -251,7 +254,7 @@ def _quickly(text: str) -> Mapping[str, str]:
 
 
 def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
-    """The addresses, looked at one by one, so that a message can name what is wrong."""
+    """Return the addresses, looked at one by one, so that a message can name what is wrong."""
     addresses: dict[str, str] = {}
     owners: dict[IPv4Address, str] = {}
     subnet: IPv4Network | None = None

@@ -56,29 +56,29 @@ def network_suffix(nad: Key) -> str:
 
 
 def legacy_suffixes(nad: Key) -> tuple[str, str]:
-    """The suffixes under which the source design's own keys speak of a NAD: its map's, and all others'."""
+    """Return the suffixes under which the source design's own keys speak of a NAD: its map's, and all others'."""
     return f"{nad.namespace}-{nad.name}", nad.name
 
 
 def is_l3_key(key: str) -> bool:
-    """Whether an annotation key of a ClusterNetwork is one of the L3 keys that the manager owns."""
+    """Return whether an annotation key of a ClusterNetwork is one of the L3 keys that the manager owns."""
     return any(key.startswith(f"{names.PREFIX}{kind}-") for kind in _KINDS)
 
 
 def suffix_of_key(key: str) -> str:
-    """The suffix of an L3 key."""
+    """Return the suffix of an L3 key."""
     name = key.removeprefix(names.PREFIX)
     return next(name.removeprefix(f"{kind}-") for kind in _KINDS if name.startswith(f"{kind}-"))
 
 
 def encode_reference(nad: Key, value: L3) -> dict[str, str]:
-    """The annotations that say which NAD holds a VLAN, and that its other values are to be read there."""
+    """Return the annotations that say which NAD holds a VLAN, and that its other values are to be read there."""
     suffix = network_suffix(nad)
     return _encode_small(suffix, value) | {f"{names.PREFIX}l3values-{suffix}": IN_NAD}
 
 
 def values_in_nads(annotations: Mapping[str, str]) -> frozenset[str]:
-    """The suffixes of the networks whose values are to be read in their NADs."""
+    """Return the suffixes of the networks whose values are to be read in their NADs."""
     prefix = f"{names.PREFIX}l3values-"
     return frozenset(key.removeprefix(prefix) for key in annotations if key.startswith(prefix))
 
@@ -92,7 +92,7 @@ def _encode_small(suffix: str, value: L3) -> dict[str, str]:
 
 
 def encode(nad: Key, value: L3) -> dict[str, str]:
-    """The annotations that carry a NAD's whole L3 configuration on its ClusterNetwork."""
+    """Return the annotations that carry a NAD's whole L3 configuration on its ClusterNetwork."""
     suffix = network_suffix(nad)
     annotations = _encode_small(suffix, value)
     if value.addresses:
@@ -115,7 +115,7 @@ def _routing_fields(suffix: str) -> RoutingFields:
 
 
 def decode(annotations: Mapping[str, str]) -> dict[str, L3Entry]:
-    """Every network's L3 configuration by suffix, each valid or with its error; switched-off ones are left out.
+    """Return every network's L3 configuration by suffix, each valid or with its error; switched-off ones are left out.
 
     The source design's own keys, whose suffix is the bare name (but `<namespace>-<name>` for the map), are read too.
     """
@@ -152,7 +152,10 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
 
 
 def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:
-    """The key of a network's map; where the suffix is a bare name, the one map that can be no other network's."""
+    """Return the key of a network's map.
+
+    Where the suffix is a bare name, the one map that can be no other network's.
+    """
     field = f"{names.PREFIX}ipmap-{suffix}"
     if field in annotations:
         return field
@@ -161,7 +164,7 @@ def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str])
 
 
 def _is_map_of(key: str, suffix: str, suffixes: list[str]) -> bool:
-    """Whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
+    """Return whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
     title = key.removeprefix(f"{names.PREFIX}ipmap-")
     if title == key or not (title == suffix or title.endswith(f"-{suffix}")):
         return False  # before all suffixes are asked: a cluster network has hundreds of both

@@ -116,5 +116,5 @@ def rfc3339_micro(seconds: float) -> str:
 
 
 def parse_rfc3339(text: str) -> float:
-    """Seconds since the epoch. Raises ValueError for text that is not RFC 3339."""
+    """Return the seconds since the epoch. Raises ValueError for text that is not RFC 3339."""
     return datetime.fromisoformat(text).timestamp()

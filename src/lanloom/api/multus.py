@@ -76,7 +76,7 @@ def selections(text: str) -> tuple[Selection, ...]:
 
 
 def attachments(text: str) -> tuple[Selection, ...]:
-    """The NADs to which a pod is attached, as Multus tells in NETWORK_STATUS.
+    """Return the NADs to which a pod is attached, as Multus tells in NETWORK_STATUS.
 
     It calls them `namespace/name`; what has no namespace are networks of its own configuration. Raises ValueError where
     that can't be read.
@@ -89,7 +89,7 @@ def attachments(text: str) -> tuple[Selection, ...]:
 
 
 def is_name(text: str) -> bool:
-    """Whether a NAD or a namespace may be called so (DNS-1123)."""
+    """Return whether a NAD or a namespace may be called so (DNS-1123)."""
     return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None
 
 
@@ -121,7 +121,7 @@ def _elements(text: str) -> list[object]:
 
 
 def _folded(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object as Go reads it into a struct: keys in any case, the last one counts, null says nothing."""
+    """Return a JSON object as Go reads it into a struct: keys in any case, the last one counts, null says nothing."""
     return {key.casefold(): value for key, value in pairs if value is not None}
 
 

@@ -75,7 +75,7 @@ class VmNetwork(Struct, frozen=True, kw_only=True):
 
 
 def parse_config(text: str) -> VmNetwork | None:
-    """The VM network of a CNI configuration, or None for a plugin that uses no cluster network.
+    """Return the VM network of a CNI configuration, or None for a plugin that uses no cluster network.
 
     Raises AnnotationError for broken JSON, and for a bridge configuration that no node could carry.
     """
@@ -107,7 +107,10 @@ def parse_config(text: str) -> VmNetwork | None:
 
 
 def l3_vid(text: str) -> int:
-    """The VLAN id of a configuration whose network can have node addresses. Raises AnnotationError for any other."""
+    """Return the VLAN id of a configuration whose network can have node addresses.
+
+    Raises AnnotationError for any other.
+    """
     network = parse_config(text)
     if network is not None and network.type == "L2VlanNetwork" and network.vid >= VID_MIN:
         return network.vid
@@ -137,7 +140,10 @@ def _no_network(config: Mapping[str, Any]) -> str:
 
 
 def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
-    """The cluster network that a NAD belongs to: its label, else its bridge; empty for none or a broken config."""
+    """Return the cluster network that a NAD belongs to: its label, else its bridge.
+
+    Empty for none or a broken config.
+    """
     label = nad.metadata.labels.get(names.CLUSTER_NETWORK_LABEL)
     if label is not None:
         return label
@@ -220,7 +226,7 @@ def _trunk(value: object) -> tuple[tuple[int, int], ...]:
 
 
 def _bounds(field: str, item: object) -> list[tuple[int, int]]:
-    """The ranges of one item, which may hold a range, a single id, or both (as the CNI plugin has it)."""
+    """Return the ranges of one item, which may hold a range, a single id, or both (as the CNI plugin has it)."""
     if not isinstance(item, dict):
         raise AnnotationError(field, "must be an object with minID and maxID, or with id")
     pairs = [("minID", "maxID")] if "minID" in item or "maxID" in item else []

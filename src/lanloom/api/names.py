@@ -71,12 +71,12 @@ BRIDGE_SUFFIX, BOND_SUFFIX = "-br", "-bo"
 
 
 def bridge_name(cluster_network: str) -> str:
-    """The bridge of a cluster network on a node."""
+    """Return the bridge of a cluster network on a node."""
     return cluster_network + BRIDGE_SUFFIX
 
 
 def bond_name(cluster_network: str) -> str:
-    """The bond of a cluster network on a node."""
+    """Return the bond of a cluster network on a node."""
     return cluster_network + BOND_SUFFIX
 
 

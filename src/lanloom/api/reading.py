@@ -34,7 +34,7 @@ class ObjectDecoder(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
-        """The value. Raises msgspec.DecodeError."""
+        """Return the value. Raises msgspec.DecodeError."""
         try:
             return self._decoder.decode(body)
         except msgspec.ValidationError:
@@ -43,7 +43,7 @@ class ObjectDecoder(Generic[T]):
 
 
 def convert(raw: Raw, kind: type[T]) -> T:
-    """The value of decoded JSON, as of `ObjectDecoder`. Raises msgspec.ValidationError or RecursionError."""
+    """Return the value of decoded JSON, as of `ObjectDecoder`. Raises msgspec.ValidationError or RecursionError."""
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError:

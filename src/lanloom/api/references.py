@@ -53,7 +53,7 @@ class References(Struct, frozen=True):
     problem: str = ""
 
     def may_mean(self, nad: Key) -> bool:
-        """Whether the object uses that NAD, as far as anybody can tell from here."""
+        """Return whether the object uses that NAD, as far as anybody can tell from here."""
         return not self.marks.isdisjoint(marks_of(nad))
 
     @property
@@ -68,7 +68,7 @@ _PROBLEMS_SHOWN = 3
 
 
 def marks_of(nad: Key) -> tuple[Key, ...]:
-    """The marks under which the users of a NAD are found, see `References.marks`."""
+    """Return the marks under which the users of a NAD are found, see `References.marks`."""
     return nad, Key(ANY, nad.name), UNREADABLE
 
 
@@ -110,7 +110,7 @@ def made_by(item: Object) -> References:
 def _of_machine(
     spec: VirtualMachineInstanceSpec, annotations: Mapping[str, str], machine: Object
 ) -> References:
-    """A network of the machine and an annotation for its pod are two ways to the same."""
+    """Merge both names: a network of the machine and an annotation for its pod are two ways to the same."""
     return _all((*_of_networks(spec, machine.metadata.namespace), _of_annotations(annotations, machine)))
 
 
@@ -133,7 +133,7 @@ def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[Referen
 
 
 def _of_pod(pod: Pod) -> References:
-    """A pod stays attached to what it was attached to, though somebody edits what it asks for."""
+    """Keep what is attached: a pod keeps its attachments, though somebody edits the annotation that asks for them."""
     annotations = pod.metadata.annotations
     attached = _read(NETWORK_STATUS, annotations.get(NETWORK_STATUS, ""), attachments, pod.metadata.namespace)
     return _all((_of_annotations(annotations, pod), attached))

@@ -50,7 +50,10 @@ class Resource(Struct, Generic[T], frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path below the server's root, quoted. An empty namespace means all namespaces (or cluster scope)."""
+        """Return the URL path below the server's root, quoted.
+
+        An empty namespace means all namespaces (or cluster scope).
+        """
         parts = ["apis", self.group] if self.group else ["api"]
         parts.append(self.version)
         if namespace and self.namespaced:

@@ -66,7 +66,7 @@ def subnet_of(addresses: Mapping[str, str], gateway: str = "") -> IPv4Network | 
 
 
 def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[str, str]) -> str:
-    """The router's address with the prefix length of the subnet; empty for none.
+    """Return the router's address with the prefix length of the subnet; empty for none.
 
     With static addresses the prefix length is theirs and may be left out. With the other modes nothing else tells it.
     """
@@ -98,7 +98,7 @@ def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[s
 def parse_routes(
     field: str, text: str | None, addresses: Mapping[str, str], gateway: str = ""
 ) -> tuple[Route, ...]:
-    """A JSON list of destinations and next hops, ordered by destination.
+    """Return a JSON list of destinations and next hops, ordered by destination.
 
     Next hops must be in the network's subnet. With mode dhcp or pool and no gateway a NAD does not tell it, and
     any host's address passes.
@@ -166,7 +166,7 @@ def _route(
 
 
 def _destination(field: str, text: object) -> IPv4Network:
-    """A subnet to route to, without host bits."""
+    """Return a subnet to route to, without host bits."""
     wrong = f"is {quote(text)}; it must be a subnet, such as 10.20.0.0/16"
     if not (isinstance(text, str) and _CIDR.fullmatch(text)):
         raise AnnotationError(field, wrong)
@@ -204,7 +204,7 @@ def parse_dns(field: str, text: str | None) -> tuple[str, ...]:
 
 
 def parse_address(field: str, text: object) -> IPv4Address:
-    """The address of one host, such as 192.168.1.1."""
+    """Return the address of one host, such as 192.168.1.1."""
     wrong = f"is {quote(text)}; it must be an IPv4 address, such as 192.168.1.1"
     if not (isinstance(text, str) and _ADDRESS.fullmatch(text)):
         raise AnnotationError(field, wrong)

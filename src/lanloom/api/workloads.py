@@ -174,7 +174,7 @@ _KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_M
 
 
 def lean(pod: Pod) -> Pod:
-    """The pod without what nobody asks for."""
+    """Return the pod without what nobody asks for."""
     meta, status = pod.metadata, pod.status
     if meta.namespace == LANLOOM_NAMESPACE or UID_LABEL in meta.labels:
         return pod

@@ -82,7 +82,7 @@ class BlockingReader:
             query = query | {"continue": page.metadata.continue_}
 
     def _read(self, path: str, query: Mapping[str, str]) -> bytes:
-        """The body of an answer. Raises ApiError, and Unreachable for every way to get none."""
+        """Return the body of an answer. Raises ApiError, and Unreachable for every way to get none."""
         call = f"GET {self._server}{path}"
         deadline = time.monotonic() + self._timeout
         self._connect(call)
@@ -100,7 +100,7 @@ class BlockingReader:
         return body
 
     def _connect(self, call: str) -> None:
-        """Connects, unless the connection of the last request is still open."""
+        """Connect, unless the connection of the last request is still open."""
         if self._connection.sock is not None:
             return
         try:
@@ -146,7 +146,7 @@ def _token(config: ClusterConfig) -> str:
 
 
 def _chunks(response: HTTPResponse, deadline: float) -> list[bytes]:
-    """The body in pieces. Raises TimeoutError where the deadline passes before its end."""
+    """Return the body in pieces. Raises TimeoutError where the deadline passes before its end."""
     found: list[bytes] = []
     while chunk := response.read(_CHUNK):
         if time.monotonic() > deadline:

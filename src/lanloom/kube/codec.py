@@ -69,11 +69,11 @@ class Codec(Generic[T]):
         self._page: msgspec.json.Decoder[_Whole[T]] = msgspec.json.Decoder(_Whole[resource.type])  # type: ignore[name-defined]
 
     def object(self, body: bytes | msgspec.Raw) -> T:
-        """One object."""
+        """Return one object."""
         return _decoded(self._object, body, f"a {self._resource.kind}")
 
     def page(self, body: bytes) -> Page[T]:
-        """A page of a list. One object that can't be read does not take the others with it."""
+        """Return a page of a list. One object that can't be read does not take the others with it."""
         what = f"a list of {self._resource.full_name}"
         try:
             whole = self._page.decode(body)
@@ -90,7 +90,7 @@ class Codec(Generic[T]):
         return Page(parts.metadata, items, tuple(failed))
 
     def event(self, line: bytes) -> WatchEvent[T]:
-        """An event of a watch; one of type ERROR is raised as the ApiError that it carries."""
+        """Return an event of a watch; one of type ERROR is raised as the ApiError that it carries."""
         what = f"an event of {self._resource.full_name}"
         event = _decoded(_EVENT, line, what)
         if event.type == "ERROR":
@@ -112,7 +112,7 @@ def mapping(body: bytes, what: str) -> Raw:
 
 
 def refusal(body: bytes, code: int, phrase: str) -> Raw:
-    """The Status object of a refusal; anything else, such as a proxy's page, becomes the message of one."""
+    """Return the Status object of a refusal; anything else, such as a proxy's page, becomes the message of one."""
     try:
         return _MAPPING.decode(body)
     except msgspec.DecodeError:

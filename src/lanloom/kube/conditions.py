@@ -10,12 +10,12 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 def find(conditions: tuple[Condition, ...], type: str) -> Condition | None:
-    """The condition of that type."""
+    """Return the condition of that type."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
 def is_true(conditions: tuple[Condition, ...], type: str) -> bool:
-    """Whether there is a condition of that type, and it is True."""
+    """Return whether there is a condition of that type, and it is True."""
     found = find(conditions, type)
     return found is not None and found.status == "True"
 
@@ -29,7 +29,7 @@ def set_condition(
     message: str = "",
     now: float,
 ) -> tuple[Condition, ...]:
-    """The conditions with that one in place; equal to `conditions` if it says the same already.
+    """Return the conditions with that one in place; equal to `conditions` if it says the same already.
 
     `lastTransitionTime` moves when the status does, `lastUpdateTime` when anything does. `now` is in seconds since the
     epoch.

@@ -118,7 +118,7 @@ class _Merged(Struct, frozen=True):
 
 
 def parse(documents: Iterable[tuple[str, object]]) -> ClusterConfig:
-    """The configuration of the current context. Raises ConfigError, which names file and field.
+    """Return the configuration of the current context. Raises ConfigError, which names file and field.
 
     `documents` are pairs of a file's name and its content as YAML reads it.
     """
@@ -227,7 +227,7 @@ def load(path: str | None = None, *, environment: Mapping[str, str] = os.environ
 
 
 def in_cluster(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """The configuration of a pod, from its service account."""
+    """Return the configuration of a pod, from its service account."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     address = f"[{host}]" if ":" in host else host
     return ClusterConfig(

@@ -67,20 +67,20 @@ class Controller(Generic[K]):
         return len(self._queue)
 
     def enqueue(self, key: K) -> None:
-        """Wants the key reconciled; cheap to call often."""
+        """Queue the key; cheap to call often."""
         self._queue.add(key)
 
     def enqueue_after(self, key: K, seconds: float) -> None:
-        """Wants the key reconciled no later than in `seconds`."""
+        """Queue the key no later than in `seconds`."""
         self._queue.add_after(key, seconds)
 
     def enqueue_spaced(self, key: K) -> None:
-        """Wants the key reconciled, but no sooner than `spacing` after its last reconcile began."""
+        """Queue the key, but no sooner than `spacing` after its last reconcile began."""
         due = self._started.get(key, -math.inf) + self._spacing
         self._queue.add_after(key, due - asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
                 group.create_task(self._work(), name=f"{self.name}-{number}")
@@ -99,7 +99,7 @@ class Controller(Generic[K]):
                 self._observe(self.name, key, loop.time() - started, outcome)
 
     def _note_start(self, key: K, now: float) -> None:
-        """Remembers starts in their order, none for longer than it matters."""
+        """Remember starts in their order, none for longer than it matters."""
         self._started.pop(key, None)
         self._started[key] = now
         while self._started:

@@ -61,7 +61,7 @@ class Elector:
         self._observed_at = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Runs `lead` whenever this replica is the leader, until cancelled or until `lead` raises.
+        """Run `lead` whenever this replica is the leader, until cancelled or until `lead` raises.
 
         `lead` is cancelled when leadership is lost, and must then end within `lease - renew` seconds. The
         lease is released once it has ended.
@@ -75,7 +75,7 @@ class Elector:
                 log.info("no longer leader", lease=self._name, identity=self._identity)
 
     async def _acquire(self) -> float:
-        """Waits for the lease; the loop time from before the request that got it."""
+        """Wait for the lease; the loop time from before the request that got it."""
         while True:
             started = asyncio.get_running_loop().time()
             if await self._try(min(self._retry * 2, self._renew)):
@@ -98,7 +98,7 @@ class Elector:
             raise error
 
     async def _keep(self, renewed: float) -> None:
-        """Renews; returns when `renew` seconds have passed since the last renewal that is known to hold.
+        """Renew; returns when `renew` seconds have passed since the last renewal that is known to hold.
 
         Also when somebody else holds the lease: that is so after this machine slept, which its clock may not tell.
         """
@@ -115,7 +115,7 @@ class Elector:
                 return
 
     async def _try(self, seconds: float) -> bool:
-        """One attempt to get or renew the lease, of at most `seconds`; False whenever that is not certain."""
+        """Try once to get or renew the lease, for at most `seconds`; return False whenever that is not certain."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._attempt()
@@ -167,17 +167,17 @@ class Elector:
             self._observed, self._observed_at = lease, asyncio.get_running_loop().time()
 
     def _is_taken(self) -> bool:
-        """Whether the record that was seen last is another replica's."""
+        """Return whether the record that was seen last is another replica's."""
         holder = self._observed.spec.holder_identity if self._observed else None
         return bool(holder) and holder != self._identity
 
     def _expired(self) -> bool:
-        """Whether the record that was seen last has not changed for its holder's lease, on our clock."""
+        """Return whether the record that was seen last has not changed for its holder's lease, on our clock."""
         duration = (self._observed.spec.lease_duration_seconds if self._observed else None) or self._lease
         return asyncio.get_running_loop().time() - self._observed_at > duration
 
     async def _release(self) -> None:
-        """Lets the others take over at once. Best effort: they wait for the lease to run out otherwise."""
+        """Let the others take over at once. Best effort: they wait for the lease to run out otherwise."""
         observed = self._observed
         if observed is None or observed.spec.holder_identity != self._identity:
             return

@@ -89,7 +89,7 @@ class NotFound(ApiError):
     """404: no such object, or no such resource."""
 
     def is_of(self, name: str) -> bool:
-        """Whether the server says that there is no object of that name.
+        """Return whether the server says that there is no object of that name.
 
         Else it knows no such resource, perhaps only not yet: a kube-apiserver that starts says so of custom resources
         whose objects are all there.
@@ -129,7 +129,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def from_status(code: int, status: dict[str, Any]) -> ApiError:
-    """The error for an HTTP code and the Status object that came with it (which may be empty)."""
+    """Return the error for an HTTP code and the Status object that came with it (which may be empty)."""
     reason = str(status.get("reason", ""))
     message = str(status.get("message", ""))
     if code == 409:

@@ -83,7 +83,7 @@ class Recorder:
     async def event(
         self, about: ObjectReference, type: Literal["Normal", "Warning"], reason: str, message: str
     ) -> bool:
-        """Records that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence.
+        """Record that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence.
 
         False where the server did not answer, so that another try may help; most callers have nothing to do about it.
         """
@@ -105,7 +105,7 @@ class Recorder:
             await self.event(target, item.type, item.reason, item.message)
 
     async def _repeat(self, identity: _Identity) -> bool:
-        """Counts up the event's series; False if there is none (any more)."""
+        """Count up the event's series; False if there is none (any more)."""
         series = self._series.get(identity)
         now = self._now()
         if series is None or now - series.last > _WINDOW:
@@ -167,7 +167,7 @@ class UnreadableObjects:
             informer.on_unreadable(partial(self._receive, informer.resource))
 
     async def run(self) -> None:
-        """Writes Events until cancelled."""
+        """Write Events until cancelled."""
         while True:
             resource, found = await self._queue.get()
             about = ObjectReference(

@@ -61,7 +61,7 @@ class Keepalive(NamedTuple):
     probes: int = 3
 
     def connection(self, address: tuple[Any, ...]) -> socket.socket:
-        """A socket with these options for an entry of `getaddrinfo`."""
+        """Return a socket with these options for an entry of `getaddrinfo`."""
         family, kind, protocol = address[:3]
         opened = socket.socket(family, kind, protocol)
         for level, option, value in (
@@ -143,7 +143,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -157,13 +157,13 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Raw:
-        """One request with a JSON answer, for callers that need no types."""
+        """Return one request with a JSON answer, for callers that need no types."""
         about = _About(method.lower(), "")
         answer = await self._bytes(about, method, path, body, query=query, content_type=content_type)
         return mapping(answer, f"an answer to {method} {path}")
 
     async def download(self, path: str, take: Callable[[bytes], object]) -> None:
-        """Gives the answer to GET in parts to `take`. It may take long, but no part longer than a request."""
+        """Give the answer to GET in parts to `take`. It may take long, but no part longer than a request."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=REQUEST_SECONDS)
         async with self._send(_About("get", ""), "GET", path, None, timeout=timeout) as response:
             async for part in response.content.iter_any():
@@ -327,7 +327,10 @@ class HttpClient:
             raise self._unreachable(f"{method} {url}: {reason(error)}", began, answered) from None
 
     def _unreachable(self, message: str, began: float, answered: bool) -> Unreachable:
-        """The error of a request without an answer; an answer that breaks off does not mean that the server is away."""
+        """Return the error of a request without an answer.
+
+        An answer that breaks off does not mean that the server is away.
+        """
         error = Unreachable(message)
         if self._outage is not None and answered:
             error.reported = self._outage.lasts
@@ -336,7 +339,7 @@ class HttpClient:
         return error
 
     async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
-        """Sends the request; returns when the head of the answer is there."""
+        """Send the request; returns when the head of the answer is there."""
         started = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
@@ -357,7 +360,7 @@ class HttpClient:
         return self._session
 
     async def _bearer(self) -> str:
-        """The token; one from a file is read again when it is older than `token_age`."""
+        """Return the token; one from a file is read again when it is older than `token_age`."""
         now = asyncio.get_running_loop().time()
         if self._config.token_file and now >= self._token_due:
             try:
@@ -376,7 +379,7 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 async def _within(seconds: float, lines: AsyncIterator[bytes], what: str) -> bytes:
-    """The next line; empty at the end. Raises SilentWatch when none comes in time."""
+    """Return the next line; empty at the end. Raises SilentWatch when none comes in time."""
     try:
         async with asyncio.timeout(seconds):
             return await anext(lines, b"")
@@ -385,7 +388,7 @@ async def _within(seconds: float, lines: AsyncIterator[bytes], what: str) -> byt
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The lines of a stream, however long; ends with the stream."""
+    """Yield the lines of a stream, however long; ends with the stream."""
     rest = bytearray()
     async for chunk in response.content.iter_any():
         rest += chunk

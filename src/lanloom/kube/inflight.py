@@ -45,7 +45,7 @@ class InFlight:
             known[item.metadata.key] = _Reservation(item, version, self._now() + SECONDS)
 
     def of(self, resource: Resource[T]) -> tuple[T, ...]:
-        """The objects of a kind."""
+        """Return the objects of a kind."""
         known = self._known.get(resource.full_name)
         if not known:
             return ()
@@ -55,7 +55,7 @@ class InFlight:
         return tuple(cast("T", item.item) for item in known.values())
 
     def get(self, resource: Resource[T], key: Key) -> T | None:
-        """One object, if it is remembered."""
+        """Return one object, if it is remembered."""
         return next((item for item in self.of(resource) if item.metadata.key == key), None)
 
     def _forget_stored(self, title: str, old: Object | None, new: Object | None) -> None:

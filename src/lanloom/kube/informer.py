@@ -112,7 +112,7 @@ class Informer(Generic[T]):
         return asyncio.get_running_loop().time() - self._last_sign if self.is_synced else math.inf
 
     def on_change(self, handler: Handler[T], predicate: Predicate[T] | None = None) -> None:
-        """Adds a handler of the changes that pass the predicate.
+        """Add a handler of the changes that pass the predicate.
 
         It receives the objects that are already there at once, others as they change.
         """
@@ -128,15 +128,15 @@ class Informer(Generic[T]):
         return tuple(self._unreadable.values())
 
     def on_unreadable(self, handler: Callable[[Unreadable], None]) -> None:
-        """Adds a handler that hears of each new state of an object that can't be read."""
+        """Add a handler that hears of each new state of an object that can't be read."""
         self._unreadable_handlers.append(handler)
 
     async def synced(self) -> None:
-        """Returns when the store has held every object once."""
+        """Return when the store has held every object once."""
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Follows the resource until cancelled; errors are logged and retried with growing pauses."""
+        """Follow the resource until cancelled; errors are logged and retried with growing pauses."""
         while True:
             try:
                 await self._follow()
@@ -161,7 +161,7 @@ class Informer(Generic[T]):
             await asyncio.sleep(pause)
 
     async def _follow(self) -> None:
-        """Lists if need be, then takes in one watch until it ends."""
+        """List if need be, then takes in one watch until it ends."""
         self._watched_since = math.inf
         if not self._version:
             await self._list()
@@ -202,7 +202,7 @@ class Informer(Generic[T]):
             self._report_unreadable(item)
 
     def _is_absent(self) -> bool:
-        """Whether what is not served has no objects, as far as can be told by now."""
+        """Return whether what is not served has no objects, as far as can be told by now."""
         now = asyncio.get_running_loop().time()
         self._missing_since = min(self._missing_since, now)
         return len(self.store) == 0 or now - self._missing_since >= ABSENT_SECONDS
@@ -252,7 +252,7 @@ class Informer(Generic[T]):
             handler(found)
 
     def _log_error(self, error: KubeError) -> None:
-        """Logs; a server that refuses the watch for any reason but overload is asked for a list again."""
+        """Log; a server that refuses the watch for any reason but overload is asked for a list again."""
         if isinstance(error, ApiError) and not isinstance(error, ServerError):
             self._version = ""
         if asyncio.get_running_loop().time() - self._watched_since >= TROUBLE_SECONDS:
@@ -268,7 +268,10 @@ class Informer(Generic[T]):
         log.debug("can't follow the resource", resource=self.resource.full_name, error=str(error))
 
     def _is_new_trouble(self, error: KubeError) -> bool:
-        """Whether a trouble of this kind alone has lasted, and has not been told. A broken watch mends in a moment."""
+        """Return whether a trouble of this kind alone has lasted, and has not been told.
+
+        A broken watch mends in a moment.
+        """
         now = asyncio.get_running_loop().time()
         self._troubled_since = min(self._troubled_since, now)
         trouble = f"{error.code} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
@@ -285,7 +288,7 @@ class Informer(Generic[T]):
 
 
 def changed(key: Callable[[T], object]) -> Predicate[T]:
-    """Whether an object came, went, or changed in what `key` returns of it."""
+    """Return whether an object came, went, or changed in what `key` returns of it."""
 
     def predicate(old: T | None, new: T | None) -> bool:
         return old is None or new is None or key(old) != key(new)
@@ -294,7 +297,7 @@ def changed(key: Callable[[T], object]) -> Predicate[T]:
 
 
 def present(old: T | None, new: T | None) -> tuple[T, ...]:
-    """The states of an object before and after a change, without those that there are not."""
+    """Return the states of an object before and after a change, without those that there are not."""
     return tuple(item for item in (old, new) if item is not None)
 
 
@@ -307,13 +310,13 @@ def _filtered(handler: Handler[T], predicate: Predicate[T]) -> Handler[T]:
 
 
 async def all_synced(informers: Iterable[Informer[Any]]) -> None:
-    """Returns when each of the informers is synced."""
+    """Return when each of the informers is synced."""
     for informer in informers:
         await informer.synced()
 
 
 def freeze_memory() -> None:
-    """Takes everything that is alive out of the garbage collector's sight; call once, after the first sync.
+    """Take everything that is alive out of the garbage collector's sight; call once, after the first sync.
 
     The stores hold most of a process's objects, for its whole life. Without this, each full collection walks them all.
     """

@@ -38,7 +38,7 @@ class Informers:
         title: str = "",
         transform: Callable[[T], T] | None = None,
     ) -> Informer[T]:
-        """The informer of a resource, or of a selection of it, with further indexes.
+        """Return the informer of a resource, or of a selection of it, with further indexes.
 
         The options mean what they do for `Informer`. Raises ValueError for an index name that is taken, and for
         `optional`, `title` or `transform` other than those that somebody asked for before.
@@ -65,7 +65,7 @@ class Informers:
         return informer
 
     def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer, to be run."""
+        """Return every informer, to be run."""
         return tuple(self._informers.values())
 
 

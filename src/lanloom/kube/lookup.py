@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 async def get_or_none(reader: Reader, resource: Resource[T], key: Key) -> T | None:
-    """The object as the API server has it now; None where there is none, or no such kind. Raises KubeError.
+    """Return the object as the API server has it now; None where there is none, or no such kind. Raises KubeError.
 
     The key of an object that is in no namespace has an empty one.
     """
@@ -46,7 +46,7 @@ async def get_or_none(reader: Reader, resource: Resource[T], key: Key) -> T | No
 async def list_or_empty(
     reader: Reader, resource: Resource[T], namespace: str = "", *, labels: str = ""
 ) -> tuple[T, ...]:
-    """All objects of a kind; none where the kind is absent. Raises KubeError.
+    """Return all objects of a kind; none where the kind is absent. Raises KubeError.
 
     Where the kind is defined and not served, as while an API server starts, that is an error and no empty list.
     """
@@ -59,7 +59,7 @@ async def list_or_empty(
 
 
 async def is_absent(reader: Reader, resource: Resource[Any]) -> bool:
-    """Whether a kind that the server does not serve has no objects. Raises KubeError where that can't be known.
+    """Return whether a kind that the server does not serve has no objects. Raises KubeError where that can't be known.
 
     A kind of Kubernetes itself is served from the first answer on, or not at all. A custom kind is absent if it has
     no CustomResourceDefinition; a server that does not serve definitions yet does not know.
@@ -90,7 +90,7 @@ def ignore_not_found(name: str) -> Iterator[None]:
 
 
 async def recheck(check: Callable[[V], R], views: AsyncGenerator[V, None]) -> R:
-    """The result of `check` for the first view that it does not deny. Raises the last view's Denied, KubeError.
+    """Return the result of `check` for the first view that it does not deny. Raises the last view's Denied, KubeError.
 
     Caches lag behind the API server. What they allow may be allowed; a refusal must rest on live objects. So the first
     view is that of a cache, and each next one is read only when the one before led to a refusal.
@@ -106,7 +106,7 @@ async def recheck(check: Callable[[V], R], views: AsyncGenerator[V, None]) -> R:
 
 
 async def cached_then_live(cached: V, read: Callable[[], Awaitable[V]]) -> AsyncGenerator[V, None]:
-    """The views of `recheck` where one read replaces all that the cache said."""
+    """Yield the views of `recheck` where one read replaces all that the cache said."""
     yield cached
     yield await read()
 
@@ -124,7 +124,7 @@ class SingleFlight(Generic[V]):
         self._next: asyncio.Task[V] | None = None
 
     async def get(self) -> V:
-        """The result of a read that began after this call. Raises what the read raises."""
+        """Return the result of a read that began after this call. Raises what the read raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._run(self._under_way))
             self._next.add_done_callback(_retrieve_error)
@@ -149,12 +149,12 @@ def _retrieve_error(task: "asyncio.Task[Any]") -> None:
 
 
 async def read_service_ranges(reader: Reader) -> tuple[Taken, ...]:
-    """The ranges of services. Raises KubeError; kinds and services that are not there contribute nothing."""
+    """Return the ranges of services. Raises KubeError; kinds and services that are not there contribute nothing."""
     service = await get_or_none(reader, SERVICES, Key("default", API_SERVICE))
     return service_ranges(await list_or_empty(reader, SERVICE_CIDRS), (service,) if service else ())
 
 
 async def read_api_servers(reader: Reader) -> tuple[Taken, ...]:
-    """The addresses of the API servers. Raises KubeError; a server that does not publish them has none."""
+    """Return the addresses of the API servers. Raises KubeError; a server that does not publish them has none."""
     found = await get_or_none(reader, ENDPOINT_SLICES, Key("default", API_SERVICE))
     return api_server_addresses((found,) if found else ())

@@ -23,7 +23,10 @@ log = structlog.get_logger(__name__)
 
 
 def merge_diff(old: Raw, new: Raw) -> Raw:
-    """The RFC 7386 patch that turns `old` into `new`: changed members, and null for those that go. Empty if equal."""
+    """Return the RFC 7386 patch that turns `old` into `new`: changed members, and null for those that go.
+
+    Empty if equal.
+    """
     patch: Raw = dict.fromkeys(sorted(old.keys() - new.keys()))
     for key, value in new.items():
         before = old.get(key)
@@ -49,7 +52,7 @@ def merge(old: Any, patch: Any) -> Any:
 
 
 def struct_diff(old: Struct, new: Struct) -> Raw:
-    """The patch between two values as they are on the wire."""
+    """Return the patch between two values as they are on the wire."""
     return merge_diff(to_builtins(old), to_builtins(new))
 
 
@@ -63,7 +66,10 @@ class StatusWriter:
     async def patch(
         self, resource: Resource[T], name: str, patch: Mapping[str, Any], namespace: str = ""
     ) -> T:
-        """A merge patch with `status` in it. Raises NotFound only where the object is gone, or its kind not served."""
+        """Return a merge patch with `status` in it.
+
+        Raises NotFound only where the object is gone, or its kind not served.
+        """
         if self._with.get(resource.full_name, resource.status):
             try:
                 return await self._client.patch(resource, name, patch, namespace, subresource="status")
@@ -89,12 +95,12 @@ class StatusWriter:
         return answer
 
     def _remember(self, resource: Resource[Any], has: bool) -> None:
-        """Keeps what the server showed, which is not what Lanloom's own definition says."""
+        """Keep what the server showed, which is not what Lanloom's own definition says."""
         log.info("status-subresource", resource=resource.full_name, served=has)
         self._with[resource.full_name] = has
 
 
 def _holds(answer: Object, patch: Mapping[str, Any]) -> bool:
-    """Whether the answer has the status that was asked for."""
+    """Return whether the answer has the status that was asked for."""
     status = to_builtins(answer).get("status", {})
     return bool(merge(status, to_builtins(patch["status"])) == status)

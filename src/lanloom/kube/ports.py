@@ -50,12 +50,12 @@ class WatchEvent(Struct, Generic[T], frozen=True):
 
 
 def bookmark(metadata: ObjectMeta) -> WatchEvent[Any]:
-    """A BOOKMARK. Its object is of no kind: one of the watched kind may not do with metadata alone."""
+    """Return a BOOKMARK. Its object is of no kind: one of the watched kind may not do with metadata alone."""
     return WatchEvent("BOOKMARK", Object(metadata=metadata))
 
 
 def unreadable_event(type: EventType, found: Unreadable) -> WatchEvent[Any]:
-    """An event of an object that can't be read."""
+    """Return an event of an object that can't be read."""
     meta = ObjectMeta(
         name=found.key.name,
         namespace=found.key.namespace,
@@ -73,13 +73,13 @@ class Reader(Protocol):
     """
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """One object. Raises NotFound."""
+        """Return one object. Raises NotFound."""
         ...
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """Every object, read in pages of one version. Raises Gone when a page's token expired."""
+        """Return every object, read in pages of one version. Raises Gone when a page's token expired."""
         ...
 
 
@@ -103,7 +103,7 @@ class Client(Reader, Protocol):
         ...
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """Creates; a Struct gets the resource's apiVersion and kind. Raises AlreadyExists, Invalid, Forbidden."""
+        """Create; a Struct gets the resource's apiVersion and kind. Raises AlreadyExists, Invalid, Forbidden."""
         ...
 
     async def patch(
@@ -115,7 +115,10 @@ class Client(Reader, Protocol):
         *,
         subresource: str = "",
     ) -> T:
-        """A JSON merge patch (RFC 7386). Put `metadata.resourceVersion` into it for optimistic locking (Conflict)."""
+        """Return a JSON merge patch (RFC 7386).
+
+        Put `metadata.resourceVersion` into it for optimistic locking (Conflict).
+        """
         ...
 
     async def delete(
@@ -129,7 +132,7 @@ class Client(Reader, Protocol):
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
-        """Deletes; `uid` and `resource_version` make it conditional (Conflict). Raises NotFound.
+        """Delete; `uid` and `resource_version` make it conditional (Conflict). Raises NotFound.
 
         `grace` are the seconds that a pod gets to end, instead of its own; with 0 it is gone at once, which only the
         pod's kubelet should say, or somebody who knows that its node is gone.

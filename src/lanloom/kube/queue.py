@@ -46,7 +46,7 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     def add(self, key: K) -> None:
-        """Wants the key looked at, as soon as a worker is free."""
+        """Queue the key, as soon as a worker is free."""
         if key in self._wanted:
             return
         self._wanted.add(key)
@@ -54,7 +54,7 @@ class WorkQueue(Generic[K]):
             self._make_ready(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Wants the key looked at no later than in `seconds`."""
+        """Queue the key no later than in `seconds`."""
         if seconds <= 0:
             self.add(key)
             return
@@ -68,7 +68,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_at(when, self._expire, key)
 
     def add_rate_limited(self, key: K) -> None:
-        """Wants the key looked at again after a failure; each failure in a row doubles the wait."""
+        """Queue the key again after a failure; each failure in a row doubles the wait."""
         attempt = self._failures.get(key, 0)
         self._failures[key] = attempt + 1
         self.add_after(key, backoff(attempt, self._rng, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
@@ -78,7 +78,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, which is the caller's alone until `done`."""
+        """Return the next key, which is the caller's alone until `done`."""
         while not self._ready:
             await self._wait()
         key = self._ready.popleft()

@@ -52,23 +52,29 @@ class Store(Generic[T]):
             self._enter(name, key, item)
 
     def get(self, key: Key) -> T | None:
-        """The object of that key."""
+        """Return the object of that key."""
         return self._objects.get(key)
 
     def items(self) -> tuple[T, ...]:
-        """Every object, as of now."""
+        """Return every object, as of now."""
         return tuple(self._objects.values())
 
     def by(self, index: str, value: str) -> tuple[T, ...]:
-        """The objects that the index has under the value. Raises KeyError for an index that the store doesn't have."""
+        """Return the objects that the index has under the value.
+
+        Raises KeyError for an index that the store doesn't have.
+        """
         return tuple(map(self._objects.__getitem__, self._indexes[index].get(value, ())))
 
     def has(self, index: str, value: str) -> bool:
-        """Whether the index has anything under the value. Raises KeyError for an index that the store doesn't have."""
+        """Return whether the index has anything under the value.
+
+        Raises KeyError for an index that the store doesn't have.
+        """
         return value in self._indexes[index]
 
     def replace(self, items: Iterable[T]) -> Iterator[Change[T]]:
-        """Makes the store equal to a list; yields each difference right after it was made.
+        """Make the store equal to a list; yields each difference right after it was made.
 
         Lazy, so that the informer can let others run in between: the store is right when the iterator is exhausted.
         """
@@ -84,7 +90,7 @@ class Store(Generic[T]):
             yield self._remove(key)
 
     def apply(self, event: WatchEvent[T]) -> Change[T] | None:
-        """Takes in one event of a watch; None if it changed nothing."""
+        """Take in one event of a watch; None if it changed nothing."""
         version = _number(event.object)
         if event.type == "BOOKMARK":
             self._forget_deletions(version)
@@ -99,7 +105,7 @@ class Store(Generic[T]):
         return self._put(key, event.object)
 
     def _is_stale(self, key: Key, version: int) -> bool:
-        """Whether a newer state of the object is known. Unknown numbers (-1) never are, nor are they newer."""
+        """Return whether a newer state of the object is known. Unknown numbers (-1) never are, nor are they newer."""
         known = self._objects.get(key)
         newest = self._gone.get(key, -1) if known is None else _number(known)
         return -1 < version <= newest
@@ -137,6 +143,6 @@ class Store(Generic[T]):
 
 
 def _number(item: Object) -> int:
-    """The object's resourceVersion as a number, or -1 if it is not one."""
+    """Return the object's resourceVersion as a number, or -1 if it is not one."""
     version = item.metadata.resource_version
     return int(version) if version.isdecimal() else -1

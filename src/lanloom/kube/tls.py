@@ -11,7 +11,7 @@ from lanloom.kube.errors import ConfigError
 
 
 def client_context(config: ClusterConfig) -> ssl.SSLContext:
-    """The context for connections. Raises ConfigError for certificates that can't be used."""
+    """Return the context for connections. Raises ConfigError for certificates that can't be used."""
     try:
         context = ssl.create_default_context(cadata=config.ca.decode("ascii") if config.ca else None)
     except (ssl.SSLError, UnicodeDecodeError) as error:

@@ -16,7 +16,7 @@ class HttpsPoster:
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -24,7 +24,7 @@ class HttpsPoster:
     async def post(
         self, url: str, body: bytes, *, ca_bundle: bytes, server_name: str | None = None, timeout: float
     ) -> bytes:
-        """The answer's body. `ca_bundle` is PEM, empty for the system's CAs; `timeout` in seconds.
+        """Return the answer's body. `ca_bundle` is PEM, empty for the system's CAs; `timeout` in seconds.
 
         Raises TransportError when there is no answer, or one that is not 200.
         """

@@ -33,7 +33,10 @@ def opened_directory(path: Path, *, follow: bool = True) -> Iterator[int]:
 
 
 def content(directory: int, name: str, largest: int) -> bytes | None:
-    """The content of a regular file; None for anything else, for a file that is not there, and beyond `largest`."""
+    """Return the content of a regular file.
+
+    None for anything else, for a file that is not there, and beyond `largest`.
+    """
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -49,7 +52,7 @@ def content(directory: int, name: str, largest: int) -> bytes | None:
 
 
 def exists(directory: int, name: str) -> bool:
-    """Whether there is anything of this name, be it a link that leads nowhere."""
+    """Return whether there is anything of this name, be it a link that leads nowhere."""
     try:
         os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
@@ -63,7 +66,7 @@ def names(directory: int) -> list[str]:
 
 
 def replace(directory: int, name: str, new: bytes) -> None:
-    """Writes a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
+    """Write a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
     temporary = temporary_prefix(name) + secrets.token_hex(8)
     try:
         _write_synced(directory, temporary, new)
@@ -76,14 +79,14 @@ def replace(directory: int, name: str, new: bytes) -> None:
 
 
 def remove(directory: int, name: str) -> None:
-    """Removes a file, or the link in its place, for good; a missing one is no error."""
+    """Remove a file, or the link in its place, for good; a missing one is no error."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
         os.fsync(directory)
 
 
 def sweep(directory: int, suffix: str = "") -> list[str]:
-    """Removes what writers of files with this suffix left when they died; the names of all else, in order.
+    """Remove what writers of files with this suffix left when they died; the names of all else, in order.
 
     No writer may be at work meanwhile.
     """

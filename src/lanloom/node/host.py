@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def open_links(bridge: str) -> Links:
-    """The adapter of these links, of which only `bridge` is read.
+    """Return the adapter of these links, of which only `bridge` is read.
 
     The kernel is called without a thread: nothing else waits here, and a thread takes memory.
     """

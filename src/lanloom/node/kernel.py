@@ -47,7 +47,7 @@ AGENT_NEEDS = (BRIDGE, FILTERING, VLAN, BOND)
 
 
 def namespaces_command(*kinds: str) -> list[str]:
-    """The `unshare` that gives new namespaces; an ordinary user gets them with a user namespace around."""
+    """Return the `unshare` that gives new namespaces; an ordinary user gets them with a user namespace around."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, *(f"--{kind}" for kind in kinds)]
 

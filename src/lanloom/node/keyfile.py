@@ -59,7 +59,7 @@ def _unescape(value: str, number: int) -> str:
 
 
 def owner(content: bytes) -> str:
-    """The value of Lanloom's mark; empty for a foreign file and for one that can't be read as a keyfile."""
+    """Return the value of Lanloom's mark; empty for a foreign file and for one that can't be read as a keyfile."""
     try:
         return parse(content).get(OWNER_SECTION, {}).get(OWNER_KEY, "")
     except ProfileError:

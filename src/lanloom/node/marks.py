@@ -26,24 +26,24 @@ def register_family(mark: str, kind: str) -> str:
 
 
 def is_owner(text: str) -> bool:
-    """Whether this can be an owner: a uid, of letters, digits and dashes, at most 63."""
+    """Return whether this can be an owner: a uid, of letters, digits and dashes, at most 63."""
     return _OWNER.fullmatch(text) is not None
 
 
 def owner_of(alias: str) -> str:
-    """The uid of the owner that an ifalias names; empty if it names none."""
+    """Return the uid of the owner that an ifalias names; empty if it names none."""
     mark, _, owner = alias.partition(" ")
     return owner if mark in _kinds and is_owner(owner) else ""
 
 
 def describe_owner(alias: str) -> str:
-    """The owner that an ifalias names, for a message."""
+    """Return the owner that an ifalias names, for a message."""
     mark, _, owner = alias.partition(" ")
     return f"the {_kinds[mark]} with the uid {owner}"
 
 
 def unfinished_name(owner: str) -> str:
-    """The name of an owner's link until it has its mark; renaming and marking are one message.
+    """Return the name of an owner's link until it has its mark; renaming and marking are one message.
 
     28 bits of a checksum: two owners that share them finish each other's, which is harmless, and `hashlib` would
     take 4 MB of each of many processes.
@@ -52,5 +52,5 @@ def unfinished_name(owner: str) -> str:
 
 
 def is_unfinished_name(name: str) -> bool:
-    """Whether a half-made link can have this name."""
+    """Return whether a half-made link can have this name."""
     return _UNFINISHED.fullmatch(name) is not None

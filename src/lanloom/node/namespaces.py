@@ -69,21 +69,24 @@ class Namespace:
         self.close()
 
     def fileno(self) -> int:
-        """The descriptor, for attributes such as IFLA_NET_NS_FD."""
+        """Return the descriptor, for attributes such as IFLA_NET_NS_FD."""
         return self._descriptor
 
     def close(self) -> None:
-        """Lets go of the namespace; a second time does nothing."""
+        """Let go of the namespace; a second time does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def call(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run inside by a thread of its own, or what it raises."""
+        """Return the result of `function`, run inside by a thread of its own, or what it raises."""
         return _in_own_thread(lambda: self._entered(function))
 
     def socket(self) -> socket.socket:
-        """A netlink socket inside, for requests and dumps from any thread, one at a time. Raises NamespaceError."""
+        """Return a netlink socket inside, for requests and dumps from any thread, one at a time.
+
+        Raises NamespaceError.
+        """
         return self.call(open_socket)
 
     def _entered(self, function: Callable[[], T]) -> T:
@@ -93,7 +96,10 @@ class Namespace:
 
 
 def open_namespace(path: Path) -> Namespace:
-    """The network namespace at a path. Raises NamespaceMissing where there is none, NamespaceError for another file."""
+    """Return the network namespace at a path.
+
+    Raises NamespaceMissing where there is none, NamespaceError for another file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
@@ -114,7 +120,7 @@ def open_namespace(path: Path) -> Namespace:
 
 
 def make_namespace(title: str) -> Namespace:
-    """A new network namespace without a name; it ends with the last of what holds it. Raises NamespaceError."""
+    """Return a new network namespace without a name; it ends with the last of what holds it. Raises NamespaceError."""
 
     def make() -> Namespace:
         if _libc.unshare(_CLONE_NEWNET) != 0:
@@ -140,7 +146,7 @@ class NamespaceDirectory:
         return self._directory / name
 
     def open(self, name: str) -> Namespace:
-        """The namespace of a name. Raises NamespaceMissing, also for a file without a namespace on it."""
+        """Return the namespace of a name. Raises NamespaceMissing, also for a file without a namespace on it."""
         return open_namespace(self.path(name))
 
     def bind(self, name: str, namespace: Namespace) -> None:

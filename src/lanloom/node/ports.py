@@ -140,7 +140,7 @@ class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         """
 
     def remedy(self, code: int) -> str:
-        """The end of an error's message for a number of the kernel's; empty where the reason says it all."""
+        """Return the end of an error's message for a number of the kernel's; empty where the reason says it all."""
         if code in (errno.EPERM, errno.EACCES):
             return "; the agent needs the right NET_ADMIN"
         if code == errno.EOPNOTSUPP and self.unsupported:
@@ -148,7 +148,7 @@ class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         return ""
 
     def refusal(self, error: OSError) -> LinkError:
-        """The error for this step that the kernel refused, in the kernel's own words where it gave any."""
+        """Return the error for this step that the kernel refused, in the kernel's own words where it gave any."""
         code = error.errno or 0
         message = f"{self.title}: {error.strerror or os.strerror(code)}{self.remedy(code)}"
         unsupported = code == errno.EOPNOTSUPP and self.unsupported
@@ -159,15 +159,15 @@ class Links(Protocol):
     """The host's links, through one short-lived netlink socket per call."""
 
     async def dump(self) -> LinkState:
-        """The state of the kernel, in as few dumps as it takes."""
+        """Return the state of the kernel, in as few dumps as it takes."""
         ...
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:
-        """Applies the steps in order; the first that fails raises LinkError and the rest is not tried."""
+        """Apply the steps in order; the first that fails raises LinkError and the rest is not tried."""
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yields after links, VLAN ids, IPv4 addresses or routes changed, by whomever; a burst may be one.
+        """Yield after links, VLAN ids, IPv4 addresses or routes changed, by whomever; a burst may be one.
 
         Also where the kernel could not deliver a change. Raises LinkError where changes can't be watched.
         """
@@ -182,7 +182,7 @@ class Profiles(Protocol):
         ...
 
     async def write(self, name: str, content: bytes) -> None:
-        """Writes atomically with mode 0600: a hidden temporary name, fsync, rename, fsync of the directory.
+        """Write atomically with mode 0600: a hidden temporary name, fsync, rename, fsync of the directory.
 
         Raises ProfileError; the old content is whole then. A `name` with a slash, a leading dot or a suffix other than
         `.nmconnection` is refused, and so is the replacement of a file without Lanloom's mark.
@@ -190,11 +190,11 @@ class Profiles(Protocol):
         ...
 
     async def remove(self, name: str) -> None:
-        """Removes a file that carries Lanloom's mark; a missing file is no error."""
+        """Remove a file that carries Lanloom's mark; a missing file is no error."""
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yields after a profile was written, renamed or removed in the directory, by whomever; a burst may be one.
+        """Yield after a profile was written, renamed or removed in the directory, by whomever; a burst may be one.
 
         Raises ProfileError where the directory can't be watched, also when it goes away.
         """
@@ -208,19 +208,19 @@ class Records(Protocol):
     """
 
     async def read(self, name: str) -> bytes | None:
-        """The content, or None for a record that is not there. Raises RecordError."""
+        """Return the content, or None for a record that is not there. Raises RecordError."""
         ...
 
     async def write(self, name: str, content: bytes) -> None:
-        """Writes a record atomically and durably, mode 0600. Raises RecordError; the old content is whole then."""
+        """Write a record atomically and durably, mode 0600. Raises RecordError; the old content is whole then."""
         ...
 
     async def remove(self, name: str) -> None:
-        """Removes a record; a missing one is no error. Raises RecordError."""
+        """Remove a record; a missing one is no error. Raises RecordError."""
         ...
 
     async def names(self) -> tuple[str, ...]:
-        """The names of all records, in order. Raises RecordError."""
+        """Return the names of all records, in order. Raises RecordError."""
         ...
 
 
@@ -266,7 +266,7 @@ class NetworkManager(Protocol):
         ...
 
     async def load(self, names: tuple[str, ...]) -> None:
-        """Makes it read these files of the profile directory anew, or forget those that are gone.
+        """Make it read these files of the profile directory anew, or forget those that are gone.
 
         A profile whose device somebody deleted activates by itself then, also if the file is unchanged. An invalid
         file is skipped without an error, as NetworkManager does: look at `connections` afterwards.
@@ -274,18 +274,18 @@ class NetworkManager(Protocol):
         ...
 
     async def activate(self, uuid: str) -> None:
-        """Brings the profile up, again if it is up; returns when activation began, not when it ended."""
+        """Bring the profile up, again if it is up; returns when activation began, not when it ended."""
         ...
 
     async def deactivate(self, uuid: str) -> None:
-        """Takes the profile down with the device that NetworkManager made for it; it stays so until `activate`.
+        """Take the profile down with the device that NetworkManager made for it; it stays so until `activate`.
 
         Returns when it began. A profile that is not active is no error.
         """
         ...
 
     async def reapply(self, uuid: str) -> None:
-        """Applies the profile's present content to its active device in place.
+        """Apply the profile's present content to its active device in place.
 
         Raises NetworkManagerError where the change can't be applied in place (`activate` then): a change of the VLAN,
         or a route of a table of its own that was changed or removed, which NetworkManager would leave behind.
@@ -294,7 +294,7 @@ class NetworkManager(Protocol):
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yields after something about connections or devices changed; bursts may be one. Ends when it went away."""
+        """Yield after something about connections or devices changed; bursts may be one. Ends when it went away."""
         ...
 
 

@@ -28,7 +28,7 @@ _LARGEST_FILE = 1 << 20
 
 
 def check_name(name: str) -> None:
-    """Raises ProfileError unless `name` is that of a profile file, nothing that a path or a shell could mistake."""
+    """Raise ProfileError unless `name` is that of a profile file, nothing that a path or a shell could mistake."""
     if not _NAME.fullmatch(name) or not name.endswith(SUFFIX) or len(name) > _LONGEST_NAME:
         raise ProfileError(
             f"{name!r} is not a name for a profile: letters, digits and . _ : @ - only, not beginning with a dot, "
@@ -37,7 +37,7 @@ def check_name(name: str) -> None:
 
 
 def foreign(name: str) -> ProfileError:
-    """The refusal to touch a file without Lanloom's mark."""
+    """Return the refusal to touch a file without Lanloom's mark."""
     return ProfileError(
         f"won't touch the profile {name}: it does not carry Lanloom's mark; rename it, or remove it if it is not needed"
     )

@@ -21,7 +21,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_record(name: str) -> None:
-    """Raises RecordError unless `name` is that of a record, nothing that a path could mistake."""
+    """Raise RecordError unless `name` is that of a record, nothing that a path could mistake."""
     if not _NAME.fullmatch(name):
         raise RecordError(
             f"{name!r} is not a name for a record: lower-case letters, digits and dashes only, at most 63, "
@@ -30,7 +30,7 @@ def check_record(name: str) -> None:
 
 
 def check_size(name: str, content: bytes) -> None:
-    """Raises RecordError for a content that could not be read again."""
+    """Raise RecordError for a content that could not be read again."""
     if len(content) > LARGEST:
         raise RecordError(f"the record {name} is too large: {len(content)} bytes, at most {LARGEST} are kept")
 
@@ -113,7 +113,7 @@ class RecordDirectory:
 
 
 def _check_private(directory: int) -> None:
-    """Raises OSError where others could have put something into a record's place."""
+    """Raise OSError where others could have put something into a record's place."""
     status = os.fstat(directory)
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
         raise OSError(errno.EPERM, "others may write to the directory")

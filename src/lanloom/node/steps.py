@@ -295,7 +295,7 @@ def _is_ours(name: str, links: Mapping[str, Link]) -> bool:
 
 
 def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
-    """Whether it is a VLAN link of a link of ours, with which it would go anyway, or of the management bridge.
+    """Return whether it is a VLAN link of a link of ours, with which it would go anyway, or of the management bridge.
 
     There the rules tell Lanloom's VLAN links from the installer's, as they do with the ids.
     """

@@ -11,12 +11,12 @@ VlanIds = tuple[Range, ...]
 
 
 def vlan_ids(ids: Iterable[int]) -> VlanIds:
-    """The ranges that hold exactly `ids`."""
+    """Return the ranges that hold exactly `ids`."""
     return merge((i, i) for i in ids)
 
 
 def merge(ranges: Iterable[Range]) -> VlanIds:
-    """The union of ranges, in normal form."""
+    """Return the union of ranges, in normal form."""
     merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -27,7 +27,7 @@ def merge(ranges: Iterable[Range]) -> VlanIds:
 
 
 def subtract(left: VlanIds, right: VlanIds) -> VlanIds:
-    """The ids of `left` that are not in `right`."""
+    """Return the ids of `left` that are not in `right`."""
     result: list[Range] = []
     for first, last in left:
         start = first
@@ -43,7 +43,7 @@ def subtract(left: VlanIds, right: VlanIds) -> VlanIds:
 
 
 def contains(ids: VlanIds, vid: int) -> bool:
-    """Whether `vid` is in the set."""
+    """Return whether `vid` is in the set."""
     return any(first <= vid <= last for first, last in ids)
 
 

@@ -80,7 +80,10 @@ class CallSocket:
                 await writer.wait_closed()
 
     def _may(self, writer: asyncio.StreamWriter) -> bool:
-        """Whether the other side is root, or who runs this agent; the socket's mode says the same to the kernel."""
+        """Return whether the other side is root, or who runs this agent.
+
+        The socket's mode says the same to the kernel.
+        """
         peer: socket.socket = writer.get_extra_info("socket")
         _, uid, _ = _CREDENTIALS.unpack(
             peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -99,7 +102,7 @@ class CallSocket:
 
 
 async def _read(reader: asyncio.StreamReader, largest: int, patience: float) -> bytes:
-    """All that the program says until it closes its side. Raises Unread."""
+    """Return all that the program says until it closes its side. Raises Unread."""
     parts: list[bytes] = []
     try:
         async with asyncio.timeout(patience):

@@ -34,7 +34,7 @@ class Bundle(Struct, frozen=True):
 
 
 def issue(names: Sequence[str], now: float) -> Bundle:
-    """A bundle for a server that is reached under `names` (host names or IP addresses)."""
+    """Return a bundle for a server that is reached under `names` (host names or IP addresses)."""
     start = datetime.fromtimestamp(now, UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = _name(f"Lanloom CA {int(now)}")
@@ -68,7 +68,7 @@ def expires(certificate: bytes) -> float:
 
 
 def due(certificate: bytes, now: float) -> bool:
-    """Whether a certificate must be renewed, which holds for one that can't be read too."""
+    """Return whether a certificate must be renewed, which holds for one that can't be read too."""
     try:
         return expires(certificate) - now < RENEWAL_DAYS * 86_400
     except ValueError:
@@ -76,7 +76,7 @@ def due(certificate: bytes, now: float) -> bool:
 
 
 def is_whole(bundle: Bundle) -> bool:
-    """Whether the parts belong together: the key is the certificate's, and the first CA issued that."""
+    """Return whether the parts belong together: the key is the certificate's, and the first CA issued that."""
     try:
         certificate = x509.load_pem_x509_certificate(bundle.certificate)
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(bundle.ca))
@@ -134,7 +134,7 @@ _PEM_END = b"-----END CERTIFICATE-----\n"
 
 
 def bundle_of(secret: Secret) -> Bundle:
-    """The Secret's bundle; parts that somebody removed are empty, which is not whole."""
+    """Return the Secret's bundle; parts that somebody removed are empty, which is not whole."""
     ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
     return Bundle(ca, certificate, key)
 
@@ -146,6 +146,6 @@ def secret_data(bundle: Bundle) -> dict[str, str]:
 
 
 def first_certificate(pem: bytes) -> bytes:
-    """The first of the certificates of a PEM text; empty if there is none."""
+    """Return the first of the certificates of a PEM text; empty if there is none."""
     head, end, _ = pem.partition(_PEM_END)
     return head + end if end else b""

@@ -39,7 +39,7 @@ class CniSettings(Struct, frozen=True, kw_only=True):
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a file is there that is none of Lanloom's, such as KubeVirt's own `macvtap`. Raises OSError."""
+    """Return whether a file is there that is none of Lanloom's, such as KubeVirt's own `macvtap`. Raises OSError."""
     if path.name.startswith("lanloom") or not path.exists():
         return False
     if not path.is_file():
@@ -87,7 +87,7 @@ def install(directory: Path, name: str, content: bytes) -> bool:
 async def keep_installed(
     programs: Mapping[str, bytes], directory: Path, on_part: PartObserver, every: float = LOOK_SECONDS
 ) -> None:
-    """Puts programs into place, and again when somebody has replaced or removed one: an upgrade of the host, say.
+    """Put programs into place, and again when somebody has replaced or removed one: an upgrade of the host, say.
 
     `on_part` is told whether all are there. `every` is in seconds.
     """

@@ -31,7 +31,7 @@ class CniError(Exception):
 
 
 def network_name(config: dict[str, Any]) -> str:
-    """The name of the CNI network of a configuration. Raises CniError."""
+    """Return the name of the CNI network of a configuration. Raises CniError."""
     name = config.get("name")
     if not isinstance(name, str) or not 0 < len(name) <= 253 or not name.isprintable():
         raise CniError(BAD_CONFIG, "name: the network configuration must have a name")

@@ -6,7 +6,7 @@ from lanloom.kube.outage import Outage
 
 
 def connect(kubeconfig: str | None, observe: Observer | None = None, *, logs: bool = False) -> HttpClient:
-    """The client for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
+    """Return the client for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
 
     With `logs` the log says when the API server goes away and when it is back: that is for processes that stay.
     """

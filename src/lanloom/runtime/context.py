@@ -60,7 +60,7 @@ class Context:
         return found
 
     def provide(self, port: Port[T], value: T) -> None:
-        """Gives other features something. Raises ValueError if another feature has."""
+        """Give other features something. Raises ValueError if another feature has."""
         if port.name in self._provided:
             raise ValueError(f"two features provide {port.name}")
         self._provided[port.name] = value
@@ -152,7 +152,7 @@ class NodePools(Protocol):
         ...
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
-        """Calls `handler` with the NAD whenever its leases may have changed."""
+        """Call `handler` with the NAD whenever its leases may have changed."""
         ...
 
 
@@ -179,19 +179,19 @@ class NadUsers(NadUse, Protocol):
     """The users of all NADs as the watches have brought them, whole once all informers of the process are synced."""
 
     def is_used(self, nad: Key) -> bool:
-        """Whether a NAD has users, which takes as long for many as for few."""
+        """Return whether a NAD has users, which takes as long for many as for few."""
         ...
 
     def on_change(self, handler: Callable[[frozenset[Key] | None], None]) -> None:
-        """Calls `handler` with the NADs whose users may have changed; None for those of any NAD."""
+        """Call `handler` with the NADs whose users may have changed; None for those of any NAD."""
         ...
 
     def closing(self, nad: NetworkAttachmentDefinition) -> dict[str, str]:
-        """The annotations by which a guarded NAD gets no new users, as far as it does not have them."""
+        """Return the annotations by which a guarded NAD gets no new users, as far as it does not have them."""
         ...
 
     async def live(self) -> NadUse:
-        """The users as the API server has them now. Raises KubeError where that can't be known."""
+        """Return the users as the API server has them now. Raises KubeError where that can't be known."""
         ...
 
 

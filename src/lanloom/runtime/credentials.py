@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 def path_of(secret: Secret) -> str:
-    """The webhooks' path, one segment of it; empty if somebody removed or spoilt it."""
+    """Return the webhooks' path, one segment of it; empty if somebody removed or spoilt it."""
     try:
         text = base64.b64decode(secret.data.get(_PATH, "")).decode("ascii")
     except ValueError:
@@ -63,7 +63,7 @@ class Credentials:
         self._now = now
 
     async def at_last(self) -> Bundle:
-        """The certificate, asked for until the server gives it."""
+        """Return the certificate, asked for until the server gives it."""
         while True:
             try:
                 return await self.current()
@@ -73,7 +73,7 @@ class Credentials:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def current(self) -> Bundle:
-        """The certificate; made, or renewed when it is due or somebody spoilt it. Raises KubeError."""
+        """Return the certificate; made, or renewed when it is due or somebody spoilt it. Raises KubeError."""
         try:
             secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         except NotFound:

@@ -61,13 +61,13 @@ class Feature(Struct, frozen=True, kw_only=True):
 
 
 def load(reference: str) -> Any:
-    """The object that `module:attribute` names."""
+    """Return the object that `module:attribute` names."""
     module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
-    """The features in the order in which they are built: each after those that it names, if they are there."""
+    """Return the features in the order in which they are built: each after those that it names, if they are there."""
     waiting = list(features)
     ordered: list[Feature] = []
     while waiting:
@@ -83,27 +83,27 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
 
 
 def commands(features: Iterable[Feature]) -> dict[str, tuple[str, str]]:
-    """The commands of the features by name: module, and line in the help."""
+    """Return the commands of the features by name: module, and line in the help."""
     return {name: entry for feature in features for name, entry in feature.commands.items()}
 
 
 def rights_of(feature: Feature) -> "Rights":
-    """The kinds and rights of a feature."""
+    """Return the kinds and rights of a feature."""
     from lanloom.runtime.rights import Rights
 
     return load(feature.rights) if feature.rights else Rights()
 
 
 def webhooks_of(features: Iterable[Feature]) -> "tuple[Webhook, ...]":
-    """The rows of all features."""
+    """Return the rows of all features."""
     return tuple(row for feature in features if feature.webhooks for row in load(feature.webhooks))
 
 
 def deletion_questions_of(features: Iterable[Feature]) -> "tuple[DeletionQuestion, ...]":
-    """The questions of all features about deletions."""
+    """Return the questions of all features about deletions."""
     return tuple(question for feature in features if feature.blockers for question in load(feature.blockers))
 
 
 def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:
-    """The texts of all CNI programs by name, for an agent that listens there."""
+    """Return the texts of all CNI programs by name, for an agent that listens there."""
     return {name: load(text)(socket) for feature in features for name, text in feature.cni.items()}

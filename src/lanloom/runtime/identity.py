@@ -34,7 +34,7 @@ class Managers:
         self._own = own or None
 
     async def include(self, user: UserInfo) -> bool:
-        """Whether a manager asks."""
+        """Return whether a manager asks."""
         if user.username in MANAGERS:
             return True
         if self._own is None:
@@ -52,7 +52,7 @@ class Managers:
 
 
 def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
-    """The node whose agent a user is, or None for anybody else.
+    """Return the node whose agent a user is, or None for anybody else.
 
     On the embedded server agents have a user each; on Kubernetes all share a service account, whose tokens name the
     pod (and, since 1.30, the node) that they were issued for. A token of that account that names neither is nobody's:
@@ -68,6 +68,6 @@ def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
 
 
 def pod_node(pods: Store[Pod], name: str) -> str:
-    """The node of a pod in Lanloom's namespace, empty for one that isn't known."""
+    """Return the node of a pod in Lanloom's namespace, empty for one that isn't known."""
     pod = pods.get(Key(LANLOOM_NAMESPACE, name))
     return pod.spec.node_name if pod is not None else ""

@@ -45,12 +45,12 @@ class OnDemand(Collector):
         self._collect = collect
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics as of now."""
+        """Return the metrics as of now."""
         return self._collect()
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    """A family of gauges; it is there, without samples, also where there are no rows."""
+    """Return a family of gauges; it is there, without samples, also where there are no rows."""
     family = GaugeMetricFamily(name, documentation, labels=labels)
     for values, number in rows:
         family.add_metric(values, number)
@@ -58,7 +58,7 @@ def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[R
 
 
 def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    """A family of counters; `name` is without `_total`."""
+    """Return a family of counters; `name` is without `_total`."""
     family = CounterMetricFamily(name, documentation, labels=labels)
     for values, number in rows:
         family.add_metric(values, number)
@@ -115,7 +115,7 @@ class ProcessMetrics:
         self._reconciles.labels(controller, outcome).observe(seconds)
 
     def follow(self, informers: Iterable[Informer[Any]], controllers: Iterable[Controller[Any]]) -> None:
-        """Shows these informers and queues from now on; called once."""
+        """Show these informers and queues from now on; called once."""
         self._informers, queues = tuple(informers), tuple(controllers)
         self.registry.register(OnDemand(lambda: _kit(self._informers, queues)))
 

@@ -47,7 +47,7 @@ Missing = Callable[[], Iterable[str]]
 
 
 def pages(missing: Missing, metrics: Callable[[], bytes]) -> dict[str, Page]:
-    """The pages of every process. That `/healthz` is answered at all is what it says: the event loop turns."""
+    """Return the pages of every process. That `/healthz` is answered at all is what it says: the event loop turns."""
     return {
         "/healthz": lambda: Answer(HTTPStatus.OK, b"ok\n"),
         "/readyz": lambda: _readiness(tuple(missing())),
@@ -92,7 +92,7 @@ class ProbeServer:
         return tuple(int(sock.getsockname()[1]) for sock in self._sockets)
 
     async def run(self) -> None:
-        """Serves until cancelled."""
+        """Serve until cancelled."""
         doors = [_Door(self._pages, self._patience) for _ in self._sockets]
         servers: list[asyncio.Server] = []
         try:
@@ -135,7 +135,7 @@ class _Door:
             writer.transport.abort()
 
     def shut(self) -> None:
-        """Ends every connection."""
+        """End every connection."""
         for writer in self._open:
             writer.transport.abort()
 

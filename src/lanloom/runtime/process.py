@@ -33,7 +33,7 @@ _LINE = b"lanloom: out of memory; the process ends so that its supervisor starts
 def run_process(
     main: Coroutine[Any, Any, None], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> None:
-    """Runs `main` until it ends or a signal asks for the end, in asyncio's own loop or another one."""
+    """Run `main` until it ends or a signal asks for the end, in asyncio's own loop or another one."""
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_until_signalled(main))
 
@@ -63,7 +63,10 @@ async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
 
 
 def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exception:
-    """The first error of a group, to be told to a user in its place. Raises the group if it has others than `kinds`."""
+    """Return the first error of a group, to be told to a user in its place.
+
+    Raises the group if it has others than `kinds`.
+    """
     expected, others = errors.split(kinds)
     if expected is None or others is not None:
         raise errors
@@ -74,7 +77,7 @@ def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exce
 
 
 def configure_logs(level: str = "info") -> None:
-    """Sets structlog up for the process. `level` is debug, info, warning or error."""
+    """Set structlog up for the process. `level` is debug, info, warning or error."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -97,7 +100,7 @@ def end_process() -> NoReturn:
 
 
 def is_out_of_memory(error: object) -> bool:
-    """Whether an exception is a MemoryError, or a group with one in it."""
+    """Return whether an exception is a MemoryError, or a group with one in it."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_out_of_memory(each) for each in error.exceptions)
     return isinstance(error, MemoryError)

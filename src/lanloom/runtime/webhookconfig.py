@@ -34,7 +34,7 @@ _VERBS: tuple[Verb, ...] = ("mutate", "validate")
 def webhook_configurations(
     table: Sequence[Webhook], client_config: Callable[[str], dict[str, Any]], *, beside: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mutating and the validating configuration of a table of webhooks.
+    """Return the mutating and the validating configuration of a table of webhooks.
 
     `client_config` says how a path (`/mutate`) is reached. Webhooks of Harvester's kinds fail open `beside`
     Harvester's controller, which writes these. A webhook that nothing is to be asked of is left out.
@@ -59,7 +59,7 @@ def webhook_configurations(
 
 
 def installed_configurations() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configurations as they are installed: without the field `webhooks`, which is the manager's.
+    """Return the configurations as they are installed: without the field `webhooks`, which is the manager's.
 
     Until the manager has filled them in, nothing is checked and nothing is held up. What is applied again does not name
     the field, so neither `kubectl apply` nor a merge takes away what the manager wrote.
@@ -107,7 +107,7 @@ KubeVirt and people change of those all the time is outside the template: that t
 
 
 def _references_webhook(referring: Watched, client_config: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """The webhook that judges references to networks.
+    """Return the webhook that judges references to networks.
 
     It must not fail open, because a reference that it has not seen may be to a network that is being deleted. Nor may
     pods and machines that have nothing to do with networks depend on it, nor changes that are about something else. An
@@ -186,7 +186,7 @@ class Registration:
         self._drops_conditions = False
 
     async def apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
-        """Fills a configuration in, and corrects what differs in it; a server's own defaults are left alone.
+        """Fill a configuration in, and corrects what differs in it; a server's own defaults are left alone.
 
         Raises NotFound with the remedy where there is no such configuration: it is installed, never created here.
         """
@@ -208,7 +208,7 @@ class Registration:
         return [self._cautious(webhook, _present(webhook, current)) for webhook in wanted]
 
     def _cautious(self, webhook: Registered, present: Registered) -> Registered:
-        """A webhook as it may be now, with what the server added to it as it stands."""
+        """Return a webhook as it may be now, with what the server added to it as it stands."""
         if CONDITIONS not in webhook or present.get(CONDITIONS) == webhook[CONDITIONS]:
             return present | webhook
         careful = webhook | {"failurePolicy": "Ignore"}

@@ -61,7 +61,7 @@ class Admission(Protocol):
         ...
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses."""
+        """Allow or refuses."""
         ...
 
 
@@ -85,7 +85,7 @@ def _request_in(body: bytes) -> AdmissionRequest:
 
 
 async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
-    """The response to an AdmissionReview.
+    """Return the response to an AdmissionReview.
 
     Raises msgspec.DecodeError for a body that is none, StatusError for one with too many values or levels.
     """
@@ -108,7 +108,7 @@ async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
 
 
 def mutate_all(admissions: Sequence[Admission]) -> Decide:
-    """The defaults of every feature, one after the other, and what they say of them."""
+    """Return the defaults of every feature, one after the other, and what they say of them."""
 
     async def decide(request: AdmissionRequest) -> Verdict:
         verdicts = [admission.mutate(request) for admission in admissions]
@@ -121,7 +121,7 @@ def mutate_all(admissions: Sequence[Admission]) -> Decide:
 
 
 def validate_all(admissions: Sequence[Admission]) -> Decide:
-    """The first refusal, after which nobody else is asked, or everybody's warnings."""
+    """Return the first refusal, after which nobody else is asked, or everybody's warnings."""
     return _validate_all([admission.validate for admission in admissions])
 
 
@@ -139,7 +139,7 @@ def _validate_all(validators: Sequence[Decide]) -> Decide:
 
 
 def refer_all(admissions: Sequence[TableAdmission]) -> Decide:
-    """The first refusal of a reference, after which nobody else is asked, or everybody's warnings."""
+    """Return the first refusal of a reference, after which nobody else is asked, or everybody's warnings."""
     return _validate_all([admission.refer for admission in admissions])
 
 
@@ -153,7 +153,7 @@ def webhook_app(
     observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
     refer: Decide = _allowed,
 ) -> Starlette:
-    """The ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
+    """Return the ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
 
     Of several refusals the first feature's is told, so whose rules are the narrowest comes first. `refer` judges what
     refers to networks.
@@ -187,7 +187,7 @@ def webhook_app(
 
 
 def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
-    """The application below a path of one segment; whoever does not know that is told that there is nothing.
+    """Return the application below a path of one segment; whoever does not know that is told that there is nothing.
 
     Nothing at all is there as long as the path is empty.
     """
@@ -226,7 +226,7 @@ class TlsServer:
         self._server = HttpsServer(app, self._context, (self._socket,), limits_of_process(CONNECTIONS))
 
     def use(self, bundle: Bundle) -> None:
-        """Presents this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
+        """Present this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
         with memory_file(bundle.certificate + bundle.key) as path:
             self._context.load_cert_chain(path)
 
@@ -236,11 +236,11 @@ class TlsServer:
         return int(self._socket.getsockname()[1])
 
     async def started(self) -> None:
-        """Returns when it accepts connections."""
+        """Return when it accepts connections."""
         await self._server.started()
 
     async def run(self) -> None:
-        """Serves until cancelled; then nobody can connect any more."""
+        """Serve until cancelled; then nobody can connect any more."""
         try:
             await self._server.run()
         finally:

@@ -55,11 +55,11 @@ class TableAdmission:
         return verdict
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses, with the reason."""
+        """Allow or refuses, with the reason."""
         return await self._decide("validate", request)
 
     async def refer(self, request: AdmissionRequest) -> Verdict:
-        """Whether a machine or a pod may refer to the networks that it names."""
+        """Return whether a machine or a pod may refer to the networks that it names."""
         return await self._decide("refer", request)
 
     async def _decide(self, verb: Verb, request: AdmissionRequest) -> Verdict:
@@ -73,7 +73,7 @@ class TableAdmission:
 
 
 def watched(table: Iterable[Webhook], verb: Verb, *, harvesters: bool = False) -> Watched:
-    """The resources and operations of a verb: Harvester's kinds, or the others."""
+    """Return the resources and operations of a verb: Harvester's kinds, or the others."""
     return tuple(
         (row.resource, row.operations) for row in table if row.verb == verb and row.harvesters == harvesters
     )

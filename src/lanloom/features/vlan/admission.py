@@ -68,11 +68,11 @@ class VlanAdmission(TableAdmission):
         self._beside = beside
 
     def label(self, request: AdmissionRequest) -> Verdict:
-        """Fills in the labels that a NAD's configuration implies."""
+        """Fill in the labels that a NAD's configuration implies."""
         return self._fill_in(request, _labelled)
 
     def write_mac(self, request: AdmissionRequest) -> Verdict:
-        """Writes a VlanConfig's MAC address as the schema wants it."""
+        """Write a VlanConfig's MAC address as the schema wants it."""
         return self._fill_in(request, _in_base64)
 
     def _fill_in(self, request: AdmissionRequest, defaults: Callable[[AdmissionRequest], Verdict]) -> Verdict:
@@ -85,11 +85,11 @@ class VlanAdmission(TableAdmission):
             return Verdict()  # the validating webhook says what is wrong
 
     async def report(self, request: AdmissionRequest) -> Verdict:
-        """Allows an agent the reports of its own node only."""
+        """Allow an agent the reports of its own node only."""
         return _report(request, self._node_of_pod)
 
     async def decide(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses, with the reason. Nobody is refused because a watch lags behind, but if nobody can tell.
+        """Allow or refuses, with the reason. Nobody is refused because a watch lags behind, but if nobody can tell.
 
         A malformed object is no reason to read anything, however often somebody sends it. What is allowed counts for
         the next request, although no watch has brought it.
@@ -129,7 +129,7 @@ def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
 
 
 def _check(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
-    """The warnings of the rule for that kind; none for other kinds."""
+    """Return the warnings of the rule for that kind; none for other kinds."""
     rule = _RULES.get(request.resource.resource)
     return rule(request, reader) if rule is not None else ()
 
@@ -179,7 +179,7 @@ def _labelled(request: AdmissionRequest) -> Verdict:
 
 
 def _in_base64(request: AdmissionRequest) -> Verdict:
-    """A MAC address with colons, which the schema refuses, becomes its bytes in base64."""
+    """Return a MAC address with colons, which the schema refuses, becomes its bytes in base64."""
     new = new_of(VLAN_CONFIGS, request)
     text = new.spec.uplink.linkAttributes.hardwareAddr if new is not None else ""
     if ":" not in text:
@@ -217,7 +217,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _label_operation(key: str, value: str | None) -> Raw:
-    """An operation of a JSON patch (RFC 6902): the label's new value, or None to remove it."""
+    """Return an operation of a JSON patch (RFC 6902): the label's new value, or None to remove it."""
     pointer = key.replace("~", "~0").replace("/", "~1")
     path = f"/metadata/labels/{pointer}"
     return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}

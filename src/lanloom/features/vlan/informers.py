@@ -60,7 +60,7 @@ class VlanInformers(InformerView, frozen=True):
     api_servers: Informer[EndpointSlice]
 
     def ranges(self) -> tuple[Taken, ...]:
-        """The addresses of services and API servers, as far as the cluster tells."""
+        """Return the addresses of services and API servers, as far as the cluster tells."""
         return (
             *api_server_addresses(self.api_servers.store.items()),
             *service_ranges(self.service_cidrs.store.items(), self.api_service.store.items()),
@@ -68,7 +68,7 @@ class VlanInformers(InformerView, frozen=True):
 
 
 def vlan_informers(informers: Informers) -> VlanInformers:
-    """The informers, with their indexes."""
+    """Return the informers, with their indexes."""
     get = informers.get
     return VlanInformers(
         cluster_networks=get(CLUSTER_NETWORKS),
@@ -98,7 +98,7 @@ def vlan_informers(informers: Informers) -> VlanInformers:
 
 
 def _api_server(informers: Informers, kind: Resource[T]) -> Informer[T]:
-    """The one object that tells of the API server."""
+    """Return the one object that tells of the API server."""
     fields = f"metadata.name={API_SERVICE}"
     return informers.get(kind, namespace="default", fields=fields, optional=True)
 

@@ -100,7 +100,7 @@ class LiveReader(ClusterReader):
         self._lists[resource.full_name, labels] = await self._client.list(resource, labels=labels)
 
     def cluster_network(self, name: str) -> ClusterNetwork | None:
-        """One cluster network. One whose deletion is in flight is being deleted."""
+        """Return one cluster network. One whose deletion is in flight is being deleted."""
         key = Key("", name)
         leaving = self._in_flight.get(CLUSTER_NETWORKS, key)
         if leaving is not None:
@@ -111,7 +111,7 @@ class LiveReader(ClusterReader):
         return self._object(CLUSTER_NETWORKS, key, stored)
 
     def configs_of(self, cluster_network: str) -> Iterable[VlanConfig]:
-        """The VlanConfigs of a cluster network."""
+        """Return the VlanConfigs of a cluster network."""
         stored = tuple(super().configs_of(cluster_network))
         listed = self._listing(VLAN_CONFIGS)
         if listed is not None:
@@ -122,19 +122,19 @@ class LiveReader(ClusterReader):
         return (*stored, *(item for item in coming if item.spec.cluster_network == cluster_network))
 
     def nads_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network."""
+        """Return the NADs of a cluster network."""
         return self._nads(cluster_network, super().nads_of(cluster_network))
 
     def nads_on(self, cluster_network: str, vid: int) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network that may have node addresses on a VLAN."""
+        """Return the NADs of a cluster network that may have node addresses on a VLAN."""
         return self._nads(cluster_network, super().nads_on(cluster_network, vid))
 
     def exclusive_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network that have their VLAN for themselves."""
+        """Return the NADs of a cluster network that have their VLAN for themselves."""
         return self._nads(cluster_network, super().exclusive_of(cluster_network))
 
     def is_usable(self, cluster_network: str) -> bool:
-        """Whether a node has a working uplink for a cluster network."""
+        """Return whether a node has a working uplink for a cluster network."""
         if super().is_usable(cluster_network):
             return True
         if not is_label_value(cluster_network):
@@ -149,17 +149,17 @@ class LiveReader(ClusterReader):
         return tuple(item for item in every if item.spec.cluster_network == cluster_network)
 
     def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
-        """The VMs that use a NAD."""
+        """Return the VMs that use a NAD."""
         found = self._confirmed(VIRTUAL_MACHINE_INSTANCES, super().vms_on(nad))
         return tuple(item for item in found if nad in networks_of(item))
 
     def machines_naming(self, nad: Key) -> Iterable[VirtualMachine]:
-        """The VirtualMachines that name a NAD."""
+        """Return the VirtualMachines that name a NAD."""
         found = self._confirmed(VIRTUAL_MACHINES, super().machines_naming(nad))
         return tuple(item for item in found if nad in nads_named_by(item))
 
     def _object(self, resource: Resource[T], key: Key, stored: T | None) -> T | None:
-        """An object as it was read, or else as the store has it, with a note to read it."""
+        """Return an object as it was read, or else as the store has it, with a note to read it."""
         question = resource.full_name, key
         if question in self._found:
             found = cast("T | None", self._found[question])
@@ -170,14 +170,14 @@ class LiveReader(ClusterReader):
         return stored
 
     def _listing(self, resource: Resource[T], labels: str = "") -> Listing[T] | None:
-        """A list that was read, or None, with a note to read it."""
+        """Return a list that was read, or None, with a note to read it."""
         found = self._lists.get((resource.full_name, labels))
         if found is None:
             self._requested_lists[resource.full_name, labels] = resource
         return found
 
     def _confirmed(self, resource: Resource[T], stored: Iterable[T]) -> tuple[T, ...]:
-        """Those of the store's objects that are still there, as they are now."""
+        """Return those of the store's objects that are still there, as they are now."""
         found = (self._object(resource, item.metadata.key, item) for item in stored)
         return tuple(item for item in found if item is not None)
 
@@ -198,7 +198,7 @@ _KINDS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (NADS, VLAN_CO
 
 
 def monotonic() -> float:
-    """The clock of the running event loop, in seconds."""
+    """Return the clock of the running event loop, in seconds."""
     return asyncio.get_running_loop().time()
 
 
@@ -233,7 +233,7 @@ def reserve(request: AdmissionRequest, in_flight: InFlight) -> None:
 
 
 def _differ(new: Raw, old: Raw | None) -> bool:
-    """Whether an object says something else than before: a label of the manager's is no news."""
+    """Return whether an object says something else than before: a label of the manager's is no news."""
     if old is None or new.get("spec") != old.get("spec"):
         return True
     before, after = (item.get("metadata", {}).get("annotations") for item in (old, new))

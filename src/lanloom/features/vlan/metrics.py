@@ -26,7 +26,7 @@ class VlanMetrics:
         self._registry = registry
 
     def show(self, networks: Informer[ClusterNetwork], statuses: Informer[ClusterNetworkNode]) -> None:
-        """Shows the cluster networks from now on; called once."""
+        """Show the cluster networks from now on; called once."""
         self._registry.register(OnDemand(lambda: _cluster(networks.store.items(), statuses.store.items())))
 
 
@@ -71,7 +71,7 @@ def _unmet(report: ClusterNetworkNode) -> Iterator[Condition]:
 
 
 def _rollouts(networks: Iterable[ClusterNetwork], reports: Iterable[ClusterNetworkNode]) -> Iterator[Metric]:
-    """The progress of cluster networks with a roll-out policy."""
+    """Yield the progress of cluster networks with a roll-out policy."""
     states = {item.metadata.name: rollout_state(item) for item in networks}
     carrying = Tally((item.status.cluster_network, item.status.revision) for item in reports)
     everywhere = Tally(item.status.cluster_network for item in reports)

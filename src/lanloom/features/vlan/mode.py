@@ -22,7 +22,7 @@ Mode = Literal["alone", "beside"]
 
 
 def harvester_informer(informers: Informers) -> Informer[ServiceAccount]:
-    """Follows the service account of Harvester's network controller."""
+    """Follow the service account of Harvester's network controller."""
     return informers.get(
         SERVICE_ACCOUNTS,
         namespace=HARVESTER_NAMESPACE,
@@ -46,15 +46,15 @@ class Neighbour:
         return "beside" if len(self.informer.store) else "alone"
 
     def is_beside(self) -> bool:
-        """Whether Harvester's controller runs."""
+        """Return whether Harvester's controller runs."""
         return self.mode == "beside"
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Adds a handler that is called when the mode may have changed."""
+        """Add a handler that is called when the mode may have changed."""
         self._handlers.append(handler)
 
     def log_mode(self) -> None:
-        """Logs the mode, if it is another one than was logged last."""
+        """Log the mode, if it is another one than was logged last."""
         if self._logged == self.mode:
             return
         self._logged = self.mode

@@ -51,7 +51,7 @@ _WITH_ADDRESSES, _ON_VLAN, _OVERLAY, _EXCLUSIVE = "with-addresses", "on-vlan", "
 
 
 def vm_informer(informers: Informers) -> Informer[VirtualMachineInstance]:
-    """Follows the VMs, in a cluster with KubeVirt; in another one there are none."""
+    """Follow the VMs, in a cluster with KubeVirt; in another one there are none."""
     return informers.get(
         VIRTUAL_MACHINE_INSTANCES,
         indexes={_BY_NAD: _nads_of_vm},
@@ -83,13 +83,13 @@ class NodeFacts:
         self._reserved: Reserved | None = None
 
     def nodes(self) -> Mapping[str, Node]:
-        """Every node by name."""
+        """Return every node by name."""
         if self._nodes is None:
             self._nodes = {item.metadata.name: item for item in self._store.items()}
         return self._nodes
 
     def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
-        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        """Return the nodes that a VlanConfig's selector matches, ordered by name."""
         key = frozenset(selector.items())
         found = self._matching.get(key)
         if found is None:
@@ -132,40 +132,40 @@ class ClusterReader:
         self._facts = facts
 
     def cluster_network(self, name: str) -> ClusterNetwork | None:
-        """One cluster network."""
+        """Return one cluster network."""
         return self._stores.cluster_networks.get(Key("", name))
 
     def cluster_networks(self) -> Iterable[ClusterNetwork]:
-        """Every cluster network."""
+        """Return every cluster network."""
         return self._stores.cluster_networks.items()
 
     def configs_of(self, cluster_network: str) -> Iterable[VlanConfig]:
-        """The VlanConfigs of a cluster network."""
+        """Return the VlanConfigs of a cluster network."""
         return self._stores.configs.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def nads_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network."""
+        """Return the NADs of a cluster network."""
         return self._stores.nads.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def nads_on(self, cluster_network: str, vid: int) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network that may have node addresses on a VLAN."""
+        """Return the NADs of a cluster network that may have node addresses on a VLAN."""
         by = self._stores.nads.by
         return (*by(_ON_VLAN, f"{cluster_network}/{vid}"), *by(_ON_VLAN, f"{cluster_network}/"))
 
     def nads_with_addresses(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network with node addresses."""
+        """Return the NADs of a cluster network with node addresses."""
         return self._stores.nads.by(_WITH_ADDRESSES, cluster_network)
 
     def overlays_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of overlay networks over a cluster network, and those whose labels do not tell."""
+        """Return the NADs of overlay networks over a cluster network, and those whose labels do not tell."""
         return self._stores.nads.by(_OVERLAY, cluster_network)
 
     def exclusive_of(self, cluster_network: str) -> Iterable[NetworkAttachmentDefinition]:
-        """The NADs of a cluster network that have their VLAN for themselves."""
+        """Return the NADs of a cluster network that have their VLAN for themselves."""
         return self._stores.nads.by(_EXCLUSIVE, cluster_network)
 
     def is_usable(self, cluster_network: str) -> bool:
-        """Whether a node has a working uplink for a cluster network."""
+        """Return whether a node has a working uplink for a cluster network."""
         return any(usable_nodes((report,)) for report in self.statuses_of(cluster_network))
 
     def statuses_of(self, cluster_network: str) -> Iterable[ClusterNetworkNode]:
@@ -177,19 +177,19 @@ class ClusterReader:
         return self._stores.host_networks.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def nodes(self) -> Mapping[str, Node]:
-        """Every node by name. None comes with the request before this one, so the store is good enough."""
+        """Return every node by name. None comes with the request before this one, so the store is good enough."""
         return self._facts.nodes()
 
     def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
-        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        """Return the nodes that a VlanConfig's selector matches, ordered by name."""
         return self._facts.matching(selector)
 
     def vms_on(self, nad: Key) -> Iterable[VirtualMachineInstance]:
-        """The VMs that run, or are about to, and use a NAD."""
+        """Return the VMs that run, or are about to, and use a NAD."""
         return self._stores.vms.by(_BY_NAD, str(nad))
 
     def machines_naming(self, nad: Key) -> Iterable[VirtualMachine]:
-        """The VirtualMachines that name a NAD, also those that are stopped."""
+        """Return the VirtualMachines that name a NAD, also those that are stopped."""
         return self._stores.machines.by(_BY_NAD, str(nad))
 
     def reserved(self) -> Reserved:
@@ -197,7 +197,7 @@ class ClusterReader:
         return self._facts.reserved()
 
     def covered(self, cluster_network: str) -> frozenset[str]:
-        """The nodes that carry a cluster network: all for `mgmt`, else those that its VlanConfigs match."""
+        """Return the nodes that carry a cluster network: all for `mgmt`, else those that its VlanConfigs match."""
         if cluster_network == MGMT:
             return frozenset(self.matching({}))
         selectors = (config.spec.node_selector for config in self.configs_of(cluster_network))
@@ -210,7 +210,7 @@ def store_reader(
     machines: Informer[VirtualMachine],
     mgmt_vlan: int = 0,
 ) -> ClusterReader:
-    """The cluster as the manager's informers see it.
+    """Return the cluster as the manager's informers see it.
 
     `machines` is shared with other features and gets an index. `mgmt_vlan` is the management VLAN id where no agent
     reports it, 0 for unknown.
@@ -253,7 +253,7 @@ def reader_of(
     machines: Iterable[VirtualMachine] = (),
     reserved: Reserved | None = None,
 ) -> ClusterReader:
-    """A cluster of objects that were read at once."""
+    """Return a cluster of objects that were read at once."""
     stores = VlanStores(
         _filled(networks),
         _filled(configs, {BY_CLUSTER_NETWORK: lambda item: (item.spec.cluster_network,)}),
@@ -309,7 +309,7 @@ def _cluster_network_if(
 
 
 def _vlan_with_addresses(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
-    """The cluster network and the VLAN id by the label; without an id where there is no label."""
+    """Return the cluster network and the VLAN id by the label; without an id where there is no label."""
     if not _has_addresses(nad):
         return ()
     return (f"{cluster_network_of(nad)}/{nad.metadata.labels.get(VLAN_ID_LABEL, '')}",)

@@ -82,7 +82,7 @@ _ADDRESS = struct.Struct("=BBBBI")
 
 
 def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
-    """The IPv4 addresses of every link as CIDRs, ordered, by the link's index."""
+    """Return the IPv4 addresses of every link as CIDRs, ordered, by the link's index."""
     found: dict[int, list[tuple[IPv4Address, int]]] = {}
     for index, length, values in _dumped(sock, socket.AF_INET):
         address = IPv4Address(values.get(IFA_LOCAL) or values[IFA_ADDRESS])
@@ -93,7 +93,7 @@ def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
 
 
 def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
-    """The IPv6 addresses of one link."""
+    """Return the IPv6 addresses of one link."""
     return [
         IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
         for each, length, values in _dumped(sock, socket.AF_INET6)
@@ -102,7 +102,7 @@ def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
 
 
 def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
-    """Takes an address from a link. Raises OSError."""
+    """Take an address from a link. Raises OSError."""
     head = _ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
     request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
 
@@ -160,7 +160,7 @@ def read_state(sock: socket.socket) -> LinkState:
 
 
 def read_links(sock: socket.socket) -> dict[str, Link]:
-    """The links by name, without VLAN ids and addresses."""
+    """Return the links by name, without VLAN ids and addresses."""
     return _by_name(_raw_links(sock))
 
 
@@ -179,7 +179,7 @@ def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
 
 
 def inspect_bridge(sock: socket.socket, links: dict[str, Link], name: str) -> dict[str, Link]:
-    """The links, the one of this name with its addresses if it is a bridge without any mark."""
+    """Return the links, the one of this name with its addresses if it is a bridge without any mark."""
     link = links.get(name)
     if link is None or link.kind != "bridge" or link.alias:
         return links
@@ -248,7 +248,7 @@ def _with_data(link: Link, data: Mapping[int, bytes]) -> Link:
 
 
 def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
-    """The link with what the kernel's IPv4 and IPv6 make of it, each of which may be missing."""
+    """Return the link with what the kernel's IPv4 and IPv6 make of it, each of which may be missing."""
     four = attributes(families.get(socket.AF_INET, b"")).get(IFLA_INET_CONF, b"")
     six = attributes(families.get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
     # The numbers of IPv4's begin with 1, those of IPv6's with 0.

@@ -25,7 +25,7 @@ _SIZE = 1 << 16
 
 
 def monitor_socket(groups: int = GROUPS) -> socket.socket:
-    """A socket that receives changes of the network namespace that it is made in. Raises LinkError."""
+    """Return a socket that receives changes of the network namespace that it is made in. Raises LinkError."""
     try:
         opened = socket.socket(
             socket.AF_NETLINK,
@@ -43,7 +43,7 @@ def monitor_socket(groups: int = GROUPS) -> socket.socket:
 
 
 async def next_change(opened: socket.socket) -> None:
-    """Returns when something was announced, and takes what else comes within BURST. Raises LinkError."""
+    """Return when something was announced, and takes what else comes within BURST. Raises LinkError."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_recv(opened, _SIZE)
@@ -76,7 +76,7 @@ class InThread(Protocol):
     """Runs a blocking function in a thread and gives its result; the thread may be in another network namespace."""
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
-        """Calls `function` there."""
+        """Call `function` there."""
         ...
 
 

@@ -65,7 +65,7 @@ _WORD = struct.Struct("=I")
 
 @contextmanager
 def tolerating(*codes: int) -> Iterator[None]:
-    """Takes answers of the kernel with these numbers of errors for none."""
+    """Take answers of the kernel with these numbers of errors for none."""
     try:
         yield
     except OSError as error:
@@ -81,7 +81,7 @@ def dump_socket() -> Iterator[socket.socket]:
 
 
 def open_socket() -> socket.socket:
-    """The same, to be closed by the caller; it stays in the network namespace in which it is opened."""
+    """Return the same, to be closed by the caller; it stays in the network namespace in which it is opened."""
     try:
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     except OSError as error:
@@ -95,7 +95,7 @@ def open_socket() -> socket.socket:
 
 
 def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
-    """The bodies of all messages that answer a dump request of this type. Raises LinkError."""
+    """Return the bodies of all messages that answer a dump request of this type. Raises LinkError."""
     request = _MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_DUMP_REQUEST, 1, 0) + body
     try:
         for _ in range(ATTEMPTS):
@@ -109,7 +109,7 @@ def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
 
 
 def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> None:
-    """Sends a request and waits for its acknowledgement.
+    """Send a request and waits for its acknowledgement.
 
     Raises OSError with the kernel's number, and with its words where it has any, such as "NLA_F_NESTED is missing".
     """
@@ -118,7 +118,10 @@ def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> N
 
 
 def get(sock: socket.socket, kind: int, body: bytes) -> bytes:
-    """The body of the message that answers a request for one object. Raises OSError, ENODEV for a missing link."""
+    """Return the body of the message that answers a request for one object.
+
+    Raises OSError, ENODEV for a missing link.
+    """
     sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, 1, 0) + body)
     bodies, _ = _answer(sock)
     return bodies[0]
@@ -151,7 +154,7 @@ def _check(kind: int, flags: int, body: bytes) -> None:
 
 
 def attributes(data: bytes, offset: int = 0) -> Attributes:
-    """The attributes from `offset` to the end."""
+    """Return the attributes from `offset` to the end."""
     return dict(walk(data, offset))
 
 
@@ -166,28 +169,28 @@ def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """One attribute, for a request."""
+    """Return one attribute, for a request."""
     length = _ATTRIBUTE.size + len(payload)
     return _ATTRIBUTE.pack(length, kind) + payload + bytes(_aligned(length) - length)
 
 
 def nested(kind: int, payload: bytes) -> bytes:
-    """One attribute whose payload is attributes. Newer kernels refuse some of these without the flag."""
+    """Return one attribute whose payload is attributes. Newer kernels refuse some of these without the flag."""
     return attribute(kind | NLA_F_NESTED, payload)
 
 
 def word(kind: int, value: int) -> bytes:
-    """One attribute of 32 bits."""
+    """Return one attribute of 32 bits."""
     return attribute(kind, _WORD.pack(value))
 
 
 def number(payload: bytes | None) -> int:
-    """An unsigned integer in the machine's byte order; 0 for none."""
+    """Return an unsigned integer in the machine's byte order; 0 for none."""
     return int.from_bytes(payload, sys.byteorder) if payload else 0
 
 
 def text(payload: bytes | None) -> str:
-    """A string up to its final NUL; empty for none."""
+    """Return a string up to its final NUL; empty for none."""
     return payload.rstrip(b"\0").decode(errors="replace") if payload else ""
 
 

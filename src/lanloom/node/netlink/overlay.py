@@ -88,13 +88,13 @@ class RawLink(Struct, frozen=True, kw_only=True):
 
 
 def links(sock: socket.socket) -> list[RawLink]:
-    """All links of the namespace. Raises LinkError."""
+    """Return all links of the namespace. Raises LinkError."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     return [_decoded(each) for each in dump(sock, RTM_GETLINK, body)]
 
 
 def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
-    """One link. OSError has the number ENODEV where there is none."""
+    """Return one link. OSError has the number ENODEV where there is none."""
     body = _LINK.pack(0, 0, index, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     return _decoded(get(sock, RTM_GETLINK, body + (_name(name) if name else b"")))
 
@@ -193,7 +193,7 @@ def set_up(sock: socket.socket, index: int) -> None:
 
 
 def delete(sock: socket.socket, index: int) -> None:
-    """Deletes a link."""
+    """Delete a link."""
     request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
 
 
@@ -208,7 +208,7 @@ def remove_receiver(sock: socket.socket, index: int, peer: str) -> None:
 
 
 def receivers(sock: socket.socket, index: int) -> Iterator[str]:
-    """The receivers of a VXLAN's frames for many. Raises LinkError."""
+    """Yield the receivers of a VXLAN's frames for many. Raises LinkError."""
     for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, index, 0, 0)):
         found = attributes(body, _NEIGHBOUR.size)
         if (
@@ -220,7 +220,7 @@ def receivers(sock: socket.socket, index: int) -> Iterator[str]:
 
 
 def addresses(sock: socket.socket) -> dict[int, list[IPv4Address | IPv6Address]]:
-    """The IP addresses of every link by its index. Raises LinkError."""
+    """Return the IP addresses of every link by its index. Raises LinkError."""
     found: dict[int, list[IPv4Address | IPv6Address]] = {}
     for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         values = attributes(body, _ADDRESS.size)

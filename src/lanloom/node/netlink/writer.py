@@ -247,32 +247,32 @@ def _delete(step: DeleteLink, writer: LinkWriter) -> None:
 
 
 def info(kind: str, data: bytes) -> bytes:
-    """The attribute for what only links of one kind have."""
+    """Return the attribute for what only links of one kind have."""
     return nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind.encode()) + nested(IFLA_INFO_DATA, data))
 
 
 def name(text: str) -> bytes:
-    """The attribute for a link's name."""
+    """Return the attribute for a link's name."""
     return attribute(IFLA_IFNAME, text.encode() + b"\0")
 
 
 def alias(text: str) -> bytes:
-    """The attribute for a link's ifalias."""
+    """Return the attribute for a link's ifalias."""
     return attribute(IFLA_IFALIAS, text.encode())
 
 
 def address(mac: bytes) -> bytes:
-    """The attribute for a link's hardware address."""
+    """Return the attribute for a link's hardware address."""
     return attribute(IFLA_ADDRESS, mac)
 
 
 def master(index: int) -> bytes:
-    """The attribute for a link's master; with 0 it is released."""
+    """Return the attribute for a link's master; with 0 it is released."""
     return word(IFLA_MASTER, index)
 
 
 def hardware_address(text: str) -> bytes:
-    """A locally administered address for a link that is made under this name.
+    """Return a locally administered address for a link that is made under this name.
 
     A checksum does: what two bridges of a host are on never meets, and `hashlib` would take 4 MB of each process.
     """

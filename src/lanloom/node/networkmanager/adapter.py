@@ -49,11 +49,11 @@ class DBusNetworkManager:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connection; the next call opens another."""
+        """Close the connection; the next call opens another."""
         bus, self._bus = self._bus, None
         if bus is not None:
             await bus.close()
@@ -188,7 +188,7 @@ async def _profile(bus: Bus, uuid: str, objects: Objects) -> Profile | None:
 
 
 async def _if_there(answer: Awaitable[Any]) -> Any | None:
-    """The answer, or None where NetworkManager refuses it: profiles and devices may go between two calls."""
+    """Return the answer, or None where NetworkManager refuses it: profiles and devices may go between two calls."""
     try:
         return await answer
     except NetworkManagerMissing:

@@ -52,14 +52,17 @@ class Bus:
         return self._bus.connected
 
     async def subscribe(self) -> None:
-        """Asks for NetworkManager's signals."""
+        """Ask for NetworkManager's signals."""
         for match in _MATCHES:
             await self.call("/org/freedesktop/DBus", DBUS, "AddMatch", "s", match, destination=DBUS)
 
     async def call(
         self, path: str, interface: str, member: str, signature: str = "", *body: Any, destination: str = NM
     ) -> Any:
-        """The answer's only value, or None. Raises NetworkManagerMissing, or NetworkManagerError in NM's words."""
+        """Return the answer's only value, or None.
+
+        Raises NetworkManagerMissing, or NetworkManagerError in NM's words.
+        """
         message = Message(
             destination=destination,
             path=path,
@@ -81,11 +84,11 @@ class Bus:
         return _value(reply, path, member)
 
     async def property(self, path: str, interface: str, name: str) -> Any:
-        """A property."""
+        """Return a property."""
         return await self.call(path, f"{DBUS}.Properties", "Get", "ss", interface, name)
 
     async def close(self) -> None:
-        """Disconnects, and waits until it is so."""
+        """Disconnect, and waits until it is so."""
         self._bus.disconnect()
         await self._closed
 
@@ -122,7 +125,7 @@ async def _connect(address: str) -> MessageBus:
 
 
 async def open_bus(address: str, on_signal: SignalHandler, lost: Callable[[], None]) -> Bus:
-    """Connects to the bus at `address`, or the system bus for an empty one, and subscribes."""
+    """Connect to the bus at `address`, or the system bus for an empty one, and subscribes."""
     try:
         opened = Bus(await _connect(address), on_signal, lost)
     except (OSError, EOFError, DBusFastError) as error:

@@ -40,7 +40,7 @@ _REASONS = {
 
 
 def phase(device_state: int) -> ConnectionPhase:
-    """The phase of a connection whose device is in this state."""
+    """Return the phase of a connection whose device is in this state."""
     if device_state == FAILED:
         return "failed"
     if device_state == ACTIVATED:
@@ -146,7 +146,7 @@ class Objects:
                 self._active_paths[active["Uuid"]] = path
 
     def properties(self, path: str, interface: str) -> Mapping[str, Any]:
-        """The properties of one interface of an object; empty if it has none."""
+        """Return the properties of one interface of an object; empty if it has none."""
         return self._managed.get(path, {}).get(f"{NM}.{interface}", {})
 
     def device_names(self) -> dict[str, str]:
@@ -155,15 +155,15 @@ class Objects:
         return {path: device["Interface"] for path, device in devices.items() if device is not None}
 
     def is_active(self, uuid: str) -> bool:
-        """Whether the profile is active or on its way to it."""
+        """Return whether the profile is active or on its way to it."""
         return uuid in self._active
 
     def active_path(self, uuid: str) -> str:
-        """The path of the profile's activation; empty if it is not active."""
+        """Return the path of the profile's activation; empty if it is not active."""
         return self._active_paths.get(uuid, "")
 
     def device_of(self, uuid: str) -> str:
-        """The path of the device on which the profile is active; empty if there is none."""
+        """Return the path of the device on which the profile is active; empty if there is none."""
         devices = self._active.get(uuid, {}).get("Devices", ())
         return str(devices[0]) if devices else ""
 

@@ -35,7 +35,7 @@ _NO_BRACKET = bytes(byte for byte in range(256) if byte not in _OPENING + _CLOSI
 
 
 def check_json(text: bytes, values: int = VALUES, depth: int = DEPTH) -> None:
-    """Raises EntityTooLarge for more than so many values, BadRequest for more than so many levels.
+    """Raise EntityTooLarge for more than so many values, BadRequest for more than so many levels.
 
     It needs linear time. A text that is not JSON is measured up to its first error as a reader would read it.
     """
@@ -53,25 +53,25 @@ def check_json(text: bytes, values: int = VALUES, depth: int = DEPTH) -> None:
 
 
 def check_numbers(text: bytes) -> None:
-    """Raises ValueError for a JSON text with a number of more than `NUMBER_DIGITS` digits."""
+    """Raise ValueError for a JSON text with a number of more than `NUMBER_DIGITS` digits."""
     run = b"0" * (NUMBER_DIGITS + 1)
     if run in text.translate(_DIGITS) and run in _bare(text).translate(_DIGITS):
         raise ValueError(f"a number has more than {NUMBER_DIGITS} digits; shorten it or make it text")
 
 
 def count_values(text: bytes) -> int:
-    """The number of values in a JSON text; an empty object or list counts twice."""
+    """Return the number of values in a JSON text; an empty object or list counts twice."""
     return _values(_bare(text))
 
 
 def _depth(bare: bytes) -> int:
-    """The number of levels."""
+    """Return the number of levels."""
     brackets = bare.translate(_STEPS, _NO_BRACKET)
     return max(accumulate(memoryview(brackets).cast("b")), default=0)
 
 
 def _bare(text: bytes) -> bytes:
-    """A JSON text without what stands in its strings."""
+    """Return a JSON text without what stands in its strings."""
     # Two backslashes first: what then stands before a quote is an escape.
     return b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
 
@@ -82,21 +82,21 @@ def _values(bare: bytes) -> int:
 
 
 def too_many_values(limit: int = VALUES) -> EntityTooLarge:
-    """The refusal of a body with more than `limit` values."""
+    """Return the refusal of a body with more than `limit` values."""
     return EntityTooLarge(
         f"Request entity too large: the body holds more than {limit} values; split it into several objects"
     )
 
 
 def too_deep(limit: int = DEPTH) -> BadRequest:
-    """The refusal of a body with more than `limit` levels."""
+    """Return the refusal of a body with more than `limit` levels."""
     return BadRequest(
         f"the body is nested more than {limit} levels deep; reduce the nesting of its objects and lists"
     )
 
 
 def check_object(kind: str, name: str, data: bytes) -> None:
-    """Checks the JSON of an object that is to be stored. Raises EntityTooLarge, BadRequest (too deep).
+    """Check the JSON of an object that is to be stored. Raises EntityTooLarge, BadRequest (too deep).
 
     Patches can make more of an object than one body can hold.
     """

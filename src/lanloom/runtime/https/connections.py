@@ -44,7 +44,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 def limits_of_process(most: int) -> Limits:
-    """Limits for this process's file descriptors (`ulimit -n`), with at most `most` connections."""
+    """Limit for this process's file descriptors (`ulimit -n`), with at most `most` connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = most + _RESERVED_FILES
@@ -114,7 +114,7 @@ class Connections:
         return self._count
 
     def admit(self, peer: str, end: Callable[[], None]) -> Slot | None:
-        """A place for a new connection of a peer, or None if it must be refused."""
+        """Return a place for a new connection of a peer, or None if it must be refused."""
         if self._count_of(peer) >= self._limits.per_peer and not self._evict(peer):
             self._report("refused", peer)
             return None
@@ -155,7 +155,7 @@ class Connections:
         return sum(map(len, self._peers.get(peer, ())))
 
     def _spare(self, peer: str) -> dict[Slot, None]:
-        """The connections of a peer at the lowest stage below BUSY that has any."""
+        """Return the connections of a peer at the lowest stage below BUSY that has any."""
         stages = self._peers[peer]
         return stages[Stage.UNFINISHED] or stages[Stage.IDLE]
 
@@ -175,7 +175,7 @@ class Connections:
 
 
 def peer_of(address: Any) -> str:
-    """The peer of a socket address, by which its connections are counted."""
+    """Return the peer of a socket address, by which its connections are counted."""
     if not isinstance(address, tuple):
         return ""
     host = str(address[0]).partition("%")[0]

@@ -52,7 +52,7 @@ class StatusError(Exception):
         self.reason = reason if reason is not None else type(self).reason
 
     def status(self) -> dict[str, Any]:
-        """The Status object of the answer's body."""
+        """Return the Status object of the answer's body."""
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         if self.message:
             status["message"] = self.message
@@ -180,7 +180,7 @@ class InsufficientStorage(StatusError):
 
 
 def not_found(resource: str, name: str) -> NotFound:
-    """The object of that name isn't there."""
+    """Return the object of that name isn't there."""
     return NotFound(f"{resource} {_quoted(name)} not found", details=_details(resource, name))
 
 
@@ -190,18 +190,18 @@ def no_such_resource() -> NotFound:
 
 
 def already_exists(resource: str, name: str) -> AlreadyExists:
-    """The name is taken."""
+    """Report that the name is taken."""
     return AlreadyExists(f"{resource} {_quoted(name)} already exists", details=_details(resource, name))
 
 
 def conflict(resource: str, name: str, why: str = STALE) -> Conflict:
-    """The object changed since it was read, or a precondition doesn't hold."""
+    """Report that the object changed since it was read, or a precondition doesn't hold."""
     message = f"Operation cannot be fulfilled on {resource} {_quoted(name)}: {why}"
     return Conflict(message, details=_details(resource, name))
 
 
 def forbidden(resource: str, name: str, why: str) -> Forbidden:
-    """The user may not do this to the object; an empty name speaks of the whole resource."""
+    """Report that the user may not do this to the object; an empty name speaks of the whole resource."""
     subject = f"{resource} {_quoted(name)}" if name else resource
     return Forbidden(f"{subject} is forbidden: {why}", details=_details(resource, name))
 
@@ -220,12 +220,12 @@ def terminating(resource: str, name: str, namespace: str) -> Forbidden:
 
 
 def forbidden_path(why: str) -> Forbidden:
-    """The user may not ask for a path that is no resource."""
+    """Report that the user may not ask for a path that is no resource."""
     return Forbidden(f"forbidden: {why}", details={})
 
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError]) -> Invalid:
-    """The object breaks these rules."""
+    """Return the object breaks these rules."""
     found = list(errors)
     details = _details(kind, name)
     if found:
@@ -236,7 +236,7 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError]) -> Invalid:
 
 
 def method_not_allowed(resource: str, action: str) -> MethodNotAllowed:
-    """The resource doesn't support the action (`patch`, `watch`, …)."""
+    """Return the resource doesn't support the action (`patch`, `watch`, …)."""
     message = f"{action} is not supported on resources of kind {_quoted(resource)}"
     return MethodNotAllowed(message, details=_details(resource, ""))
 
@@ -247,7 +247,7 @@ def wrong_method() -> MethodNotAllowed:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
-    """The body's format is unknown; `accepted` are the media types that can be read."""
+    """Report that the body's format is unknown; `accepted` are the media types that can be read."""
     listed = ", ".join(accepted)
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
@@ -255,17 +255,17 @@ def unsupported_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
 
 
 def not_acceptable(accepted: Sequence[str]) -> NotAcceptable:
-    """The client accepts no format that can be written."""
+    """Return the client accepts no format that can be written."""
     return NotAcceptable(f"only the following media types are accepted: {', '.join(accepted)}")
 
 
 def too_large(limit: int) -> EntityTooLarge:
-    """The body is larger than `limit` bytes."""
+    """Report that the body is larger than `limit` bytes."""
     return EntityTooLarge(f"Request entity too large: limit is {limit}")
 
 
 def internal(why: str) -> InternalError:
-    """The server failed for this reason."""
+    """Return the server failed for this reason."""
     return InternalError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
 
 
@@ -279,7 +279,7 @@ def disk_full(why: str) -> InsufficientStorage:
 
 
 def aggregate(messages: Sequence[str]) -> str:
-    """Several messages as one, as Kubernetes joins them: the same one is said once."""
+    """Return several messages as one, as Kubernetes joins them: the same one is said once."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 

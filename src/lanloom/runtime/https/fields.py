@@ -48,7 +48,7 @@ class FieldError(Struct, frozen=True):
     detail: str = ""
 
     def body(self) -> str:
-        """The message without the field, as it stands in a cause."""
+        """Return the message without the field, as it stands in a cause."""
         text = _TITLES[self.type]
         if self.type not in _WITHOUT_VALUE:
             text += f": {shown(self.value)}"
@@ -58,54 +58,54 @@ class FieldError(Struct, frozen=True):
         return f"{self.field}: {self.body()}"
 
     def cause(self) -> dict[str, str]:
-        """The StatusCause of this error."""
+        """Return the StatusCause of this error."""
         return {"reason": self.type, "message": self.body(), "field": self.field}
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A value must be given."""
+    """Report that a value must be given."""
     return FieldError("FieldValueRequired", field, None, detail)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value has the wrong form or range."""
+    """Report that a value has the wrong form or range."""
     return FieldError("FieldValueInvalid", field, value, detail)
 
 
 def not_supported(field: str, value: Any, supported: tuple[str, ...]) -> FieldError:
-    """A value is none of an enumeration's; `supported` are named in the given order."""
+    """Report that a value is none of an enumeration's; `supported` are named in the given order."""
     listed = ", ".join(json.dumps(each, ensure_ascii=False) for each in supported)
     detail = f"supported values: {listed}" if supported else ""
     return FieldError("FieldValueNotSupported", field, value, detail)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """A value that must be unique is there twice."""
+    """Return a value that must be unique is there twice."""
     return FieldError("FieldValueDuplicate", field, value)
 
 
 def wrong_type(field: str, value: Any, detail: str) -> FieldError:
-    """A value has a type that the field can't have."""
+    """Report that a value has a type that the field can't have."""
     return FieldError("FieldValueTypeInvalid", field, value, detail)
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
-    """A collection holds more than `limit` items."""
+    """Report that a collection holds more than `limit` items."""
     return FieldError("FieldValueTooMany", field, count, f"must have at most {limit} items")
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """A value may not be given here."""
+    """Report that a value may not be given here."""
     return FieldError("FieldValueForbidden", field, None, detail)
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    """A value is longer than `limit` bytes."""
+    """Report that a value is longer than `limit` bytes."""
     return FieldError("FieldValueTooLong", field, None, f"may not be more than {limit} bytes")
 
 
 def shown(value: Any) -> str:
-    """A value as it stands in these messages: in JSON, as Go writes it; numbers and booleans plain."""
+    """Return a value as it stands in these messages: in JSON, as Go writes it; numbers and booleans plain."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     if isinstance(value, int | float):
         return text.removesuffix(".0")

@@ -183,19 +183,19 @@ class HttpsServer:
         self._server = _Server(config, context, limits)
 
     async def run(self) -> None:
-        """Serves; returns after `stop` when open requests are answered or a grace period is over."""
+        """Serve; returns after `stop` when open requests are answered or a grace period is over."""
         await self._server.serve(self._sockets)
 
     async def started(self) -> None:
-        """Returns when it accepts connections."""
+        """Return when it accepts connections."""
         await self._server.up.wait()
 
     def stop(self) -> None:
-        """Accepts no more connections and ends `run`."""
+        """Accept no more connections and ends `run`."""
         self._server.should_exit = True
 
     def hang_up(self) -> None:
-        """Stops listening and ends idle connections at once. uvicorn itself does neither when it is cancelled."""
+        """Stop listening and ends idle connections at once. uvicorn itself does neither when it is cancelled."""
         if self._server.up.is_set():
             self._server.close_listeners()
             for connection in tuple(self._server.server_state.connections):
@@ -252,12 +252,12 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Captures none."""
+        """Capture none."""
         yield
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError, which names the address."""
+    """Return a listening socket. Raises OSError, which names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named, because asyncio switches Nagle off only for sockets that say they are TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -13,7 +13,7 @@ HOST_CONTROLLER = "vlan-agent"
 
 
 def build(context: AgentContext) -> AgentPart:
-    """Keeps the node's uplinks, bridges, VLAN ids and profiles."""
+    """Keep the node's uplinks, bridges, VLAN ids and profiles."""
     metrics = context.metrics["vlan"]
 
     def observe(controller: str, key: Hashable, seconds: float, outcome: Outcome) -> None:

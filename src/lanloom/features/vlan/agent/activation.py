@@ -88,7 +88,7 @@ class LeaseConflicts:
         observed: LinkState | None,
         own: Management | None,
     ) -> bool:
-        """Takes down what has a lease that overlaps the management network `own`; whether anything had one.
+        """Take down what has a lease that overlaps the management network `own`; whether anything had one.
 
         Raises NetworkManagerMissing.
         """
@@ -106,7 +106,7 @@ class LeaseConflicts:
         return any(found.values())
 
     def keeps_down(self, item: Interface) -> bool:
-        """Whether an interface is not to be brought up yet."""
+        """Return whether an interface is not to be brought up yet."""
         known = self._dropped.get(item.uuid)
         return known is not None and asyncio.get_running_loop().time() < known.until
 
@@ -163,7 +163,10 @@ class Activator:
         )
 
     def conflicts(self, networks: Iterable[NodeNetwork]) -> Mapping[str, tuple[Problem, ...]]:
-        """The interfaces that are kept down, or are tried again, because of the lease they had; by cluster network."""
+        """Return the interfaces that are kept down, or are tried again, because of the lease they had.
+
+        By cluster network.
+        """
         found = {
             network.cluster_network: tuple(
                 problem(item, message)
@@ -180,7 +183,7 @@ class Activator:
         observed: LinkState | None = None,
         own: Management | None = None,
     ) -> Mapping[str, Connection] | None:
-        """Asks for what is not in force yet; NetworkManager's view of the profiles, or None if it is away.
+        """Ask for what is not in force yet; NetworkManager's view of the profiles, or None if it is away.
 
         `observed` is what the kernel has, where it is known: it shows more than NetworkManager notices. No lease is
         kept that overlaps the node's management network `own`.
@@ -248,7 +251,7 @@ class Activator:
         return True
 
     def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
-        """Whether a lease was asked for too early. It is asked for anew once."""
+        """Return whether a lease was asked for too early. It is asked for anew once."""
         late = asyncio.get_running_loop().time() - self._built[uuid] >= BUILT_SECONDS
         if phase in ("absent", "inactive") or (phase == "activating" and not late):
             return False

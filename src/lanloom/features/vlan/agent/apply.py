@@ -50,7 +50,7 @@ class PlanExecutor:
         return files
 
     async def execute(self, step: Plan) -> dict[str, tuple[Problem, ...]]:
-        """Applies a plan; what failed."""
+        """Apply a plan; what failed."""
         removal = await self._remove(step.remove_files)
         self._pending_loads().update(step.forget)
         await self._load()
@@ -103,7 +103,7 @@ class PlanExecutor:
         return self._unloaded
 
     async def _load(self) -> None:
-        """Makes NetworkManager read what changed on disk; what it can't be told now stays to be told."""
+        """Make NetworkManager read what changed on disk; what it can't be told now stays to be told."""
         names_ = tuple(sorted(self._pending_loads()))
         if not names_:
             return
@@ -116,7 +116,7 @@ class PlanExecutor:
 
 
 def merged(*problems: Problems) -> dict[str, tuple[Problem, ...]]:
-    """The problems together, in this order for each network."""
+    """Return the problems together, in this order for each network."""
     result: dict[str, tuple[Problem, ...]] = {}
     for some in problems:
         for name, items in some.items():
@@ -125,7 +125,7 @@ def merged(*problems: Problems) -> dict[str, tuple[Problem, ...]]:
 
 
 def failure(reason: str, error: NodeError, vid: int = 0) -> Problem:
-    """A change that the host refused; of the whole cluster network if `vid` is 0."""
+    """Return a change that the host refused; of the whole cluster network if `vid` is 0."""
     return Problem(vid=vid, network="", reason=reason, message=str(error))
 
 
@@ -141,14 +141,14 @@ class BridgeRecord:
         self.added: dict[str, Added] = {}
 
     async def load(self) -> None:
-        """Reads the record. What is not known to be added is never taken away."""
+        """Read the record. What is not known to be added is never taken away."""
         try:
             self.added = recorded(await self._runtime.read(RECORD))
         except RecordError as error:
             log.warning("record-not-read", error=str(error))
 
     async def record(self, step: Plan) -> tuple[Plan, Problems]:
-        """Writes what the plan is going to add; without what concerns links of others where that fails."""
+        """Write what the plan is going to add; without what concerns links of others where that fails."""
         if step.added == self.added:
             return step, {}
         try:

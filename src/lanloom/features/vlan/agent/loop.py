@@ -154,11 +154,11 @@ class VlanAgent:
         return (self._controller, self._publisher.controller)
 
     def wake(self) -> None:
-        """Asks for a look at the host soon; any number of calls is one look."""
+        """Request a reconcile of the host soon; any number of calls causes one."""
         self._controller.enqueue(_HOST)
 
     async def run(self) -> None:
-        """Runs until cancelled. The informers are run by the caller."""
+        """Run until cancelled. The informers are run by the caller."""
         await self._rollback.load()
         await self._bridge_record.load()
         host = self._host
@@ -267,7 +267,7 @@ class VlanAgent:
         self._publisher.record_events(repair_events(self._host.name, found))
 
     def _previous(self, cluster_network: str) -> tuple[Condition, ...]:
-        """The last conditions of a network, as this agent or else its predecessor found them.
+        """Return the last conditions of a network, as this agent or else its predecessor found them.
 
         Not as they were reported last: while a report is on its way, two that differ in their times would take turns.
         """
@@ -296,7 +296,7 @@ async def follow(
     rng: random.Random,
     longest: float = 30.0,
 ) -> None:
-    """Calls `wake` after every change until cancelled; also when the watch broke, because something may be missed.
+    """Call `wake` after every change until cancelled; also when the watch broke, because something may be missed.
 
     `longest` is the longest pause between two attempts, in seconds. A watch that fails again and again is logged once.
     """

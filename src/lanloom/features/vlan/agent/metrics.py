@@ -45,7 +45,7 @@ class VlanAgentMetrics(FeatureMetrics):
         registry.register(OnDemand(self._collect))
 
     def reconciled(self, outcome: Outcome) -> None:
-        """Takes in a look at the host. One that came to its end asks for another one later."""
+        """Count a reconcile of the host. One that came to its end asks for another one later."""
         self._checked = self._checked or outcome == "later"
 
     def missing(self) -> Iterator[str]:
@@ -54,7 +54,7 @@ class VlanAgentMetrics(FeatureMetrics):
             yield "the host has not been looked at for a first time"
 
     def report(self, statuses: Mapping[str, ClusterNetworkNodeStatus]) -> None:
-        """Takes in what the node reports, by cluster network."""
+        """Record what the node reports, by cluster network."""
         self._statuses = statuses
         failed = frozenset(_failures(statuses))
         for _cluster_network, vid, reason in failed - self._failed:
@@ -104,7 +104,7 @@ class VlanAgentMetrics(FeatureMetrics):
 
 
 def _failures(statuses: Mapping[str, ClusterNetworkNodeStatus]) -> Iterator[Failure]:
-    """The uplinks that failed, and the addresses one by one."""
+    """Yield the uplinks that failed, and the addresses one by one."""
     for name, status in statuses.items():
         for condition in status.conditions:
             failed = condition.status != "True" and condition.reason not in PASSING

@@ -96,7 +96,7 @@ class ReportWriter(Generic[S]):
     async def publish(
         self, statuses: Mapping[str, S], written: Callable[[S | None, S], None] = lambda _before, _after: None
     ) -> bool:
-        """Makes these, by cluster network, all that the node reports; whether anything had to be written.
+        """Make these, by cluster network, all that the node reports; whether anything had to be written.
 
         `written` is told of each report that was, as it was before (if it was) and is now.
         """
@@ -140,7 +140,7 @@ class ReportWriter(Generic[S]):
         return answer.report
 
     async def _write(self, name: str, labels: dict[str, str], previous: Any, status: S) -> bool:
-        """Whether it is written: a manager that thinks that the node has left deletes it each time."""
+        """Return whether it is written: a manager that thinks that the node has left deletes it each time."""
         if previous is None or not _has(previous, labels):
             previous = await self._create(name, labels, status)
         try:
@@ -176,7 +176,7 @@ class ReportWriter(Generic[S]):
         return await self._client.create(resource, body)
 
     async def _delete(self, report: Any) -> None:
-        """Deletes a report once: the watch may be a while behind."""
+        """Delete a report once: the watch may be a while behind."""
         name, uid = report.metadata.name, report.metadata.uid
         self.forget(name)
         with ignore_not_found(name):
@@ -185,7 +185,7 @@ class ReportWriter(Generic[S]):
 
 
 def _has(report: Any, labels: dict[str, str]) -> bool:
-    """Whether the watch finds the report, and the webhook lets it be written."""
+    """Return whether the watch finds the report, and the webhook lets it be written."""
     return bool(labels.items() <= report.metadata.labels.items())
 
 
@@ -201,7 +201,7 @@ class VlanStatuses:
         self._reporter.forget(name)
 
     async def publish(self, reports: Mapping[str, ClusterNetworkNodeStatus]) -> None:
-        """Makes these, by cluster network, what the node's VlanStatuses tell."""
+        """Make these, by cluster network, what the node's VlanStatuses tell."""
         if not self._neighbour.is_beside():
             await self._reporter.publish(vlan_statuses(reports))
 

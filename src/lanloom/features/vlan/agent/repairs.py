@@ -49,7 +49,7 @@ class Repairs:
     def paced(
         self, todo: Plan, revisions: Iterable[NetworkRevision], now: float
     ) -> tuple[Plan, Mapping[str, float]]:
-        """The plan without the networks whose turn is later, and in how many seconds each of those is due."""
+        """Return the plan without the networks whose turn is later, and in how many seconds each of those is due."""
         networks = {revision.name: revision.network for revision in revisions}
         self._efforts = {name: effort for name, effort in self._efforts.items() if name in networks}
         waits = {}

@@ -55,7 +55,7 @@ Previous = Callable[[str], tuple[Condition, ...]]
 def node_reports(
     node: str, selections: Iterable[Selection], problems: Problems, snapshot: HostSnapshot, previous: Previous
 ) -> NodeReports:
-    """The reports of what was chosen, and of networks that are to go but can't be let go of yet."""
+    """Return the reports of what was chosen, and of networks that are to go but can't be let go of yet."""
     statuses: dict[str, ClusterNetworkNodeStatus] = {}
     wait = RESYNC_SECONDS
     for selection in selections:
@@ -110,7 +110,7 @@ Networks = Callable[[str], ObjectReference | None]
 
 
 def node_reference(node: str) -> ObjectReference:
-    """The Node as kubelet refers to it: an agent can't read Nodes, and its Events are found by this uid too."""
+    """Return the Node as kubelet refers to it: an agent can't read Nodes, and its Events are found by this uid too."""
     return ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
 
 
@@ -122,7 +122,7 @@ def report_events(
 
 
 def repair_events(node: str, drift: Iterable[Drift]) -> Iterator[EventDraft]:
-    """One Event for each cluster network that somebody changed."""
+    """Yield one Event for each cluster network that somebody changed."""
     texts: dict[str, list[str]] = {}
     for item in drift:
         texts.setdefault(item.cluster_network, []).append(item.text)

@@ -113,7 +113,7 @@ def _print_object(console: "Console", item: "Applied") -> None:
 
 
 def _alike(nodes: tuple["NodeChanges", ...]) -> list[tuple[str, tuple[str, ...], list["Change"]]]:
-    """The changes of each cluster network that happen to the same nodes, together; those of most nodes first."""
+    """Return the changes of each cluster network that happen to the same nodes, together; those of most nodes first."""
     where: dict[tuple[str, Change], list[str]] = {}
     for item in nodes:
         for change in item.changes:

@@ -109,7 +109,7 @@ class VlanManager:
         return (self._configs, self._networks, self._nads, self._statuses)
 
     async def run(self) -> None:
-        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        """Run until cancelled; looks at everything once, because events of the time before are not known."""
         for informer in self._informers.all():
             await informer.synced()
         self.neighbour.log_mode()
@@ -130,7 +130,7 @@ class VlanManager:
             self._check_abandoned(status)
 
     def _enqueue_network(self, name: str) -> None:
-        """Wants a ClusterNetwork looked at, a second after the last look."""
+        """Queue a ClusterNetwork, a second after the last look."""
         self._networks.enqueue_spaced(name)
 
     def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
@@ -148,7 +148,7 @@ class VlanManager:
             self._configs.enqueue(new.metadata.name)
 
     def _review_conflicts(self, config: VlanConfig) -> None:
-        """Wants the ClusterNetworks looked at whose VlanConfigs name a NIC of this one."""
+        """Queue the ClusterNetworks whose VlanConfigs name a NIC of this one."""
         nics = set(config.spec.uplink.nics)
         for other in self._informers.configs.store.items():
             if nics.intersection(other.spec.uplink.nics):
@@ -228,7 +228,7 @@ class VlanManager:
 
 
 def _ready(network: ClusterNetwork | None) -> tuple[str, str] | None:
-    """The state of the condition `ready`, and since when."""
+    """Return the state of the condition `ready`, and since when."""
     found = find(network.status.conditions, READY) if network is not None else None
     return (found.status, found.last_transition_time) if found is not None else None
 

@@ -44,12 +44,12 @@ class Labels:
         self._now = now
 
     def is_due(self, nad: NetworkAttachmentDefinition) -> bool:
-        """Whether the label of a NAD is not as its cluster network is."""
+        """Return whether the label of a NAD is not as its cluster network is."""
         wanted = self._wanted(nad)
         return wanted is not None and nad.metadata.labels.get(names.READY_LABEL) != wanted.value
 
     async def reconcile(self, title: str) -> float | None:
-        """Writes the label of the NAD `namespace/name`; or returns in how many seconds it may be written."""
+        """Write the label of the NAD `namespace/name`; or returns in how many seconds it may be written."""
         namespace, _, name = title.partition("/")
         key = Key(namespace, name)
         nad = self._informers.nads.store.get(key)

@@ -116,7 +116,7 @@ class Networks:
         informers.statuses.on_change(self._states.status_changed)
 
     async def reconcile(self, name: str) -> float | None:
-        """Makes the ClusterNetwork say what is so; in how many seconds to look again, if that is known."""
+        """Make the ClusterNetwork say what is so; in how many seconds to look again, if that is known."""
         with ignore_not_found(name):
             return await self._reconcile(name)
         return None
@@ -136,7 +136,7 @@ class Networks:
         return await self._report_readiness(name, nads, view)
 
     def _present(self, name: str) -> ClusterNetwork | None:
-        """The ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
+        """Return the ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
         stored = self._informers.cluster_networks.store.get(Key("", name))
         written = self._written.get(name)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
@@ -179,7 +179,7 @@ class Networks:
         matched: tuple[str, ...],
         reports: tuple[ClusterNetworkNode, ...],
     ) -> dict[Key, NodeLeases]:
-        """Says which nodes need addresses from pools; what they have."""
+        """Say which nodes need addresses from pools; what they have."""
         found = {}
         for nad in nads:
             key, source = nad.metadata.key, self._derivations.source(nad)
@@ -196,7 +196,7 @@ class Networks:
         return {key: usable(leases, taken, present[key]) for key, leases in found.items()}
 
     def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
-        """The nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
+        """Return the nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
 
         Harvester's installer makes the ClusterNetwork mgmt. Lanloom makes none: where nobody did, there is no bridge
         mgmt-br that it could speak of.
@@ -207,7 +207,7 @@ class Networks:
         return tuple(sorted(found))
 
     async def _write_conditions(self, network: ClusterNetwork, view: _View) -> ClusterNetwork:
-        """Writes the conditions if they changed; the network as it is then.
+        """Write the conditions if they changed; the network as it is then.
 
         Beside Harvester's controller, which writes them, only the agents' reports and Events tell of Lanloom's work.
         """
@@ -232,7 +232,7 @@ class Networks:
         return network
 
     async def _write_annotations(self, network: ClusterNetwork, view: _View) -> None:
-        """Writes all annotations of ours in one patch, if the object is still the one that was read."""
+        """Write all annotations of ours in one patch, if the object is still the one that was read."""
         meta = network.metadata
         patch = annotation_patch(network, view.derivation.derived.annotations) | _rollout_patch(
             network, view.rollout
@@ -264,7 +264,7 @@ class Networks:
     async def _report_rejections(
         self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
     ) -> None:
-        """Tells of objects that can't be used, once for each reason."""
+        """Report objects that can't be used, once for each reason."""
         complaints = {
             reference(NADS, nad): (
                 "InvalidNetwork",
@@ -288,7 +288,7 @@ class Networks:
         await self._publish(network.metadata.name, complaints)
 
     async def _publish(self, name: str, complaints: dict[ObjectReference, tuple[str, str]]) -> None:
-        """Tells what was not told before of a ClusterNetwork."""
+        """Report what was not reported before of a ClusterNetwork."""
         known = self._complaints.get(name, {})
         for about, (reason, message) in complaints.items():
             if known.get(about) != (reason, message):
@@ -308,7 +308,7 @@ class Networks:
             yield reference(VLAN_CONFIGS, item.about), (item.reason, item.message)
 
     async def _orphaned(self, name: str) -> float | None:
-        """Tells the VlanConfigs of a ClusterNetwork that is not there, if it does not come a moment later."""
+        """Record an Event on the VlanConfigs of a ClusterNetwork that is still missing a moment later."""
         configs = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
         if not name or name == names.MGMT or not configs or self._neighbour.is_beside():
             self._orphans.pop(name, None)
@@ -333,7 +333,7 @@ class Networks:
     async def _report_readiness(
         self, name: str, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
     ) -> float | None:
-        """Tells how the networks with node addresses fare."""
+        """Report how the networks with node addresses fare."""
         known, now, fares = self._last_reported.get(name, {}), self._now(), network_health(view.states)
         last_reported: dict[Key, LastReported] = {}
         waits = []

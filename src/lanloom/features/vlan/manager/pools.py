@@ -18,7 +18,7 @@ class NoPools:
         self._claims: dict[Key, NodeClaim] = {}
 
     def claim(self, nad: Key, claim: NodeClaim | None) -> None:
-        """Remembers the nodes, to say of each why it has no address."""
+        """Remember the nodes, to say of each why it has no address."""
         if claim is None:
             self._claims.pop(nad, None)
         else:
@@ -42,7 +42,7 @@ def claim_of(
     known: frozenset[str],
     reports: Iterable[ClusterNetworkNode],
 ) -> NodeClaim:
-    """The claim of a NAD: its nodes, and those that left the network but still report its sub-interface.
+    """Return the claim of a NAD: its nodes, and those that left the network but still report its sub-interface.
 
     Of the latter the address must not go to another node yet. A node that was deleted is no longer asked.
     """
@@ -57,7 +57,7 @@ def claim_of(
 
 
 def usable(leases: NodeLeases, taken: Reserved, present: Mapping[str, str]) -> NodeLeases:
-    """The leases without those that no node may have, which are problems instead.
+    """Return the leases without those that no node may have, which are problems instead.
 
     Whoever looks after a pool does not know what the nodes need; an address of such a subnet on a VLAN would cut nodes
     off from it. What nodes have already, the `present` addresses, they keep unless it is of the management network: a

@@ -42,7 +42,7 @@ class NodeView:
         nodes.on_change(self._changed)
 
     def matching(self, selector: Mapping[str, str]) -> tuple[str, ...]:
-        """The nodes that a VlanConfig's selector matches, ordered by name."""
+        """Return the nodes that a VlanConfig's selector matches, ordered by name."""
         key = frozenset(selector.items())
         found = self._matching.get(key)
         if found is None:
@@ -50,7 +50,7 @@ class NodeView:
         return found
 
     def is_live(self, name: str) -> bool:
-        """Whether a node is there, and not known to be down."""
+        """Return whether a node is there, and not known to be down."""
         node = self._nodes.store.get(Key("", name))
         return node is not None and is_live(node)
 
@@ -119,7 +119,7 @@ class Derivations:
         return self._known[name][1]
 
     def source(self, nad: NetworkAttachmentDefinition) -> PoolSource | None:
-        """The pool from which a NAD's nodes get their addresses, if that is what it asks for."""
+        """Return the pool from which a NAD's nodes get their addresses, if that is what it asks for."""
         try:
             value = self._read(nad)
         except AnnotationError:
@@ -133,7 +133,7 @@ class Derivations:
     def nad_changed(
         self, _old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
     ) -> None:
-        """Forgets a NAD that is gone."""
+        """Forget a NAD that is gone."""
         if new is None and _old is not None:
             self._l3.pop(_old.metadata.key, None)
 
@@ -162,12 +162,12 @@ class NodeStates:
     def of(
         self, nodes: Iterable[str], reports: Iterable[ClusterNetworkNode], wanted: Wanted
     ) -> dict[str, NodeState]:
-        """The states of these nodes, which are reports of one cluster network."""
+        """Return the states of these nodes, which are reports of one cluster network."""
         known = {item.status.node: item for item in reports}
         return {name: self._state(known.get(name), wanted) for name in nodes}
 
     def status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
-        """Forgets a report that is gone."""
+        """Forget a report that is gone."""
         if new is None and old is not None:
             self._known.pop(old.metadata.name, None)
 

@@ -120,7 +120,10 @@ class Lack(NamedTuple):
 
 
 def lack(item: Interface, connection: Connection, observed: LinkState | None) -> Lack | None:
-    """The first thing that an active connection lacks. Without `observed`, what NetworkManager itself can tell."""
+    """Return the first thing that an active connection lacks.
+
+    Without `observed`, what NetworkManager itself can tell.
+    """
     if not connection.addresses or item.address not in ("", *connection.addresses):
         return Lack("address", _address(item, item.address))
     link = observed.links.get(item.name) if observed is not None else None
@@ -199,7 +202,7 @@ def conflict(
 
 
 def problem(item: Interface, message: str) -> Problem:
-    """The report of an interface whose lease was dropped."""
+    """Return the report of an interface whose lease was dropped."""
     return Problem(
         vid=item.vid, network=item.network, mode=item.mode, reason=ADDRESS_CONFLICT, message=message
     )

@@ -38,7 +38,7 @@ def check_l3(
     cluster_network: str,
     reader: ClusterReader,
 ) -> tuple[str, ...]:
-    """Whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
+    """Return whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
 
     What did not change is not held against a cluster that has changed since.
     """
@@ -72,7 +72,7 @@ def _remedy(cluster_network: str) -> str:
 
 
 def nodes_that_left(value: L3, reader: ClusterReader) -> tuple[str, ...]:
-    """The warning that addresses are of nodes which are no longer there, if so."""
+    """Return the warning that addresses are of nodes which are no longer there, if so."""
     known = reader.nodes()
     gone = sorted(node for node in value.addresses if node not in known)
     return (f"{names.NODE_IP_MAP} names nodes that have left: {listed(gone)}",) if gone else ()
@@ -101,7 +101,10 @@ def _check_vlan_free(
 
 
 def has_addresses_on(nad: NetworkAttachmentDefinition, vid: int) -> bool:
-    """Whether a NAD has node addresses on that VLAN. Its label rules most others out without a look at their JSON."""
+    """Return whether a NAD has node addresses on that VLAN.
+
+    Its label rules most others out without a look at their JSON.
+    """
     if nad.metadata.is_deleting:
         return False
     if nad.metadata.labels.get(names.VLAN_ID_LABEL, str(vid)) != str(vid):
@@ -224,13 +227,13 @@ def check_room(nad: NetworkAttachmentDefinition, cluster_network: str, reader: C
 
 
 def _is_plain(nad: NetworkAttachmentDefinition) -> bool:
-    """Whether no more than LEAST_MAX has to be written of a network."""
+    """Return whether no more than LEAST_MAX has to be written of a network."""
     meta = nad.metadata
     return meta.annotations.get(names.MODE) != "pool" and names.CLUSTER_NETWORK_LABEL in meta.labels
 
 
 def _size(nad: NetworkAttachmentDefinition, nodes: frozenset[str]) -> int:
-    """The bytes that a network needs at the least, with an address from its pool for each of the nodes."""
+    """Return the bytes that a network needs at the least, with an address from its pool for each of the nodes."""
     try:
         value = l3_of(nad)
     except AnnotationError:

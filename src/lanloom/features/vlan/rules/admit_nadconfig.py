@@ -117,7 +117,7 @@ LABELS = (names.TYPE_LABEL, names.CLUSTER_NETWORK_LABEL, names.VLAN_ID_LABEL)
 
 
 def derived_labels(nad: NetworkAttachmentDefinition) -> dict[str, str]:
-    """The labels that a NAD's configuration implies; none where the configuration can't be read."""
+    """Return the labels that a NAD's configuration implies; none where the configuration can't be read."""
     try:
         network = parse_config(nad.spec.config)
     except AnnotationError:
@@ -135,7 +135,7 @@ def derived_labels(nad: NetworkAttachmentDefinition) -> dict[str, str]:
 def label_changes(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None
 ) -> dict[str, str | None]:
-    """The labels to set (None: to remove) so that they say what the configuration says.
+    """Return the labels to set (None: to remove) so that they say what the configuration says.
 
     A label that was derived from the old configuration follows the new one. What a user wrote otherwise is left for
     `check_nad` to judge.

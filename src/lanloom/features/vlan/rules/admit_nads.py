@@ -43,7 +43,7 @@ from lanloom.text import quote
 def check_nad(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, reader: ClusterReader
 ) -> tuple[str, ...]:
-    """Whether a NAD may be created or changed so; returns warnings.
+    """Return whether a NAD may be created or changed so; returns warnings.
 
     Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
     node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
@@ -101,7 +101,7 @@ def _check_nad(
 
 
 def _carrying_network(nad: NetworkAttachmentDefinition | None) -> str:
-    """The cluster network that carries a NAD as it is; empty for none, or a configuration that can't be read."""
+    """Return the cluster network that carries a NAD as it is; empty for none, or a configuration that can't be read."""
     if nad is None:
         return ""
     try:
@@ -112,7 +112,7 @@ def _carrying_network(nad: NetworkAttachmentDefinition | None) -> str:
 
 
 def _idle(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
-    """A warning of annotations that do nothing because another is missing, perhaps misspelt."""
+    """Return a warning of annotations that do nothing because another is missing, perhaps misspelt."""
     annotations = nad.metadata.annotations
     idle = [key for key in (names.MODE, *_PARSERS) if key in annotations]
     if names.L3_CONNECTIVITY in annotations or not idle:
@@ -140,7 +140,7 @@ def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
 
 
 def _parse_any_gateway(field: str, text: str) -> object:
-    """A gateway whose mode is not known yet may have a prefix length or not."""
+    """Return a gateway whose mode is not known yet may have a prefix length or not."""
     return parse_gateway(field, text, "dhcp", {}) if "/" in text else parse_address(field, text)
 
 
@@ -185,7 +185,7 @@ def _previous(old: NetworkAttachmentDefinition | None) -> L3 | None:
 
 
 def network_warnings(text: str, network: VmNetwork, reader: ClusterReader) -> tuple[str, ...]:
-    """The warnings of a new `spec.config` and of the VM network that it says."""
+    """Return the warnings of a new `spec.config` and of the VM network that it says."""
     found = (_management(network, reader), _mtu(text, network, reader))
     return tuple(warning for warning in found if warning)
 
@@ -254,7 +254,7 @@ def check_storage_vlan(nad: NetworkAttachmentDefinition, network: VmNetwork, rea
 
 
 def _is_system_network(nad: NetworkAttachmentDefinition) -> bool:
-    """Whether a NAD is of Harvester's storage network, or of its network for shared volumes."""
+    """Return whether a NAD is of Harvester's storage network, or of its network for shared volumes."""
     meta = nad.metadata
     return meta.namespace == names.HARVESTER_NAMESPACE and any(
         meta.annotations.get(annotation) == "true" or meta.name.startswith(prefix)
@@ -263,7 +263,7 @@ def _is_system_network(nad: NetworkAttachmentDefinition) -> bool:
 
 
 def _exclusive(nad: NetworkAttachmentDefinition) -> VmNetwork | None:
-    """The network of a NAD that has its VLAN for itself; None for any other."""
+    """Return the network of a NAD that has its VLAN for itself; None for any other."""
     meta = nad.metadata
     if meta.namespace != names.HARVESTER_NAMESPACE or meta.labels.get(names.EXCLUSIVE_VLAN_LABEL) != "true":
         return None

@@ -96,7 +96,7 @@ _NAMESPACE = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 
 
 def parse_namespaces(field: str, text: str | None) -> tuple[str, ...] | None:
-    """The namespaces of a list, ordered by name; None for an absent annotation. Raises AnnotationError."""
+    """Return the namespaces of a list, ordered by name; None for an absent annotation. Raises AnnotationError."""
     if text is None:
         return None
     if len(text) > NAMESPACES_MAX:

@@ -35,7 +35,7 @@ from lanloom.text import quote
 def check_cluster_network(
     new: ClusterNetwork, old: ClusterNetwork | None, reader: ClusterReader
 ) -> tuple[str, ...]:
-    """Whether a ClusterNetwork may be created or changed so; returns warnings.
+    """Return whether a ClusterNetwork may be created or changed so; returns warnings.
 
     Only annotations that changed are judged: others, such as the manager's, must get through beside a broken one.
     """

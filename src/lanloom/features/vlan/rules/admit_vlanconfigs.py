@@ -28,7 +28,7 @@ MIIMON_MAX = 60_000
 
 
 def check_vlan_config(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader) -> tuple[str, ...]:
-    """Whether a VlanConfig may be created or changed so; returns warnings."""
+    """Return whether a VlanConfig may be created or changed so; returns warnings."""
     title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
     if old is not None and old.spec == replace(new.spec, description=old.spec.description):
         return ()  # the manager's own annotations must get through whatever became of the cluster since

@@ -92,7 +92,7 @@ def check_nodes_lost(config: VlanConfig, lost: Iterable[str], reader: ClusterRea
 
 
 def _users(nads: Iterable[NetworkAttachmentDefinition], reader: ClusterReader) -> Vms:
-    """The VMs that use any of the networks, ordered by name."""
+    """Return the VMs that use any of the networks, ordered by name."""
     found = {vm.metadata.key: vm for nad in nads for vm in reader.vms_on(nad.metadata.key)}
     return tuple(found[key] for key in sorted(found))
 
@@ -114,7 +114,7 @@ def _on(nodes: set[str], vms: Vms) -> Vms:
 
 
 def _places(nodes: set[str], vms: Vms) -> str:
-    """Those of the nodes on which the VMs are, for a message."""
+    """Return those of the nodes on which the VMs are, for a message."""
     return listed(sorted(node for node in nodes if any(node in nodes_of(vm) for vm in vms)))
 
 
@@ -138,7 +138,7 @@ def _l3(nad: NetworkAttachmentDefinition) -> L3 | None:
 
 
 def _is_wider(before: VmNetwork, after: VmNetwork | None) -> bool:
-    """Whether a trunk only gets more VLAN ids."""
+    """Return whether a trunk only gets more VLAN ids."""
     if after is None or not before.type == after.type == "L2VlanTrunkNetwork":
         return False
     return not subtract(merge(before.trunk), merge(after.trunk))

@@ -28,17 +28,20 @@ from lanloom.kube.conditions import is_true
 
 
 def is_live(node: Node) -> bool:
-    """Whether a node counts for readiness: not known to be down."""
+    """Return whether a node counts for readiness: not known to be down."""
     return not any(item.type == "Ready" and item.status != "True" for item in node.status.conditions)
 
 
 def is_witness(node: Node) -> bool:
-    """Whether a node only votes and carries no networks."""
+    """Return whether a node only votes and carries no networks."""
     return names.WITNESS_ROLE in node.metadata.labels
 
 
 def matching(selector: Mapping[str, str], nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The nodes that a selector matches, ordered by name; an empty one matches every node. Witnesses never match."""
+    """Return the nodes that a selector matches, ordered by name; an empty one matches every node.
+
+    Witnesses never match.
+    """
     return tuple(
         sorted(
             node.metadata.name
@@ -81,7 +84,7 @@ def derive_annotations(
     *,
     beside: bool = False,
 ) -> Derived:
-    """The annotations that the manager derives from NADs and VlanConfigs.
+    """Return the annotations that the manager derives from NADs and VlanConfigs.
 
     A NAD that can't be read (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
     it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
@@ -131,7 +134,7 @@ def derive_annotations(
 
 
 def present_leases(network: ClusterNetwork, nads: Iterable[Key]) -> Leases:
-    """The addresses that nodes have by each NAD, as the ClusterNetwork says."""
+    """Return the addresses that nodes have by each NAD, as the ClusterNetwork says."""
     entries = decode(network.metadata.annotations)
     return {nad: _leases_in(entries, nad) for nad in nads}
 
@@ -160,7 +163,7 @@ def _present_mtu(network: ClusterNetwork) -> dict[str, str]:
 
 
 def _mtu_annotations(network: ClusterNetwork, configs: Iterable[VlanConfig]) -> dict[str, str]:
-    """The uplink's MTU and the VlanConfig that it is taken from.
+    """Return the uplink's MTU and the VlanConfig that it is taken from.
 
     Those that state one agree (a webhook sees to it), so the source stays as long as it states one. Where none does,
     the default counts, and the first by name is called its source. One that no link can have, from before the webhooks,
@@ -177,7 +180,7 @@ def _mtu_annotations(network: ClusterNetwork, configs: Iterable[VlanConfig]) -> 
 
 
 def annotation_patch(network: ClusterNetwork, wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """The merge patch of the derived annotations: changed ones, and None for those that go.
+    """Return the merge patch of the derived annotations: changed ones, and None for those that go.
 
     An `uplink-mtu` on mgmt is the user's.
     """
@@ -193,12 +196,15 @@ def annotation_patch(network: ClusterNetwork, wanted: Mapping[str, str]) -> dict
 
 
 def matched_annotation(nodes: Iterable[str]) -> str:
-    """The value of `matched-nodes` on a VlanConfig, or on the ClusterNetwork mgmt."""
+    """Return the value of `matched-nodes` on a VlanConfig, or on the ClusterNetwork mgmt."""
     return json.dumps(list(nodes))
 
 
 def is_abandoned(report: ClusterNetworkNode, nodes: Collection[str]) -> bool:
-    """Whether a report is of none of these nodes. An agent that died before it filled it in left only its label."""
+    """Return whether a report is of none of these nodes.
+
+    An agent that died before it filled it in left only its label.
+    """
     if report.status.node:
         return report.status.node not in nodes
     label = report.metadata.labels.get(names.NODE_LABEL)
@@ -206,5 +212,5 @@ def is_abandoned(report: ClusterNetworkNode, nodes: Collection[str]) -> bool:
 
 
 def usable_nodes(statuses: Iterable[ClusterNetworkNode]) -> tuple[str, ...]:
-    """The nodes whose uplink works: what admission calls a ready cluster network has at least one."""
+    """Return the nodes whose uplink works: what admission calls a ready cluster network has at least one."""
     return tuple(item.status.node for item in statuses if is_true(item.status.conditions, READY))

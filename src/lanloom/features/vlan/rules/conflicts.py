@@ -35,7 +35,10 @@ def age(item: Object) -> tuple[str, str, str]:
 def config_conflicts(
     mine: Iterable[VlanConfig], every: Iterable[VlanConfig], matching: Matching
 ) -> Iterator[Conflict]:
-    """The VlanConfigs of one cluster network that have rivals, there or in another one; each once for each of them."""
+    """Yield the VlanConfigs of one cluster network that have rivals, there or in another one.
+
+    Each once for each of them.
+    """
     present = sorted((item for item in every if not item.metadata.is_deleting), key=age)
     for config in mine:
         nodes, nics = set(matching(config.spec.node_selector)), set(config.spec.uplink.nics)

@@ -39,7 +39,10 @@ from lanloom.node.vlanids import (
 
 
 def matched_nodes(item: VlanConfig | ClusterNetwork) -> tuple[str, ...] | None:
-    """The nodes that the manager wrote on a VlanConfig, or on `mgmt`; None where it hasn't yet, or it is broken."""
+    """Return the nodes that the manager wrote on a VlanConfig, or on `mgmt`.
+
+    None where it hasn't yet, or it is broken.
+    """
     try:
         value = json.loads(item.metadata.annotations.get(names.MATCHED_NODES, "null"))
     except (ValueError, RecursionError):
@@ -58,7 +61,7 @@ def node_networks(
     *,
     beside: bool = False,
 ) -> tuple[NodeNetwork, ...]:
-    """Every cluster network that `node` should carry, ordered by name.
+    """Return every cluster network that `node` should carry, ordered by name.
 
     A deleted object counts as gone as soon as its deletion is asked for, and a ClusterNetwork after which no link can
     be named does not count at all. Where two VlanConfigs of one cluster network match the node (a webhook refuses
@@ -138,12 +141,12 @@ def management_vlan(vid: int, network: str, mode: str) -> Problem:
 
 
 def _installed(contents: _Contents) -> NodeNetwork:
-    """The cluster network `mgmt`, whose links the installer made."""
+    """Return the cluster network `mgmt`, whose links the installer made."""
     return _foreign(names.MGMT, "", contents, contents.uplink_ids, contents.vm_problems)
 
 
 def _delegated(name: str, config: VlanConfig | None, contents: _Contents) -> NodeNetwork:
-    """A cluster network of which Harvester's controller makes all but the node addresses.
+    """Return a cluster network of which Harvester's controller makes all but the node addresses.
 
     VM networks are its business; of the uplink's ids those are looked for that node addresses need.
     """
@@ -172,7 +175,7 @@ def _foreign(
 
 
 def _built(network: ClusterNetwork, config: VlanConfig, contents: _Contents) -> NodeNetwork:
-    """A cluster network whose bridge and bond the agent makes."""
+    """Return a cluster network whose bridge and bond the agent makes."""
     name = network.metadata.name
     uplink, complaints = parse_uplink(network, config)
     title = config.metadata.name
@@ -261,7 +264,7 @@ def _interface(node: str, cluster: str, cluster_network: str, network: str, valu
 
 
 def interface_of(profile: Profile, network: str) -> Interface:
-    """The sub-interface of a profile; `network` is the NAD."""
+    """Return the sub-interface of a profile; `network` is the NAD."""
     return Interface(
         vid=profile.vid,
         name=interface_name(profile.cluster_network, profile.vid),
@@ -276,7 +279,7 @@ def interface_of(profile: Profile, network: str) -> Interface:
 
 
 def _vm_ids(nads: list[NetworkAttachmentDefinition]) -> tuple[VlanIds, tuple[Problem, ...]]:
-    """The ids that VM networks need on the uplink. A broken NAD is a problem and keeps what is there."""
+    """Return the ids that VM networks need on the uplink. A broken NAD is a problem and keeps what is there."""
     ranges: list[Range] = []
     problems = []
     for nad in nads:

@@ -46,7 +46,10 @@ Additions = Mapping[str, Added]
 
 
 def recorded(raw: bytes | None) -> dict[str, Added]:
-    """The record of what was added; empty where there is none or it can't be read: then nothing is taken away."""
+    """Return the record of what was added.
+
+    Empty where there is none or it can't be read: then nothing is taken away.
+    """
     try:
         found = msgspec.json.decode(raw or b"{}", type=dict[str, Added])
     except (msgspec.DecodeError, RecursionError):
@@ -104,7 +107,7 @@ def problems_of(
 
 
 def _missing(network: NodeNetwork, observed: LinkState) -> str:
-    """The link that others have not made, as a message; empty where all are there."""
+    """Return the link that others have not made, as a message; empty where all are there."""
     bridge, title = observed.links.get(network.bridge), network.bridge
     if network.delegated and network.vlan_config:
         source = f"Harvester's controller makes from VlanConfig {network.vlan_config}; look at its VlanStatus"
@@ -127,7 +130,7 @@ def foreign_steps(
     files: Iterable[str],
     added: Added,
 ) -> tuple[tuple[LinkStep, ...], Added]:
-    """The steps on links of others, and what is to be recorded before they run.
+    """Return the steps on links of others, and what is to be recorded before they run.
 
     `network` is None where nothing is wanted of the cluster network; `unusable` are VLAN ids that an obstacle forbids.
     """

@@ -24,7 +24,7 @@ class Assessment(NamedTuple):
 
 
 def failed(problem: Problem) -> VlanInterface:
-    """The report of a VLAN that can't be carried as asked, or not yet."""
+    """Return the report of a VLAN that can't be carried as asked, or not yet."""
     return VlanInterface(
         vlan_id=problem.vid,
         name="",
@@ -37,7 +37,7 @@ def failed(problem: Problem) -> VlanInterface:
 
 
 def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
-    """The report of a sub-interface that something stands in the way of."""
+    """Return the report of a sub-interface that something stands in the way of."""
     return VlanInterface(
         vlan_id=item.vid,
         name=item.name,
@@ -52,7 +52,7 @@ def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
 def interface_report(
     item: Interface, connections: Mapping[str, Connection] | None, observed: LinkState, now: float
 ) -> VlanInterface:
-    """The report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
+    """Return the report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
     if connections is None:
         verdict = Assessment(
             "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"
@@ -79,7 +79,7 @@ def interface_report(
 
 
 def _address(item: Interface, connection: Connection) -> str:
-    """The address that the user knows it by: another may have been put beside it."""
+    """Return the address that the user knows it by: another may have been put beside it."""
     if item.address in connection.addresses:
         return item.address
     return connection.addresses[0] if connection.addresses else ""

@@ -69,18 +69,18 @@ class Layout(Struct, frozen=True):
 
 
 def size(annotations: Mapping[str, str]) -> int:
-    """The bytes of annotations as Kubernetes counts them."""
+    """Return the bytes of annotations as Kubernetes counts them."""
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
 def room(annotations: Mapping[str, str]) -> int:
-    """The bytes that L3 annotations may have beside what users wrote on a ClusterNetwork."""
+    """Return the bytes that L3 annotations may have beside what users wrote on a ClusterNetwork."""
     others = {key: value for key, value in annotations.items() if not is_l3_key(key) and key not in _RESERVED}
     return max(0, min(L3_MAX, ANNOTATIONS_MAX - RESERVE - size(others)))
 
 
 def least(nad: NetworkAttachmentDefinition, value: L3) -> Mapping[str, str]:
-    """The fewest annotations by which an agent learns of a network with node addresses.
+    """Return the fewest annotations by which an agent learns of a network with node addresses.
 
     Addresses from a pool are nowhere else, and agents do not see a NAD without the label of its cluster network.
     """
@@ -124,7 +124,7 @@ class _Texts(NamedTuple):
 
 
 def _completed(written: Iterable[_Texts], spare: int) -> dict[str, str]:
-    """The annotations of all networks, with all values of those for which they fit."""
+    """Return the annotations of all networks, with all values of those for which they fit."""
     found: dict[str, str] = {}
     for texts in written:
         more = size(texts.whole) - size(texts.least)
@@ -152,7 +152,7 @@ _ROUTING = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
 
 
 def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
-    """The L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
+    """Return the L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
     annotations = nad.metadata.annotations
     if nad.metadata.is_deleting or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
         return None
@@ -186,7 +186,7 @@ class Unsettled(AnnotationError):
 def l3_entries(
     annotations: Mapping[str, str], nads: Iterable[NetworkAttachmentDefinition]
 ) -> dict[str, L3Entry]:
-    """The L3 configurations of a ClusterNetwork by suffix, with the values that its NADs have themselves."""
+    """Return the L3 configurations of a ClusterNetwork by suffix, with the values that its NADs have themselves."""
     entries = decode(annotations)
     if not any(entry.in_nad for entry in entries.values()):
         return entries

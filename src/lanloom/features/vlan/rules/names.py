@@ -23,12 +23,12 @@ def _hash(text: str, digits: int) -> str:
 
 
 def is_cluster_network(name: str) -> bool:
-    """Whether a ClusterNetwork may be called so: a label of Kubernetes after which links can be named."""
+    """Return whether a ClusterNetwork may be called so: a label of Kubernetes after which links can be named."""
     return _CLUSTER_NETWORK.fullmatch(name) is not None
 
 
 def is_link(name: str) -> bool:
-    """Whether a link can be called so: what the kernel takes (dev_valid_name), without what is not printable.
+    """Return whether a link can be called so: what the kernel takes (dev_valid_name), without what is not printable.
 
     A per cent sign makes a pattern of a name: the kernel puts a number in its place.
     """
@@ -36,7 +36,7 @@ def is_link(name: str) -> bool:
 
 
 def routing_table(cluster_network: str, vid: int) -> int:
-    """The number of the routing table of a VLAN with a gateway, from 1,000,000,000 to 2,073,741,823.
+    """Return the number of the routing table of a VLAN with a gateway, from 1,000,000,000 to 2,073,741,823.
 
     Far above the small numbers that people and other programs choose. The hash of the cluster network (18 bits) is
     followed by the VLAN id (12 bits), so that two VLANs of a cluster network never share a table.
@@ -57,39 +57,39 @@ def interface_name(cluster_network: str, vid: int) -> str:
 
 
 def profile_id(cluster_network: str, vid: int) -> str:
-    """The connection id of a profile, and the stem of its file."""
+    """Return the connection id of a profile, and the stem of its file."""
     return f"{cluster_network}-vlan{vid}"
 
 
 def profile_file(cluster_network: str, vid: int) -> str:
-    """The file of a profile."""
+    """Return the file of a profile."""
     return f"{profile_id(cluster_network, vid)}.nmconnection"
 
 
 def parse_profile_file(name: str) -> tuple[str, int] | None:
-    """The cluster network and VLAN id that a profile's file name tells, or None for a name of another form."""
+    """Return the cluster network and VLAN id that a profile's file name tells, or None for a name of another form."""
     match = _PROFILE.fullmatch(name)
     return (match["cluster_network"], int(match["vid"])) if match else None
 
 
 def profile_uuid(cluster: str, node: str, cluster_network: str, vid: int) -> str:
-    """The UUID of a profile: version 5 of cluster, node, cluster network and VLAN id."""
+    """Return the UUID of a profile: version 5 of cluster, node, cluster network and VLAN id."""
     return str(uuid.uuid5(_NAMESPACE, "\0".join((cluster, node, cluster_network, str(vid)))))
 
 
 def network_of_profile(file: str) -> str:
-    """The cluster network that a profile's file name tells; empty for a name of another form."""
+    """Return the cluster network that a profile's file name tells; empty for a name of another form."""
     owner = parse_profile_file(file)
     return owner[0] if owner else ""
 
 
 def network_of_bridge(bridge: str) -> str:
-    """The cluster network whose bridge has this name."""
+    """Return the cluster network whose bridge has this name."""
     return bridge.removesuffix(names.BRIDGE_SUFFIX)
 
 
 def network_of_link(link: str) -> str:
-    """The cluster network whose bridge or bond has this name; empty for a name of another form."""
+    """Return the cluster network whose bridge or bond has this name; empty for a name of another form."""
     ends = (names.BRIDGE_SUFFIX, names.BOND_SUFFIX)
     return next((link.removesuffix(end) for end in ends if link.endswith(end)), "")
 
@@ -104,21 +104,21 @@ def vlan_status_name(cluster_network: str, node: str) -> str:
 
 
 def is_vlan_status_of(name: str, node: str) -> bool:
-    """Whether a VlanStatus of `node` may be called so, as far as its name tells the node."""
+    """Return whether a VlanStatus of `node` may be called so, as far as its name tells the node."""
     return any(vlan_status_name(name[:end], node) == name for end in range(1, len(name)) if name[end] == "-")
 
 
 def report_name(cluster_network: str, node: str) -> str:
-    """The ClusterNetworkNode of a cluster network on a node: `<cn>-<node>-<hash>`."""
+    """Return the ClusterNetworkNode of a cluster network on a node: `<cn>-<node>-<hash>`."""
     return f"{cluster_network}-{node[:200].rstrip('.-')}-{_hash(f'{cluster_network}/{node}', 8)}"
 
 
 def is_report_of(name: str, node: str) -> bool:
-    """Whether a ClusterNetworkNode of `node`, of whatever cluster network, is called so."""
+    """Return whether a ClusterNetworkNode of `node`, of whatever cluster network, is called so."""
     tail = report_name("", node)
     return report_name(name[: -len(tail)], node) == name
 
 
 def node_label(node: str) -> str:
-    """A node's name as the value of a label: cut with a hash where it is longer than a label may be."""
+    """Return a node's name as the value of a label: cut with a hash where it is longer than a label may be."""
     return node if len(node) <= _LABEL_MAX else f"{node[: _LABEL_MAX - 9].rstrip('.-')}-{_hash(node, 8)}"

@@ -83,24 +83,27 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
 
 
 def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
-    """The VLAN ids of which nothing may be taken away, because what is wanted of them can't be read; None for all."""
+    """Return the VLAN ids of which nothing may be taken away, because what is wanted of them can't be read.
+
+    None for all.
+    """
     kept = {problem.vid for problem in network.problems if problem.keep}
     return None if 0 in kept else frozenset(kept)
 
 
 def blocked(problems: Iterable[Problem]) -> bool:
-    """Whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
+    """Return whether the uplink can't be built at all: then there is no bridge of ours for a sub-interface either."""
     return any(problem.keep for problem in problems)
 
 
 def has_carrier(interface: Interface, observed: LinkState | None) -> bool:
-    """Whether frames can leave by the sub-interface."""
+    """Return whether frames can leave by the sub-interface."""
     link = observed.links.get(interface.name) if observed is not None else None
     return link is not None and link.up and link.operstate in ("UP", "UNKNOWN")
 
 
 def is_down(interface: Interface, observed: LinkState) -> bool:
-    """Whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
+    """Return whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
     link = observed.links.get(interface.name)
     bridge = observed.links.get(link.parent) if link is not None else None
     return link is not None and bridge is not None and bridge.up and not link.up

@@ -64,7 +64,7 @@ def plan(
     *,
     tidy: bool = True,
 ) -> Plan:
-    """The difference between what is wanted and what the kernel and the profile directory have.
+    """Return the difference between what is wanted and what the kernel and the profile directory have.
 
     `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
     """
@@ -105,7 +105,7 @@ def _on_foreign_bridges(
     added: Additions,
     problems: Mapping[str, tuple[Problem, ...]],
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, Added]]:
-    """The steps on links of others, by cluster network, and what is to be recorded before."""
+    """Return the steps on links of others, by cluster network, and what is to be recorded before."""
     networks = {network.cluster_network: network for network in wanted}
     groups: dict[str, tuple[LinkStep, ...]] = {}
     record: dict[str, Added] = {}
@@ -146,7 +146,7 @@ def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]
 def carried_networks(
     observed: LinkState, files: Iterable[str] = (), added: Additions | None = None
 ) -> frozenset[str]:
-    """The cluster networks that the node has now, whatever is wanted: those with a bridge of ours.
+    """Return the cluster networks that the node has now, whatever is wanted: those with a bridge of ours.
 
     One whose bridge others made, as they did that of `mgmt`, counts if Lanloom has a profile or VLAN ids on it.
     """
@@ -164,7 +164,7 @@ def carried_networks(
 def settleable(
     wanted: Iterable[NodeNetwork], problems: Mapping[str, tuple[Problem, ...]]
 ) -> tuple[Interface, ...]:
-    """The interfaces that nothing stands in the way of; `problems` by cluster network."""
+    """Return the interfaces that nothing stands in the way of; `problems` by cluster network."""
     return tuple(
         item
         for network in wanted
@@ -175,7 +175,7 @@ def settleable(
 
 
 def built(networks: Iterable[NodeNetwork], todo: Plan) -> tuple[Interface, ...]:
-    """The interfaces on bridges that get their uplink by the plan, and with it another MAC address."""
+    """Return the interfaces on bridges that get their uplink by the plan, and with it another MAC address."""
     joined = {
         step.master
         for _, steps in todo.steps
@@ -215,7 +215,7 @@ def orphans(
 
 
 def profile_of(sub_interface: Link, observed: LinkState) -> str:
-    """The file of the profile that made a sub-interface."""
+    """Return the file of the profile that made a sub-interface."""
     parent = observed.links[sub_interface.parent]
     return profile_file(network_of_bridge(parent.name), sub_interface.vlan_id)
 

@@ -73,7 +73,10 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Profile:
-    """The profile of `value` on `node`. Where addresses are fixed the node must be among them (KeyError otherwise)."""
+    """Return the profile of `value` on `node`.
+
+    Where addresses are fixed the node must be among them (KeyError otherwise).
+    """
     return Profile(
         cluster_network=cluster_network,
         vid=value.vid,
@@ -150,7 +153,10 @@ def _routing(profile: Profile) -> dict[str, str]:
 
 
 def routing_rules(profile: Profile) -> tuple[Rule, ...]:
-    """The rules of a VLAN with a gateway: for the main table, without its default route, and for its own. Else none."""
+    """Return the rules of a VLAN with a gateway: for the main table, without its default route, and for its own.
+
+    Else none.
+    """
     if not profile.routing.gateway:
         return ()
     subnet = str(IPv4Interface(profile.routing.gateway).network)

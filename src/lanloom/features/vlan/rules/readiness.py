@@ -112,7 +112,7 @@ def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
 
 
 def _outdated(status: ClusterNetworkNodeStatus, wanted: Wanted) -> bool:
-    """Whether a report is not about what is wanted now."""
+    """Return whether a report is not about what is wanted now."""
     reported = {item.vlan_id: item for item in status.interfaces if item.vlan_id}
     if wanted.modes != {vid: item.mode for vid, item in reported.items()}:
         return True
@@ -172,7 +172,7 @@ def _worst(failing: Mapping[str, Cause]) -> list[tuple[str, Cause]]:
 
 
 def awaited(node: str, wanted: Wanted, reports: Iterable[ClusterNetworkNodeStatus]) -> tuple[str, ...]:
-    """The nodes that still have an address which `node` should have."""
+    """Return the nodes that still have an address which `node` should have."""
     mine = {(vid, addresses[node]) for vid, addresses in wanted.maps.items() if node in addresses}
     return tuple(
         sorted(
@@ -211,7 +211,7 @@ class NetworkHealth(Struct, frozen=True):
 
 
 def network_health(states: Mapping[str, NodeState]) -> NetworkHealth:
-    """The networks' state, in one pass over what is not well."""
+    """Return the networks' state, in one pass over what is not well."""
     failing: dict[str, dict[str, Cause]] = {}
     pending: set[str] = set()
     for node, state in states.items():
@@ -258,5 +258,5 @@ def _everywhere(nodes: int) -> str:
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits, if there is any."""
+    """Return the shortest of these waits, if there is any."""
     return min((item for item in waits if item is not None), default=None)

@@ -88,7 +88,7 @@ def rollout_state(network: ClusterNetwork) -> RolloutState:
 
 
 def may_carry(network: ClusterNetwork, node: str, present: str) -> bool:
-    """Whether `node` may carry the configuration with the revision `present`; always so without a policy."""
+    """Return whether `node` may carry the configuration with the revision `present`; always so without a policy."""
     if names.ROLLOUT not in network.metadata.annotations:
         return True
     state = rollout_state(network)
@@ -122,7 +122,7 @@ class RolloutPolicy(Struct, frozen=True, kw_only=True):
 
 
 def parse_rollout(text: str) -> RolloutPolicy:
-    """The policy of the annotation `rollout`. Raises AnnotationError."""
+    """Return the policy of the annotation `rollout`. Raises AnnotationError."""
     field = names.ROLLOUT
     if len(text) > POLICY_MAX:
         raise AnnotationError(field, f"has {len(text)} characters; at most {POLICY_MAX} are allowed")

@@ -91,7 +91,7 @@ _WAITING = (Standing.READY, Standing.UNREADY)
 def roll_out(
     policy: RolloutPolicy, previous: RolloutState, present: str, members: Mapping[str, Member]
 ) -> tuple[RolloutState, Finding]:
-    """The next state of the roll-out of the revision `present`, and the finding for the condition `RolledOut`.
+    """Return the next state of the roll-out of the revision `present`, and the finding for the condition `RolledOut`.
 
     Once every member is done the state is that of every node, and stays so until the revision changes: nodes that
     join later carry it at once.
@@ -141,27 +141,27 @@ def _standings(members: Mapping[str, Member], present: str, state: RolloutState)
 
 
 def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
-    """Whether nothing keeps a node from being done but an address that another live one still has."""
+    """Return whether nothing keeps a node from being done but an address that another live one still has."""
     reasons = {item.reason for item in member.causes}
     holders = [other for other in member.awaits if other in members and members[other].live]
     return bool(holders) and DUPLICATE in reasons and reasons <= _PASSING | {DUPLICATE}
 
 
 def _holders(members: Mapping[str, Member], standings: Mapping[str, Standing]) -> tuple[str, ...]:
-    """The nodes that must let an address go before another one can be done."""
+    """Return the nodes that must let an address go before another one can be done."""
     moving = [name for name, value in standings.items() if value is Standing.UPDATING]
     wanted = {other for name in moving for other in members[name].awaits}
     return tuple(sorted(name for name in wanted if standings.get(name) in _WAITING))
 
 
 def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[str, ...]:
-    """Those released, and those that turn out to carry the configuration already."""
+    """Return those released, and those that turn out to carry the configuration already."""
     done = [name for name, value in standings.items() if value is Standing.DONE]
     return tuple(dict.fromkeys((*state.released, *done)))
 
 
 def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -> tuple[str, ...]:
-    """The nodes that may be released now. A percentage is one of the nodes that live."""
+    """Return the nodes that may be released now. A percentage is one of the nodes that live."""
     limit = policy.limit(live)
     concerned = _pending_canaries(policy, standings) or list(standings)
     counts = Counter(standings.values())
@@ -183,13 +183,13 @@ def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -
 
 
 def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) -> list[str]:
-    """The canaries that everybody else waits for."""
+    """Return the canaries that everybody else waits for."""
     settled = (Standing.DONE, Standing.DOWN)
     return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
 
 
 def _worst(member: Member) -> Cause:
-    """The obstacle that made a node's roll-out fail."""
+    """Return the obstacle that made a node's roll-out fail."""
     return min(member.causes, key=lambda item: (item.reason != ROLLED_BACK, item.reason in _PASSING))
 
 

@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 def with_finding(
     conditions: tuple[Condition, ...], type: str, finding: Finding, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions with that one saying `finding`."""
+    """Return the conditions with that one saying `finding`."""
     status, reason, message = finding
     return set_condition(conditions, type=type, status=status, reason=reason, message=message, now=now)
 
@@ -74,7 +74,7 @@ def node_status(
     revision: str = "",
     withheld: Problem | None = None,
 ) -> ClusterNetworkNodeStatus:
-    """The status of one cluster network on the node, in the form that it carries.
+    """Return the status of one cluster network on the node, in the form that it carries.
 
     `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
     transition times stay where nothing changed. `now` in seconds since the epoch. `revision` is that of the
@@ -156,7 +156,7 @@ def leftover_status(
     previous: tuple[Condition, ...],
     now: float,
 ) -> ClusterNetworkNodeStatus:
-    """The status of a cluster network of which the node carries no form.
+    """Return the status of a cluster network of which the node carries no form.
 
     It should no longer have it but can't let go of it yet, or it may not take it up yet.
     """
@@ -229,7 +229,7 @@ def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
 
 
 def vlan_statuses(reports: Mapping[str, ClusterNetworkNodeStatus]) -> dict[str, VlanStatusFields]:
-    """The statuses by cluster network, of those that come from a VlanConfig: `mgmt` and leftovers have none."""
+    """Return the statuses by cluster network, of those that come from a VlanConfig: `mgmt` and leftovers have none."""
     return {name: _vlan_status(report) for name, report in reports.items() if report.vlan_config}
 
 
@@ -245,7 +245,7 @@ def _vlan_status(report: ClusterNetworkNodeStatus) -> VlanStatusFields:
 
 
 def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
-    """The VLANs with node addresses, and the subnets of those that have one."""
+    """Return the VLANs with node addresses, and the subnets of those that have one."""
     areas = {
         item.vlan_id: str(IPv4Interface(item.address).network) if item.address else ""
         for item in interfaces

@@ -61,7 +61,7 @@ class UplinkOptions(Struct, frozen=True, kw_only=True):
 
 
 def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOptions, tuple[str, ...]]:
-    """The options, and complaints about what can't be used.
+    """Return the options, and complaints about what can't be used.
 
     The MTU is that which the manager wrote on the ClusterNetwork, so that all its nodes change together, else the
     VlanConfig's own.
@@ -108,7 +108,10 @@ def _queue(length: int) -> int | AnnotationError | None:
 
 
 def uplink_mtu(network: ClusterNetwork) -> int:
-    """The MTU in bytes that the manager wrote on a ClusterNetwork; 0 where there is none that a link could have."""
+    """Return the MTU in bytes that the manager wrote on a ClusterNetwork.
+
+    0 where there is none that a link could have.
+    """
     try:
         return parse_uplink_mtu(names.UPLINK_MTU, network.metadata.annotations.get(names.UPLINK_MTU, "0"))
     except AnnotationError:
@@ -171,7 +174,7 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
 
 
 def _above(nic: str, observed: LinkState) -> Iterator[Link]:
-    """The links that stand on a NIC, such as its VLANs: they go down with it when it gets into the bond."""
+    """Yield the links that stand on a NIC, such as its VLANs: they go down with it when it gets into the bond."""
     for link in observed.links.values():
         if link.parent == nic != link.name:
             yield link

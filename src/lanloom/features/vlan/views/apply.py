@@ -43,7 +43,7 @@ class Applied(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applied]:
-    """The objects after a document was applied."""
+    """Return the objects after a document was applied."""
     resource = document.resource
     if resource is None:
         return objects, _ignored(document)
@@ -69,7 +69,7 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
 
 
 def delete(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applied]:
-    """The objects after those of a document were deleted."""
+    """Return the objects after those of a document were deleted."""
     resource = document.resource
     if resource is None:
         return objects, _ignored(document)
@@ -87,7 +87,10 @@ def delete(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Appli
 
 
 def cluster_reader(objects: VlanObjects, held: Reserved | None = None) -> ClusterReader:
-    """The cluster as admission rules see it. `held` is what the nodes need for themselves, if not what they say."""
+    """Return the cluster as admission rules see it.
+
+    `held` is what the nodes need for themselves, if not what they say.
+    """
     mgmt = objects.reports_of(names.MGMT).values()
     return reader_of(
         networks=objects.networks,
@@ -103,7 +106,10 @@ def cluster_reader(objects: VlanObjects, held: Reserved | None = None) -> Cluste
 
 
 def _merged(live: Raw | None, document: Document, resource: Resource[Any]) -> Raw:
-    """The object that the API server would be asked to store. Of its metadata only what a user may set counts."""
+    """Return the object that the API server would be asked to store.
+
+    Of its metadata only what a user may set counts.
+    """
     known = live if live is not None else {"metadata": {"creationTimestamp": _NOW}}
     merged = applied(known, document.body)
     merged["metadata"] |= {"name": document.key.name}

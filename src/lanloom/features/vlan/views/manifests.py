@@ -36,7 +36,7 @@ class Document(Struct, frozen=True):
 
 
 def read_files(paths: Iterable[str], standard_input: Iterator[str], namespace: str) -> tuple[Document, ...]:
-    """The objects of files, directories and `-`, in their order. Raises ManifestError.
+    """Return the objects of files, directories and `-`, in their order. Raises ManifestError.
 
     `standard_input` gives the text behind `-` when it is asked; `namespace` is for objects that name none.
     """

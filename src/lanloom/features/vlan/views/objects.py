@@ -56,11 +56,11 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
     beside: bool = False
 
     def network(self, name: str) -> ClusterNetwork | None:
-        """One cluster network."""
+        """Return one cluster network."""
         return next((item for item in self.networks if item.metadata.name == name), None)
 
     def configs_of(self, cluster_network: str) -> tuple[VlanConfig, ...]:
-        """The VlanConfigs of a cluster network, without those that are being deleted."""
+        """Return the VlanConfigs of a cluster network, without those that are being deleted."""
         return tuple(
             item
             for item in self.configs
@@ -68,7 +68,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         )
 
     def nads_of(self, cluster_network: str) -> tuple[NetworkAttachmentDefinition, ...]:
-        """The NADs of a cluster network, ordered by namespace and name."""
+        """Return the NADs of a cluster network, ordered by namespace and name."""
         mine = (item for item in self.nads if cluster_network_of(item) == cluster_network)
         return tuple(sorted(mine, key=lambda item: item.metadata.key))
 
@@ -79,7 +79,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         }
 
     def nodes_of(self, cluster_network: str) -> tuple[str, ...]:
-        """The nodes that should carry a cluster network, ordered by name."""
+        """Return the nodes that should carry a cluster network, ordered by name."""
         network = self.network(cluster_network)
         if network is None:
             return ()
@@ -88,7 +88,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
 
 
 async def read_objects(client: Client, *, with_vms: bool = False) -> VlanObjects:
-    """Reads all of them. Raises KubeError."""
+    """Read all of them. Raises KubeError."""
     nodes, networks, configs, nads, statuses = await asyncio.gather(
         client.list(NODES),
         client.list(CLUSTER_NETWORKS),

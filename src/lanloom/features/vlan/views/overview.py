@@ -60,7 +60,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 def overview(
     networks: Iterable[ClusterNetwork], statuses: Iterable[ClusterNetworkNode], nodes: Iterable[Node] = ()
 ) -> Overview:
-    """Sums up the objects, ordered by cluster network and node. What a node that is down had is told as such."""
+    """Sum up the objects, ordered by cluster network and node. What a node that is down had is told as such."""
     down = frozenset(node.metadata.name for node in nodes if not is_live(node))
     ordered_networks = sorted(networks, key=lambda item: item.metadata.name)
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
@@ -95,7 +95,7 @@ def _isolated(networks: Iterable[ClusterNetwork], statuses: Iterable[ClusterNetw
 
 
 def _down(statuses: Iterable[ClusterNetworkNode], down: frozenset[str]) -> list[Trouble]:
-    """One trouble for each node that is down and has reported something."""
+    """Return one trouble for each node that is down and has reported something."""
     reported: dict[str, str] = {}
     for item in statuses:
         reported.setdefault(item.status.node, item.status.cluster_network)

@@ -115,7 +115,7 @@ CLUSTER = "lanloom"
 
 
 def derived(objects: V) -> V:
-    """The objects with everything that a manager derives from them: matched nodes and L3 annotations.
+    """Return the objects with everything that a manager derives from them: matched nodes and L3 annotations.
 
     Beside Harvester's controller that matches nodes; it would do so by the same rule.
     """
@@ -165,7 +165,7 @@ def _annotated(network: ClusterNetwork, objects: VlanObjects) -> ClusterNetwork:
 
 
 def annotated(item: T, patch: Mapping[str, str | None]) -> T:
-    """An object with a merge patch applied to its annotations."""
+    """Return an object with a merge patch applied to its annotations."""
     merged = {**item.metadata.annotations, **patch}
     annotations = {key: value for key, value in merged.items() if value is not None}
     return replace(item, metadata=replace(item.metadata, annotations=annotations))

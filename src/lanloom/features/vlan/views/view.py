@@ -76,7 +76,10 @@ class ClusterNetworkView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def network_views(objects: VlanObjects) -> tuple[NetworkView, ...]:
-    """Every NAD that belongs to a cluster network, ordered by namespace and name; not those of isolated networks."""
+    """Return every NAD that belongs to a cluster network, ordered by namespace and name.
+
+    Not those of isolated networks.
+    """
     mine = (
         item for item in objects.nads if cluster_network_of(item) and UID_LABEL not in item.metadata.labels
     )
@@ -84,7 +87,7 @@ def network_views(objects: VlanObjects) -> tuple[NetworkView, ...]:
 
 
 def cluster_network_view(objects: VlanObjects, network: ClusterNetwork) -> ClusterNetworkView:
-    """One cluster network with everything on it."""
+    """Return one cluster network with everything on it."""
     name = network.metadata.name
     annotations = network.metadata.annotations
     reports = objects.reports_of(name)
@@ -101,7 +104,7 @@ def cluster_network_view(objects: VlanObjects, network: ClusterNetwork) -> Clust
 
 
 def network_view(objects: VlanObjects, nad: NetworkAttachmentDefinition) -> NetworkView:
-    """One NAD on all nodes that should carry it."""
+    """Return one NAD on all nodes that should carry it."""
     cluster_network = cluster_network_of(nad)
     try:
         network, value = parse_config(nad.spec.config), l3_of(nad)
@@ -158,13 +161,13 @@ def _vlan(network: VmNetwork | None) -> str:
 
 
 def _ids(network: VmNetwork) -> VlanIds:
-    """The VLAN ids that the uplink must carry."""
+    """Return the VLAN ids that the uplink must carry."""
     own = ((network.vid, network.vid),) if network.vid > 1 else ()
     return merge([*own, *network.trunk])
 
 
 def _uplink_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None) -> NodeView:
-    """The uplink of a cluster network on a node."""
+    """Return the uplink of a cluster network on a node."""
     state, message = _uplink_state(objects, node, report)
     if report is None:
         return NodeView(node=node, state=state, message=message)
@@ -195,7 +198,7 @@ def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | 
 
 
 def _l2_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None, ids: VlanIds) -> NodeView:
-    """A network without node addresses: it is ready where the uplink works and carries its VLAN ids."""
+    """Return a network without node addresses: it is ready where the uplink works and carries its VLAN ids."""
     view = _uplink_view(objects, node, report)
     missing = subtract(ids, _parsed(view.vlan_ids))
     if view.state != READY or not missing:
@@ -214,7 +217,7 @@ def _l2_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None,
 def _l3_view(
     objects: VlanObjects, node: str, report: ClusterNetworkNode | None, network: str, vid: int
 ) -> NodeView:
-    """A network with node addresses: it is ready where the address is there."""
+    """Return a network with node addresses: it is ready where the address is there."""
     uplink = _uplink_view(objects, node, report)
     found = _interface(report, network, vid)
     if found is None:
@@ -246,7 +249,7 @@ def _interface(report: ClusterNetworkNode | None, network: str, vid: int) -> Vla
 
 
 def _parsed(text: str) -> VlanIds:
-    """The ids of a report; what is no range in it counts for nothing."""
+    """Return the ids of a report; what is no range in it counts for nothing."""
     ranges = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -260,7 +263,7 @@ class UnknownNetwork(Exception):
 
 
 def find_view(objects: VlanObjects, name: str, namespace: str) -> NetworkView | ClusterNetworkView:
-    """The network of a name: a NAD's `namespace/name`, a cluster network's, or a NAD's in `namespace`.
+    """Return the network of a name: a NAD's `namespace/name`, a cluster network's, or a NAD's in `namespace`.
 
     A name without a namespace that belongs to just one NAD means that one. Raises UnknownNetwork.
     """
@@ -293,7 +296,7 @@ def _check_vlan(item: Object) -> None:
 
 
 def completions(objects: VlanObjects, beginning: str) -> list[str]:
-    """The names that begin so: cluster networks first, then NADs by namespace and name."""
+    """Return the names that begin so: cluster networks first, then NADs by namespace and name."""
     networks = sorted(item.metadata.name for item in objects.networks)
     nads = sorted(str(item.metadata.key) for item in objects.nads if cluster_network_of(item))
     short = [title for title in nads if title.partition("/")[2].startswith(beginning)] if beginning else []

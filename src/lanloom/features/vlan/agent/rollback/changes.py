@@ -140,7 +140,7 @@ def _rolled_back(checkpoint: Checkpoint, now: float) -> Checkpoint:
 
 
 def _blamed(revisions: Iterable[NetworkRevision], fallback: Iterable[NetworkRevision]) -> dict[str, str]:
-    """The digests of what is not as it was, by cluster network."""
+    """Return the digests of what is not as it was, by cluster network."""
     before = {revision.name: revision.digest for revision in fallback}
     return {
         revision.name: revision.digest

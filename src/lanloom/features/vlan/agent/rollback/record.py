@@ -66,7 +66,7 @@ class CheckpointRecord:
         self._written: Checkpoint | None = None
 
     async def load(self) -> Checkpoint | None:
-        """The last checkpoint, or None. After a reboot a pending change begins anew, with a longer timeout."""
+        """Return the last checkpoint, or None. After a reboot a pending change begins anew, with a longer timeout."""
         booted = await self._booted()
         try:
             content = await self._state.read(RECORD)
@@ -108,7 +108,7 @@ class CheckpointRecord:
         return replace(checkpoint, pending=replace(checkpoint.pending, began=now - elapsed))
 
     async def _booted(self) -> bool:
-        """Whether the host was rebooted since an agent ran here."""
+        """Return whether the host was rebooted since an agent ran here."""
         try:
             if await self._runtime.read(ALIVE) is not None:
                 return False
@@ -120,7 +120,7 @@ class CheckpointRecord:
 
 
 def _validated(checkpoint: Checkpoint) -> Checkpoint | None:
-    """The checkpoint with every network validated; None where one is odd: part of it must not pass for all."""
+    """Return the checkpoint with every network validated; None where one is odd: part of it must not pass for all."""
     carried, fallback = _validated_revisions(checkpoint.carried), _validated_revisions(checkpoint.fallback)
     if carried is None or fallback is None:
         return None
@@ -140,7 +140,7 @@ def _validated_revisions(revisions: tuple[NetworkRevision, ...]) -> tuple[Networ
 
 
 def validated_network(network: NodeNetwork) -> NodeNetwork | None:
-    """A network that was saved, as it may be applied; None where anything of it is odd.
+    """Return a network that was saved, as it may be applied; None where anything of it is odd.
 
     Then nothing that was saved should be applied at all: what is missing among the wanted networks is removed.
     """

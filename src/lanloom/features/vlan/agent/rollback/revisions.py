@@ -49,7 +49,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def by_name(revisions: Iterable[NetworkRevision]) -> dict[str, NetworkRevision]:
-    """The revisions by their cluster networks."""
+    """Return the revisions by their cluster networks."""
     return {revision.name: revision for revision in revisions}
 
 
@@ -61,7 +61,7 @@ def select(
     rejected: Mapping[str, str],
     unknown: Container[str] = (),
 ) -> tuple[Selection, ...]:
-    """One choice for each network that should be there now.
+    """Return one choice for each network that should be there now.
 
     `carried` are the revisions that the node has, `released` the networks whose present revision the node may apply,
     `rejected` the digests of revisions that were rolled back. `unknown` are networks that the node has in a revision
@@ -104,7 +104,7 @@ def explanation(selection: Selection) -> str:
 
 
 def difference(old: NodeNetwork | None, new: NodeNetwork) -> str:
-    """The change from one revision of a network to another, in a few words."""
+    """Return the change from one revision of a network to another, in a few words."""
     if old is None:
         return f"the cluster network {new.cluster_network} over {', '.join(new.nics) or 'no NIC'}"
     return "; ".join(_differences(old, new)) or "its description"
