@@ -58,15 +58,15 @@ def nic_line(nic: Nic) -> str:
     return f"Nic {nic.metadata.key}: {addresses}, of {owner.kind} {owner.name}"
 
 
-def nic_blocker(nic: Nic, seen: Evidence) -> Blocker | None:
-    """Return what blocks a NIC, or would: an owner that has not ended. `seen` is what exists of the owner."""
+def nic_blocker(nic: Nic, evidence: Evidence) -> Blocker | None:
+    """Return what blocks a NIC, or would: an owner that has not ended. `evidence` is what exists of the owner."""
     leaving = nic.metadata.is_deleting
     if FINALIZER not in nic.metadata.finalizers and leaving:
         return None
     owner = nic.spec.owner
-    if may_go(nic, seen):
+    if may_go(nic, evidence):
         why = f"{owner.kind} {owner.name} has ended, and the manager has not let go yet"
-        if is_unused(nic, seen):
+        if is_unused(nic, evidence):
             why = (
                 f"{owner.kind} {owner.name} has no such network any more, and the manager has not let go yet"
             )
@@ -76,7 +76,7 @@ def nic_blocker(nic: Nic, seen: Evidence) -> Blocker | None:
         what=_WHAT,
         whose=MANAGER,
         why=f"{given} until {owner.kind} {owner.name} has ended",
-        waits_for=tuple(_owners(seen)),
+        waits_for=tuple(_owners(evidence)),
         remedy=_REMEDIES.get(owner.kind, ""),
     )
 
@@ -88,17 +88,17 @@ def nic_notes(nic: Nic) -> tuple[str, ...]:
     return ()
 
 
-def _owners(seen: Evidence) -> Iterable[str]:
-    if seen.pod is not None:
-        yield f"Pod {seen.pod.metadata.key}: {seen.pod.status.phase or 'not seen by a node yet'}"
-    if seen.machine is not None:
-        yield f"VirtualMachine {seen.machine.metadata.key}"
-    if seen.instance is not None:
-        phase = seen.instance.status.phase or "not seen by KubeVirt yet"
-        yield f"VirtualMachineInstance {seen.instance.metadata.key}: {phase}"
-    for pod in seen.launchers:
+def _owners(evidence: Evidence) -> Iterable[str]:
+    if evidence.pod is not None:
+        yield f"Pod {evidence.pod.metadata.key}: {evidence.pod.status.phase or 'not evidence by a node yet'}"
+    if evidence.machine is not None:
+        yield f"VirtualMachine {evidence.machine.metadata.key}"
+    if evidence.instance is not None:
+        phase = evidence.instance.status.phase or "not evidence by KubeVirt yet"
+        yield f"VirtualMachineInstance {evidence.instance.metadata.key}: {phase}"
+    for pod in evidence.launchers:
         if not pod.has_ended:
-            yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not seen by a node yet'}"
+            yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not evidence by a node yet'}"
 
 
 async def _ask_network(client: Client, network: Network) -> Answer:

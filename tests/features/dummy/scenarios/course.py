@@ -54,7 +54,7 @@ Raw = dict[str, Any]
 def run(event: Event, state: State) -> State:
     """What becomes of a state after something happened. Raises Impossible, AssertionError if it never rests."""
     check(state)
-    state = event(replace(state, news=(), trace=(), waits=()))
+    state = event(replace(state, events=(), trace=(), waits=()))
     check(state)
     for _ in range(60):
         after = _round(state)
@@ -84,8 +84,8 @@ def step(state: State, name: str) -> State:
             current = state.get(DUMMY_CLUSTER_NETWORKS, name)
             return _say(state, current, decide(replace(seen, dcn=current, failure=failure)))
         state = apply(state, action)
-        if action.news is not None:
-            state = replace(state, news=(*state.news, action.news))
+        if action.event is not None:
+            state = replace(state, events=(*state.events, action.event))
         state = replace(
             state, trace=(*state.trace, f"{number} {type(action).__name__} {action.resource.kind}")
         )
@@ -163,7 +163,7 @@ def _say(state: State, dcn: DummyClusterNetwork, decision: Decision) -> State:
         state = put(state, replace(current, status=decision.status))
         text = f"status {current.status.phase} → {decision.status.phase}: {decision.status.message}"
         state = replace(state, trace=(*state.trace, text))
-    return replace(state, news=state.news + decision.news)
+    return replace(state, events=state.events + decision.events)
 
 
 def apply(state: State, action: Action) -> State:

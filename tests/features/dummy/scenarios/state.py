@@ -85,7 +85,7 @@ class State(Struct, frozen=True, kw_only=True):
     failures: dict[str, Failure] = {}
     now: float = START
     serial: int = 1
-    news: tuple[EventDraft, ...] = ()
+    events: tuple[EventDraft, ...] = ()
     trace: tuple[str, ...] = ()
     waits: tuple[float, ...] = ()
 
@@ -110,7 +110,7 @@ class State(Struct, frozen=True, kw_only=True):
     @property
     def reasons(self) -> tuple[str, ...]:
         """The reasons of what was told, in order."""
-        return tuple(item.reason for item in self.news)
+        return tuple(item.reason for item in self.events)
 
 
 class Impossible(AssertionError):

@@ -76,7 +76,7 @@ def test_invalid_spec() -> None:
     assert state.dcn.status.phase == "InvalidSpec"
     assert "spec.bridgeName is missing" in state.dcn.status.message
     assert state.reasons == ("InvalidSpec",)
-    assert run(on.nothing, state).news == ()
+    assert run(on.nothing, state).events == ()
     assert run(on.configured({"spec": {"bridgeName": "dummy-br"}}), state).dcn.status.phase == "Ready"
 
 
@@ -99,7 +99,7 @@ def test_error_ensuring_nad(resource: object) -> None:
     assert state.reasons.count("ErrorEnsuringNAD") == 1
     state = run(on.nothing, state)
     assert state.dcn.status.phase == "ErrorEnsuringNAD"
-    assert state.news == ()
+    assert state.events == ()
     assert run(on.allowed(plural), state).dcn.status.phase == "Ready"
 
 
@@ -147,10 +147,10 @@ def test_deletion_blocked() -> None:
     assert status.users == ("VirtualMachine vms/a", "VirtualMachine vms/b")
     assert condition(state, IN_USE) == "True Users"
     assert condition(state, "Ready") == "False Users"
-    (news,) = state.news
-    assert news.reason == "DeletionBlocked"
-    assert "VirtualMachine vms/a, VirtualMachine vms/b" in news.message
-    assert run(on.nothing, state).news == ()
+    (event,) = state.events
+    assert event.reason == "DeletionBlocked"
+    assert "VirtualMachine vms/a, VirtualMachine vms/b" in event.message
+    assert run(on.nothing, state).events == ()
     state = run(on.used(VM), state)
     assert state.reasons == ("DeletionBlocked",)
     assert state.dcn.status.users == ("VirtualMachine vms/a",)

@@ -141,7 +141,7 @@ def test_a_nad_that_is_only_written_otherwise_is_left_alone() -> None:
     text = json.dumps(dict(reversed(config_of(before).items())), indent=4)
     state = run(on.changed(NADS, NAD, {"spec": {"config": text}}), before)
     assert state.get(NADS, NAD.name, NAD.namespace).spec.config == text
-    assert state.news == ()
+    assert state.events == ()
 
 
 def test_a_changed_nad_that_is_used_is_not_touched_but_told() -> None:

@@ -55,7 +55,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
 from lanloom.runtime.webhooktable import REVIEW_SECONDS
 
-_MAKERS: Mapping[type[Object], tuple[Resource[Any], ...]] = {
+_CONTROLLERS: Mapping[type[Object], tuple[Resource[Any], ...]] = {
     Pod: (VIRTUAL_MACHINE_INSTANCES, REPLICA_SETS, STATEFUL_SETS, DAEMON_SET_TEMPLATES, JOBS),
     VirtualMachineInstance: (VIRTUAL_MACHINES,),
     ReplicaSet: (DEPLOYMENTS,),
@@ -79,7 +79,7 @@ async def controller_owners(client: Client, item: Object) -> tuple[Object, ...]:
 def _controller(item: Object) -> tuple[Resource[Any], Key, str] | None:
     """The controller of an object, if it is of a kind that makes such objects."""
     for owner in item.metadata.owner_references:
-        for resource in _MAKERS.get(type(item), ()) if owner.controller else ():
+        for resource in _CONTROLLERS.get(type(item), ()) if owner.controller else ():
             if (owner.kind, owner.api_version.partition("/")[0]) == (resource.kind, resource.group):
                 return resource, Key(item.metadata.namespace, owner.name), owner.uid
     return None

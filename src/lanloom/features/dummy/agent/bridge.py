@@ -69,7 +69,7 @@ class BridgeReconciler:
         self._task = task
         self._show = show
         self._changed = asyncio.Event()
-        self._obstacle = ""
+        self._fault = ""
         self._obstructed_since: float | None = None
 
     async def run(self) -> None:
@@ -111,9 +111,9 @@ class BridgeReconciler:
                 await self._links.apply(verdict.steps)
                 verdict = await self._evaluate()
         except LinkInUse as error:  # a port came between the look and the step
-            return Verdict(obstacle=str(error), patience=PORTS_SECONDS)
+            return Verdict(fault=str(error), patience=PORTS_SECONDS)
         except LinkError as error:
-            return Verdict(obstacle=str(error))
+            return Verdict(fault=str(error))
         return verdict
 
     async def _evaluate(self) -> Verdict:
@@ -124,16 +124,16 @@ class BridgeReconciler:
 
     def _limit_patience(self, verdict: Verdict) -> None:
         """Raises Obstructed where patience is at its end."""
-        if verdict.obstacle and verdict.obstacle != self._obstacle:
-            log.warning("bridge-obstructed", reason=verdict.obstacle)
-        self._obstacle = verdict.obstacle
-        if not verdict.obstacle:
+        if verdict.fault and verdict.fault != self._fault:
+            log.warning("bridge-obstructed", reason=verdict.fault)
+        self._fault = verdict.fault
+        if not verdict.fault:
             self._obstructed_since = None
             return
         now = asyncio.get_running_loop().time()
         self._obstructed_since = now if self._obstructed_since is None else self._obstructed_since
         if now - self._obstructed_since >= verdict.patience:
-            raise Obstructed(verdict.obstacle)
+            raise Obstructed(verdict.fault)
 
 
 class ReadyFile:

@@ -84,7 +84,7 @@ class DefaultNetwork:
 
     async def _nad_namespace(self, settings: Settings) -> str:
         """Where nobody said, Harvester's namespace if there is one, else Lanloom's."""
-        if self._settings.said.nad_namespace is not None:
+        if self._settings.explicit.nad_namespace is not None:
             return settings.nad_namespace
         try:
             await self._client.get(NAMESPACES, settings.nad_namespace)

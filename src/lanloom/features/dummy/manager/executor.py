@@ -67,8 +67,8 @@ class ActionExecutor:
                 kind=action.resource.kind,
                 object=str(action.key),
             )
-            if action.news is not None:
-                await self.recorder.record(about, (action.news,))
+            if action.event is not None:
+                await self.recorder.record(about, (action.event,))
 
     async def _do(self, action: Action, uid: str) -> None:
         match action:

@@ -65,32 +65,32 @@ class Networks:
         if dcn is None:
             self._forget(name)
             return None
-        seen = self._reader.of(dcn, self._failures.get(dcn.metadata.uid))
+        observed = self._reader.of(dcn, self._failures.get(dcn.metadata.uid))
         with ignore_not_found(name):
-            if _is_about_to_be_made(dcn, seen):
-                seen = replace(seen, ranges=await self._reader.ranges(seen))
-            return await self._look_after(seen)
+            if _is_about_to_be_made(dcn, observed):
+                observed = replace(observed, ranges=await self._reader.ranges(observed))
+            return await self._reconcile(observed)
         return None
 
-    async def _look_after(self, seen: Observed) -> float | None:
-        uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name
-        decision = decide(seen)
+    async def _reconcile(self, observed: Observed) -> float | None:
+        uid, name = observed.dcn.metadata.uid, observed.dcn.metadata.name
+        decision = decide(observed)
         while decision.live_read:
             try:
-                live = await self._reader.live_read(seen.dcn, decision.live_read)
+                live = await self._reader.live_read(observed.dcn, decision.live_read)
             except KubeError as error:
                 log.warning("dummy-network-not-read", network=name, error=str(error))
-                await self._report(seen.dcn, unread(seen, str(error)))
+                await self._report(observed.dcn, unread(observed, str(error)))
                 return self._retries.next(uid)
-            seen = replace(seen, live=live)
-            decision = decide(seen)
-        dcn = await self._report(seen.dcn, decision)
+            observed = replace(observed, live=live)
+            decision = decide(observed)
+        dcn = await self._report(observed.dcn, decision)
         try:
             await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, dcn), uid, decision.actions)
         except ActionDenied as refused:
             log.warning("dummy-network-action-refused", network=name, error=str(refused))
             self._failures[uid] = refused.failure
-            await self._report(dcn, decide(replace(seen, dcn=dcn, failure=refused.failure)))
+            await self._report(dcn, decide(replace(observed, dcn=dcn, failure=refused.failure)))
             return self._retries.next(uid)
         self._failures.pop(uid, None)
         self._retries.forget(uid)
@@ -100,7 +100,7 @@ class Networks:
         """Writes the status if it differs, and tells of it; the network as it is then. Raises KubeError."""
         if decision.status != dcn.status:
             dcn = await self._write(dcn, decision.status)
-        await self._executor.recorder.record(reference(DUMMY_CLUSTER_NETWORKS, dcn), decision.news)
+        await self._executor.recorder.record(reference(DUMMY_CLUSTER_NETWORKS, dcn), decision.events)
         return dcn
 
     async def _write(
@@ -131,9 +131,9 @@ class Networks:
             self._retries.forget(written.metadata.uid)
 
 
-def _is_about_to_be_made(dcn: DummyClusterNetwork, seen: Observed) -> bool:
+def _is_about_to_be_made(dcn: DummyClusterNetwork, observed: Observed) -> bool:
     """Whether it is to be decided if a subnet is free."""
-    return not dcn.metadata.is_deleting and bool(dcn.spec.subnet) and not seen.made.nads
+    return not dcn.metadata.is_deleting and bool(dcn.spec.subnet) and not observed.made.nads
 
 
 class Orphans:
@@ -161,26 +161,26 @@ class Orphans:
         try:
             if await self._reader.exists(uid):
                 return None
-            seen = self._reader.of(_ghost(uid, made))
-            seen, step = await self._next(seen)
-            await self._record(seen, step)
-            await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, seen.dcn), uid, step.actions)
+            observed = self._reader.of(_deleted_network(uid, made))
+            observed, step = await self._next(observed)
+            await self._record(observed, step)
+            await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, observed.dcn), uid, step.actions)
         except (KubeError, ActionDenied) as error:
             log.warning("dummy-orphan-kept", uid=uid, error=str(error))
             return self._retries.next(uid)
         self._retries.forget(uid)
         return step.wait
 
-    async def _next(self, seen: Observed) -> tuple[Observed, Teardown]:
-        step = teardown(seen, committed=True, removed=False)
+    async def _next(self, observed: Observed) -> tuple[Observed, Teardown]:
+        step = teardown(observed, committed=True, removed=False)
         while step.live_read:
-            seen = replace(seen, live=await self._reader.live_read(seen.dcn, step.live_read))
-            step = teardown(seen, committed=True, removed=False)
-        return seen, step
+            observed = replace(observed, live=await self._reader.live_read(observed.dcn, step.live_read))
+            step = teardown(observed, committed=True, removed=False)
+        return observed, step
 
-    async def _record(self, seen: Observed, step: Teardown) -> None:
+    async def _record(self, observed: Observed, step: Teardown) -> None:
         """Says what is waited for, once; by Events where there is a NAD that keeps its users."""
-        uid, name = seen.dcn.metadata.uid, seen.dcn.metadata.name
+        uid, name = observed.dcn.metadata.uid, observed.dcn.metadata.name
         if not step.message or self._said.get(uid) == step.message:
             return
         self._said[uid] = step.message
@@ -188,7 +188,7 @@ class Orphans:
         if step.stage not in ("users", "requests"):
             return
         text = f"DummyClusterNetwork {name}, which it belongs to, was removed by force; {step.message}"
-        for nad in seen.made.nads:
+        for nad in observed.made.nads:
             await self._executor.recorder.record(
                 reference(NADS, nad), (EventDraft("Warning", "Orphaned", text),)
             )
@@ -202,7 +202,7 @@ def _every(made: Made) -> tuple[Object, ...]:
     return (*made.nads, *made.daemon_sets, *made.networks, *made.cluster_networks)
 
 
-def _ghost(uid: str, made: Made) -> DummyClusterNetwork:
+def _deleted_network(uid: str, made: Made) -> DummyClusterNetwork:
     """The network as far as it is still known: its name, and of its spec nothing."""
     names = (item.metadata.annotations.get(NAME_ANNOTATION, "") for item in _every(made))
     return DummyClusterNetwork(metadata=ObjectMeta(name=next(filter(None, names), uid), uid=uid))

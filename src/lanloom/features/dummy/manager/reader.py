@@ -195,9 +195,9 @@ class ClusterReader:
         made = await self._made_anew(dcn.metadata.uid, self._places(dcn))
         return Live(made=made, users=await self._live_users.get() if what == "users" else None)
 
-    async def ranges(self, seen: Observed) -> Ranges:
+    async def ranges(self, observed: Observed) -> Ranges:
         """Read the addresses that the cluster uses; no informer watches those of services. Raises KubeError."""
-        return await read_ranges(self._client, seen.nodes, seen.settings)
+        return await read_ranges(self._client, observed.nodes, observed.settings)
 
     async def exists(self, uid: str) -> bool:
         """Return whether a DummyClusterNetwork of that uid exists now. Raises KubeError."""

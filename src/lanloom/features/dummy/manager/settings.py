@@ -56,23 +56,23 @@ class DummySettings:
         self._identity = identity
         self._given = given
         self._map: ConfigMap | None = None
-        self._said = Flags()
+        self._from_config_map = Flags()
         self._image = ""
         self._handlers: list[Callable[[], None]] = []
         self._wrong = asyncio.Event()
         self.faults: tuple[str, ...] = ()
         self._settings = settings(given)
         self.informer.on_change(lambda _old, new: self._read(new))
-        informers.get(PODS, transform=lean).on_change(self._look)
+        informers.get(PODS, transform=lean).on_change(self._pod_changed)
 
     def current(self) -> Settings:
         """Return the settings in force."""
         return self._settings
 
     @property
-    def said(self) -> Flags:
+    def explicit(self) -> Flags:
         """Flags, environment and ConfigMap, without defaults."""
-        return self._given.over(self._said)
+        return self._given.over(self._from_config_map)
 
     def on_change(self, handler: Callable[[], None]) -> None:
         """Add a handler that is called after the settings changed."""
@@ -91,13 +91,13 @@ class DummySettings:
     def _read(self, config_map: ConfigMap | None) -> None:
         self._map = config_map
         data = config_map.data if config_map is not None else {}
-        self._said, self.faults = read_entries(data, self._said)
+        self._from_config_map, self.faults = read_entries(data, self._from_config_map)
         if self.faults:
             log.warning("dummy-settings-invalid", config_map=CONFIG_MAP, faults=self.faults)
             self._wrong.set()
         self._settle()
 
-    def _look(self, _old: Pod | None, new: Pod | None) -> None:
+    def _pod_changed(self, _old: Pod | None, new: Pod | None) -> None:
         if new is None or (new.metadata.namespace, new.metadata.name) != (LANLOOM_NAMESPACE, self._identity):
             return
         if image := image_of(new):
@@ -105,7 +105,7 @@ class DummySettings:
             self._settle()
 
     def _settle(self) -> None:
-        found = settings(self.said, self._image)
+        found = settings(self.explicit, self._image)
         if found != self._settings:
             self._settings = found
             log.info("dummy-settings", **asdict(found))

@@ -44,85 +44,89 @@ class Bridges(Struct, frozen=True, kw_only=True):
     conflict: Finding | None = None
 
 
-def acknowledgement_of(seen: Observed, state: State) -> Acknowledgement:
+def acknowledgement_of(observed: Observed, state: State) -> Acknowledgement:
     """What the nodes say."""
-    return acknowledgement(seen.nodes, seen.pods, state, now=seen.now, patience=seen.settings.node_timeout)
+    return acknowledgement(
+        observed.nodes, observed.pods, state, now=observed.now, patience=observed.settings.node_timeout
+    )
 
 
-def keeping(seen: Observed, net: Isolated) -> Bridges:
+def keeping(observed: Observed, net: Isolated) -> Bridges:
     """Bridges that are to be there on every node."""
-    known = acknowledgement_of(seen, "present")
-    current = seen.daemon_set
-    running = current or next(iter(seen.made.daemon_sets), None)
+    known = acknowledgement_of(observed, "present")
+    current = observed.daemon_set
+    running = current or next(iter(observed.made.daemon_sets), None)
     try:
         wanted = daemon_set_body(
             net.name,
             net.uid,
             net.bridge,
-            _with_image(seen.settings, running, net.uid),
+            _with_image(observed.settings, running, net.uid),
             "present",
             bridge_address(net),
         )
     except UnknownImage as error:
         return _failed(known, "NoImage", str(error))
     if current is None:
-        news = EventDraft("Normal", "DaemonSetCreated", f"made the DaemonSet {_title(wanted)}")
-        return _changing(seen, known, Create(DAEMON_SETS, wanted, news), "is being made")
+        event = EventDraft("Normal", "DaemonSetCreated", f"made the DaemonSet {_title(wanted)}")
+        return _changing(observed, known, Create(DAEMON_SETS, wanted, event), "is being made")
     if current.metadata.is_deleting:
         message = f"somebody deletes the DaemonSet {_title(wanted)}; it is made anew when it is gone"
         return _failed(known, "BeingDeleted", message)
     if patch := daemon_set_patch(current, wanted):
-        news = EventDraft("Normal", "DaemonSetRepaired", f"put the DaemonSet {_title(wanted)} right")
-        change = Change(DAEMON_SETS, current.metadata.key, patch, news)
-        return _changing(seen, known, change, "is being put right")
-    return Bridges(finding=_progress(current, known), acknowledgement=known, actions=_strays(seen, current))
+        event = EventDraft("Normal", "DaemonSetRepaired", f"put the DaemonSet {_title(wanted)} right")
+        change = Change(DAEMON_SETS, current.metadata.key, patch, event)
+        return _changing(observed, known, change, "is being put right")
+    return Bridges(
+        finding=_progress(current, known), acknowledgement=known, actions=_strays(observed, current)
+    )
 
 
-def _strays(seen: Observed, current: DaemonSet) -> tuple[Action, ...]:
+def _strays(observed: Observed, current: DaemonSet) -> tuple[Action, ...]:
     """Takes away DaemonSets of the network's elsewhere, as those of older versions are in Lanloom's own namespace.
 
     Not before the pods of the present one keep the bridge on every node: a node would be without anybody who does.
     """
-    strays = [item for item in seen.made.daemon_sets if item.metadata.key != current.metadata.key]
-    own = tuple(pod for pod in seen.pods if pod.metadata.namespace == current.metadata.namespace)
+    strays = [item for item in observed.made.daemon_sets if item.metadata.key != current.metadata.key]
+    own = tuple(pod for pod in observed.pods if pod.metadata.namespace == current.metadata.namespace)
     if (
         not strays
-        or _progress(current, acknowledgement_of(replace(seen, pods=own), "present")).status != "True"
+        or _progress(current, acknowledgement_of(replace(observed, pods=own), "present")).status != "True"
     ):
         return ()
     return tuple(deletion(DAEMON_SETS, item) for item in strays if not item.metadata.is_deleting)
 
 
-def removing(seen: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...]:
+def removing(observed: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...]:
     """What makes these DaemonSets take the bridges away; nothing once all of them are told to. Raises UnknownImage.
 
     One elsewhere than where DaemonSets are made now may not be changed, only deleted: another one does its work. That
     is made first, so that it is known which bridge is to go, whatever happens in between.
     """
     staying = [item for item in sets if not item.metadata.is_deleting]
-    here = [item for item in staying if item.metadata.namespace == seen.settings.namespace]
+    here = [item for item in staying if item.metadata.namespace == observed.settings.namespace]
     strays = [item for item in staying if item not in here]
-    patches = [(item.metadata.key, _removal(seen, item)) for item in here]
+    patches = [(item.metadata.key, _removal(observed, item)) for item in here]
     changes = tuple(Change(DAEMON_SETS, key, patch) for key, patch in patches if patch)
-    heir = tuple(_heir(seen, item) for item in strays[:1] if not here)
+    heir = tuple(_heir(observed, item) for item in strays[:1] if not here)
     return (*changes, *heir, *(deletion(DAEMON_SETS, item) for item in strays))
 
 
-def remover(seen: Observed, bridge: str) -> Create | None:
+def remover(observed: Observed, bridge: str) -> Create | None:
     """A DaemonSet that takes bridges away whose own one is gone; None where no image for it is known."""
-    meta = seen.dcn.metadata
+    meta = observed.dcn.metadata
     try:
-        body = daemon_set_body(meta.name, meta.uid, bridge, seen.settings, "absent", _address(seen))
+        body = daemon_set_body(meta.name, meta.uid, bridge, observed.settings, "absent", _address(observed))
     except UnknownImage:
         return None
     return Create(DAEMON_SETS, body)
 
 
-def _heir(seen: Observed, item: DaemonSet) -> Create:
+def _heir(observed: Observed, item: DaemonSet) -> Create:
     """The DaemonSet that removes what one elsewhere keeps. Raises UnknownImage."""
-    meta = seen.dcn.metadata
-    settings = _with_image(seen.settings, item, meta.uid)
-    bridge = bridge_of(item) or seen.dcn.spec.bridge_name
+    meta = observed.dcn.metadata
+    settings = _with_image(observed.settings, item, meta.uid)
+    bridge = bridge_of(item) or observed.dcn.spec.bridge_name
     return Create(
         DAEMON_SETS,
         daemon_set_body(meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway")),
@@ -142,22 +146,22 @@ def _argument(item: DaemonSet, flag: str) -> str:
         return ""
 
 
-def _address(seen: Observed) -> str:
+def _address(observed: Observed) -> str:
     """The address that the network's bridges have; empty where the spec is not valid."""
     try:
-        return bridge_address(parse(seen.dcn))
+        return bridge_address(parse(observed.dcn))
     except Malformed:
         return ""
 
 
-def _removal(seen: Observed, item: DaemonSet) -> Raw:
+def _removal(observed: Observed, item: DaemonSet) -> Raw:
     """The patch. The bridge is the one that the DaemonSet keeps: the spec may have been changed by force.
 
     Raises UnknownImage.
     """
-    meta = seen.dcn.metadata
-    bridge = bridge_of(item) or seen.dcn.spec.bridge_name
-    settings = _with_image(seen.settings, item, meta.uid)
+    meta = observed.dcn.metadata
+    bridge = bridge_of(item) or observed.dcn.spec.bridge_name
+    settings = _with_image(observed.settings, item, meta.uid)
     wanted = daemon_set_body(meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway"))
     return daemon_set_patch(item, wanted)
 
@@ -177,8 +181,8 @@ def _failed(known: Acknowledgement, reason: str, message: str) -> Bridges:
     return Bridges(finding=Finding("False", reason, message), acknowledgement=known, failed=True)
 
 
-def _changing(seen: Observed, known: Acknowledgement, action: Create | Change, verb: str) -> Bridges:
-    failure = seen.failure
+def _changing(observed: Observed, known: Acknowledgement, action: Create | Change, verb: str) -> Bridges:
+    failure = observed.failure
     if failure is not None and failure.plural == DAEMON_SETS.plural:
         refused = Finding("False", "Refused", failure.message)
         conflict = Finding("True", "NotOurs", failure.message) if failure.conflict else None
@@ -190,15 +194,15 @@ def _changing(seen: Observed, known: Acknowledgement, action: Create | Change, v
 
 
 def _progress(current: DaemonSet, known: Acknowledgement) -> Finding:
-    """How far the nodes are. A DaemonSet is rolled out when its controller has seen it and every pod is a new one."""
+    """How far the nodes are. A DaemonSet is rolled out when its controller has seen it and every pod is new."""
     count = f"{len(known.acknowledged)} of {len(known.live)} nodes"
     if known.missing:
         return Finding(
             "False", "NodesPending", f"{count} have the bridge; waits for {listed(titles(known.missing))}"
         )
     status = current.status
-    seen = status.observed_generation >= current.metadata.generation
-    if not seen or status.updated_number_scheduled < status.desired_number_scheduled:
+    observed = status.observed_generation >= current.metadata.generation
+    if not observed or status.updated_number_scheduled < status.desired_number_scheduled:
         return Finding("False", "RollingOut", f"{count} have the bridge; the DaemonSet is being rolled out")
     return Finding("True", "Acknowledged", f"{count} have the bridge")
 

@@ -57,7 +57,7 @@ from lanloom.features.dummy.rules.status import (
     Findings,
     condition_or,
     resources_of,
-    status_news,
+    status_events,
     status_of,
 )
 from lanloom.features.dummy.rules.subnet import overlaps
@@ -65,9 +65,9 @@ from lanloom.refusals import Malformed
 from lanloom.text import listed
 
 
-def in_the_way(seen: Observed, net: Isolated) -> Finding | None:
+def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
     """Why nothing can be made of the network, whatever it was before."""
-    for other in _elders(seen):
+    for other in _elders(observed):
         if shared := _shared(other, net):
             return Finding(
                 "True",
@@ -75,22 +75,22 @@ def in_the_way(seen: Observed, net: Isolated) -> Finding | None:
                 f"DummyClusterNetwork {net.name}: {shared} is that of DummyClusterNetwork {other.metadata.name} "
                 "already, which is older; delete this one and create one with a NAD and a bridge of its own",
             )
-    if fault := uplink_fault(net.bridge, seen.configs):
+    if fault := uplink_fault(net.bridge, observed.configs):
         return Finding("True", "HasUplink", f"DummyClusterNetwork {net.name}: {fault}")
     return None
 
 
-def taken_addresses(seen: Observed, net: Isolated) -> Finding | None:
+def taken_addresses(observed: Observed, net: Isolated) -> Finding | None:
     """Whose addresses the subnet overlaps. A network that is there already goes on, and says so."""
     if net.subnet is None:
         return None
-    fault = overlaps(net, seen.ranges, _isolated(seen))
+    fault = overlaps(net, observed.ranges, _isolated(observed))
     return Finding("True", "SubnetTaken", f"DummyClusterNetwork {net.name}: {fault}") if fault else None
 
 
-def _elders(seen: Observed) -> Iterator[DummyClusterNetwork]:
-    own = _age(seen.dcn)
-    return (other for other in sorted(seen.others, key=_age) if _age(other) < own)
+def _elders(observed: Observed) -> Iterator[DummyClusterNetwork]:
+    own = _age(observed.dcn)
+    return (other for other in sorted(observed.others, key=_age) if _age(other) < own)
 
 
 def _age(dcn: DummyClusterNetwork) -> tuple[str, str]:
@@ -104,8 +104,8 @@ def _shared(other: DummyClusterNetwork, net: Isolated) -> str:
     return f"the bridge {net.bridge} (spec.bridgeName)" if other.spec.bridge_name == net.bridge else ""
 
 
-def _isolated(seen: Observed) -> Iterator[Isolated]:
-    for other in _elders(seen):
+def _isolated(observed: Observed) -> Iterator[Isolated]:
+    for other in _elders(observed):
         if other.spec.gateway == "none":
             continue
         try:
@@ -134,50 +134,52 @@ class _Part(Struct, frozen=True, kw_only=True):
     conflict: Finding | None = None
 
 
-def ensure(seen: Observed) -> Decision:
+def ensure(observed: Observed) -> Decision:
     """The decision for a network that nobody deletes."""
     try:
-        net = parse(seen.dcn)
+        net = parse(observed.dcn)
     except Malformed as error:
-        return _refusal(seen, Finding("True", "InvalidSpec", str(error)), conflict=False)
-    overlap = taken_addresses(seen, net)
-    obstacle = in_the_way(seen, net) or (overlap if not seen.made.nads else None)
-    if obstacle is not None:
-        return _refusal(seen, obstacle, conflict=True)
-    if FINALIZER not in seen.dcn.metadata.finalizers:
-        patch = on_version(seen.dcn, finalizers=[*seen.dcn.metadata.finalizers, FINALIZER])
-        change = Change(DUMMY_CLUSTER_NETWORKS, seen.dcn.metadata.key, patch)
-        return Decision(status=seen.dcn.status, actions=(change,))
-    parts = (_cluster_network(seen, net), _network(seen, net), _nad(seen, net))
+        return _refusal(observed, Finding("True", "InvalidSpec", str(error)), conflict=False)
+    overlap = taken_addresses(observed, net)
+    conflict = in_the_way(observed, net) or (overlap if not observed.made.nads else None)
+    if conflict is not None:
+        return _refusal(observed, conflict, conflict=True)
+    if FINALIZER not in observed.dcn.metadata.finalizers:
+        patch = on_version(observed.dcn, finalizers=[*observed.dcn.metadata.finalizers, FINALIZER])
+        change = Change(DUMMY_CLUSTER_NETWORKS, observed.dcn.metadata.key, patch)
+        return Decision(status=observed.dcn.status, actions=(change,))
+    parts = (_cluster_network(observed, net), _network(observed, net), _nad(observed, net))
     if any(part.unsure for part in parts):
-        return Decision(status=seen.dcn.status, live_read="users")
-    return _composed(seen, parts, net, overlap)
+        return Decision(status=observed.dcn.status, live_read="users")
+    return _composed(observed, parts, net, overlap)
 
 
-def _refusal(seen: Observed, why: Finding, *, conflict: bool) -> Decision:
+def _refusal(observed: Observed, why: Finding, *, conflict: bool) -> Decision:
     """Says why the object stays as it is. What was made for it before stays, too."""
     unmade = Finding("False", why.reason, why.message)
     found = Findings(
         phase="InvalidSpec",
         reason=why.reason,
         message=why.message,
-        nad=condition_or(seen.dcn.status, NAD_READY, unmade),
-        bridges=condition_or(seen.dcn.status, BRIDGES_READY, unmade),
+        nad=condition_or(observed.dcn.status, NAD_READY, unmade),
+        bridges=condition_or(observed.dcn.status, BRIDGES_READY, unmade),
         conflict=why if conflict else None,
     )
-    return _decision(seen, found)
+    return _decision(observed, found)
 
 
-def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: Finding | None) -> Decision:
-    bridges = keeping(seen, net)
+def _composed(
+    observed: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: Finding | None
+) -> Decision:
+    bridges = keeping(observed, net)
     actions: list[Action] = []
     for part in parts:
         actions += part.actions
         if part.stuck:
             break
     else:
-        actions += [*bridges.actions, *_orphaned(seen, net)]
-    parts = tuple(_with_failure(seen, part) for part in parts)
+        actions += [*bridges.actions, *_orphaned(observed, net)]
+    parts = tuple(_with_failure(observed, part) for part in parts)
     unwell = [part.finding for part in parts if part.finding.status != "True"]
     broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
     acknowledged = bridges.acknowledgement
@@ -194,8 +196,8 @@ def _composed(seen: Observed, parts: tuple[_Part, ...], net: Isolated, overlap: 
     )
     waits = [part.wait for part in parts if part.wait is not None]
     if acknowledged.until is not None:
-        waits.append(max(0.0, acknowledged.until - seen.now))
-    return _decision(seen, found, tuple(actions), min(waits, default=None))
+        waits.append(max(0.0, acknowledged.until - observed.now))
+    return _decision(observed, found, tuple(actions), min(waits, default=None))
 
 
 def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
@@ -211,15 +213,17 @@ def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
 
 
 def _decision(
-    seen: Observed, found: Findings, actions: tuple[Action, ...] = (), wait: float | None = None
+    observed: Observed, found: Findings, actions: tuple[Action, ...] = (), wait: float | None = None
 ) -> Decision:
-    status = status_of(seen, found, resources_of(seen, seen.made, keep=_KEPT))
-    return Decision(status=status, actions=actions, news=status_news(seen.dcn.status, status), wait=wait)
+    status = status_of(observed, found, resources_of(observed, observed.made, keep=_KEPT))
+    return Decision(
+        status=status, actions=actions, events=status_events(observed.dcn.status, status), wait=wait
+    )
 
 
-def _with_failure(seen: Observed, part: _Part) -> _Part:
+def _with_failure(observed: Observed, part: _Part) -> _Part:
     """The part, with why its action was refused if it was."""
-    failure = seen.failure
+    failure = observed.failure
     if failure is None or failure.plural not in {item.resource.plural for item in part.actions}:
         return part
     conflict = Finding("True", "NotOurs", failure.message) if failure.conflict else part.conflict
@@ -231,39 +235,39 @@ def _pending(what: str) -> Finding:
     return Finding("False", _PENDING, what)
 
 
-def _cluster_network(seen: Observed, net: Isolated) -> _Part:
+def _cluster_network(observed: Observed, net: Isolated) -> _Part:
     """Harvester takes no NAD of a bridge without its ClusterNetwork. One that is there is used, whoever made it."""
     name = implied_cluster_network(net.bridge)
     if not name:
         return _Part()
-    if seen.cluster_network is None:
+    if observed.cluster_network is None:
         create = Create(CLUSTER_NETWORKS, cluster_network_body(net, name))
         return _Part(finding=_pending(f"the ClusterNetwork {name} is being made"), actions=(create,))
     return _Part()
 
 
-def _network(seen: Observed, net: Isolated) -> _Part:
+def _network(observed: Observed, net: Isolated) -> _Part:
     if net.subnet is None:
         return _Part()
-    if seen.network is None:
+    if observed.network is None:
         create = Create(NETWORKS, ipam_network_body(net))
         return _Part(finding=_pending(f"the Network of {net.subnet} is being made"), actions=(create,))
-    if not is_ours(seen.network.metadata, net.uid):
-        return _foreign(NETWORKS, seen.network)
-    if seen.network.metadata.is_deleting:
-        return _leaving(NETWORKS, seen.network)
-    patch = ipam_network_patch(seen.network, net)
+    if not is_ours(observed.network.metadata, net.uid):
+        return _foreign(NETWORKS, observed.network)
+    if observed.network.metadata.is_deleting:
+        return _leaving(NETWORKS, observed.network)
+    patch = ipam_network_patch(observed.network, net)
     if not patch:
         return _Part()
-    change = Change(NETWORKS, seen.network.metadata.key, patch)
+    change = Change(NETWORKS, observed.network.metadata.key, patch)
     return _Part(finding=_pending(f"the Network of {net.subnet} is being put right"), actions=(change,))
 
 
-def _nad(seen: Observed, net: Isolated) -> _Part:
-    nad = seen.nad
+def _nad(observed: Observed, net: Isolated) -> _Part:
+    nad = observed.nad
     if nad is None:
-        news = EventDraft("Normal", "NADCreated", f"made the NAD {net.nad}")
-        create = Create(NADS, nad_body(net), news)
+        event = EventDraft("Normal", "NADCreated", f"made the NAD {net.nad}")
+        create = Create(NADS, nad_body(net), event)
         return _Part(finding=_pending(f"the NAD {net.nad} is being made"), actions=(create,))
     if not is_ours(nad.metadata, net.uid):
         return _foreign(NADS, nad)
@@ -272,26 +276,26 @@ def _nad(seen: Observed, net: Isolated) -> _Part:
     if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
         change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
         return _Part(finding=_pending(f"the NAD {net.nad} is being opened to users again"), actions=(change,))
-    return _Part() if is_as_wanted(nad, net) else _drift(seen, net, nad)
+    return _Part() if is_as_wanted(nad, net) else _drift(observed, net, nad)
 
 
-def _drift(seen: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
+def _drift(observed: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
     """A NAD of ours that somebody changed is put right, but not under those who use it as it is.
 
     Watches may be late, so the API server is asked before it is taken for unused.
     """
-    users, wait = seen.users.users_of(net.nad), None
+    users, wait = observed.users.users_of(net.nad), None
     if not users:
-        if seen.live is None:
+        if observed.live is None:
             return _Part(unsure=True)
-        if seen.live.users is None:
+        if observed.live.users is None:
             return _drifted("it can't be seen whether anybody uses it; it is tried again", net)
-        users, wait = seen.live.users.users_of(net.nad), REREAD_SECONDS
+        users, wait = observed.live.users.users_of(net.nad), REREAD_SECONDS
     if users:
         kept = f"it is used by {listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
         return _drifted(kept, net, wait)
-    news = EventDraft("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
-    change = Change(NADS, net.nad, nad_patch(nad, net), news)
+    event = EventDraft("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
+    change = Change(NADS, net.nad, nad_patch(nad, net), event)
     return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
 
 
@@ -317,8 +321,8 @@ def _leaving(resource: Resource[Any], item: Object) -> _Part:
     return _Part(finding=Finding("False", "BeingDeleted", message), stuck=True)
 
 
-def _orphaned(seen: Observed, net: Isolated) -> list[Action]:
+def _orphaned(observed: Observed, net: Isolated) -> list[Action]:
     """A Network whose subnet was taken out of the spec, once the NAD knows it no more."""
-    if net.subnet is not None or seen.nad is None or not is_as_wanted(seen.nad, net):
+    if net.subnet is not None or observed.nad is None or not is_as_wanted(observed.nad, net):
         return []
-    return [deletion(NETWORKS, item) for item in seen.made.networks if not item.metadata.is_deleting]
+    return [deletion(NETWORKS, item) for item in observed.made.networks if not item.metadata.is_deleting]

@@ -209,12 +209,12 @@ class Assignment(Struct, frozen=True, kw_only=True):
 class Verdict(Struct, frozen=True, kw_only=True):
     """What a look at the links says: all is as it should be, or what is due now, or what stands in the way.
 
-    An obstacle is a whole message, and borne for `patience` seconds.
+    A `fault` is a complete message, and is accepted for `patience` seconds.
     """
 
     ready: bool = False
     steps: tuple[LinkStep, ...] = ()
-    obstacle: str = ""
+    fault: str = ""
     patience: float = FOREIGN_SECONDS
 
 
@@ -239,8 +239,8 @@ def evaluate(task: Assignment, links: Mapping[str, Link]) -> Verdict:
 
 
 def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    if obstacle := _obstacle(task.making, links):
-        return Verdict(obstacle=obstacle)
+    if fault := _fault(task.making, links):
+        return Verdict(fault=fault)
     link = links.get(task.bridge)
     done = link is not None and link.owner_uid == task.owner and link.up and _is_apart(task, link)
     return Verdict(ready=True) if done else Verdict(steps=(task.making,))
@@ -261,29 +261,29 @@ def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
         return Verdict(steps=(task.making, *free))
     own = sorted(name for name, link in links.items() if link.owner_uid == task.owner)
     removals = [_removal(task, name) for name in own]
-    obstacles = [text for step in removals if (text := _obstacle(step, links))]
-    steps: list[LinkStep] = [step for step in removals if not _obstacle(step, links)]
+    faults = [text for step in removals if (text := _fault(step, links))]
+    steps: list[LinkStep] = [step for step in removals if not _fault(step, links)]
     half = links.get(unfinished_name(task.owner))
     if half is not None and half.unfinished:
         steps.append(DeleteLink(name=half.name))
     return Verdict(
-        ready=not (steps or obstacles),
+        ready=not (steps or faults),
         steps=tuple(steps),
-        obstacle="; ".join(obstacles),
+        fault="; ".join(faults),
         patience=PORTS_SECONDS,
     )
 
 
 def _is_adoptable(task: Assignment, links: Mapping[str, Link]) -> bool:
     link = links.get(task.bridge)
-    return link is not None and not link.alias and not _obstacle(task.making, links)
+    return link is not None and not link.alias and not _fault(task.making, links)
 
 
 def _removal(task: Assignment, name: str) -> RemoveIsolatedBridge:
     return RemoveIsolatedBridge(name=name, owner=task.owner)
 
 
-def _obstacle(step: LinkStep, links: Mapping[str, Link]) -> str:
+def _fault(step: LinkStep, links: Mapping[str, Link]) -> str:
     try:
         step.guard(links)
     except LinkError as error:

@@ -33,7 +33,7 @@ from lanloom.features.dummy.rules.status import (
     Findings,
     condition_or,
     resources_of,
-    status_news,
+    status_events,
     status_of,
 )
 from lanloom.features.dummy.rules.teardown import Teardown, teardown
@@ -48,35 +48,35 @@ _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "
 """Why a network does not go, as the reason of its conditions, by the step that is waited for."""
 
 
-def decide(seen: Observed) -> Decision:
+def decide(observed: Observed) -> Decision:
     """What to do for a DummyClusterNetwork, and what it is to say of itself."""
-    return _departure(seen) if seen.dcn.metadata.is_deleting else ensure(seen)
+    return _departure(observed) if observed.dcn.metadata.is_deleting else ensure(observed)
 
 
-def _departure(seen: Observed) -> Decision:
+def _departure(observed: Observed) -> Decision:
     """The decision for a network that is being deleted. Without our finalizer it is not ours to look after."""
-    dcn = seen.dcn
+    dcn = observed.dcn
     if FINALIZER not in dcn.metadata.finalizers:
         return Decision(status=dcn.status)
     committed, removed = is_committed(dcn), are_removed(dcn)
-    step = teardown(seen, committed=committed, removed=removed, recorded=dcn.status.resources)
+    step = teardown(observed, committed=committed, removed=removed, recorded=dcn.status.resources)
     if step.live_read:
         return Decision(status=dcn.status, live_read=step.live_read)
     if step.stage == "done" and committed:
         return Decision(status=dcn.status, actions=(_release(dcn),))
-    if step.stage == "closing" and seen.failure is None:
+    if step.stage == "closing" and observed.failure is None:
         return Decision(status=dcn.status, actions=step.actions)  # nothing to say yet: it takes a moment
-    return _said(seen, step)
+    return _said(observed, step)
 
 
-def unread(seen: Observed, why: str) -> Decision:
-    """The decision where the API server did not say what was to be read anew: who can't be seen may be there."""
-    if not seen.dcn.metadata.is_deleting:
-        return ensure(replace(seen, live=Live(made=seen.made)))
-    if is_committed(seen.dcn):
-        return Decision(status=seen.dcn.status)
+def unread(observed: Observed, why: str) -> Decision:
+    """The decision where the API server did not say what was to be read anew: unseen users may exist."""
+    if not observed.dcn.metadata.is_deleting:
+        return ensure(replace(observed, live=Live(made=observed.made)))
+    if is_committed(observed.dcn):
+        return Decision(status=observed.dcn.status)
     message = f"it can't be seen whether anybody uses the network: {why}; it is tried again"
-    return _said(seen, Teardown(stage="asking", message=message))
+    return _said(observed, Teardown(stage="asking", message=message))
 
 
 def is_committed(dcn: DummyClusterNetwork) -> bool:
@@ -92,65 +92,65 @@ def are_removed(dcn: DummyClusterNetwork) -> bool:
 
 def _release(dcn: DummyClusterNetwork) -> Action:
     left = [item for item in dcn.metadata.finalizers if item != FINALIZER]
-    news = EventDraft("Normal", "Deleted", "everything that was made for the network is gone")
+    event = EventDraft("Normal", "Deleted", "everything that was made for the network is gone")
     patch = on_version(dcn, finalizers=left)
-    return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, news)
+    return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, event)
 
 
-def _said(seen: Observed, step: Teardown) -> Decision:
+def _said(observed: Observed, step: Teardown) -> Decision:
     """The step, with what the network says of it."""
     terminating = step.stage in ("nads", "bridges", "others", "done")
     phase: Phase = "Terminating" if terminating else "DeletionBlocked"
     message = step.message
-    if seen.failure is not None and step.actions:
-        message = f"{seen.failure.message}; it is tried again"
+    if observed.failure is not None and step.actions:
+        message = f"{observed.failure.message}; it is tried again"
     kept = frozenset(([] if terminating else [NADS.kind]) + ([] if step.removed else [DAEMON_SETS.kind]))
-    bridges = _keeping(seen) if step.stage == "users" else None
+    bridges = _keeping(observed) if step.stage == "users" else None
     found = Findings(
         phase=phase,
         reason=_DELETING if terminating else _REASONS[step.stage],
         message=message,
         nad=_GOING if terminating else _DRAINING,
-        bridges=bridges.finding if bridges is not None else _bridges(seen, step),
+        bridges=bridges.finding if bridges is not None else _bridges(observed, step),
         in_use=_in_use(step, message) if not terminating else None,
         users=step.users,
         nodes=bridges.acknowledgement if bridges is not None else step.nodes,
     )
-    made = seen.live.made if seen.live is not None else seen.made
-    status = status_of(seen, found, resources_of(seen, made, keep=kept))
-    news = status_news(seen.dcn.status, status)
-    if step.removed and not are_removed(seen.dcn) and step.nodes is not None and step.nodes.away:
+    made = observed.live.made if observed.live is not None else observed.made
+    status = status_of(observed, found, resources_of(observed, made, keep=kept))
+    events = status_events(observed.dcn.status, status)
+    if step.removed and not are_removed(observed.dcn) and step.nodes is not None and step.nodes.away:
         text = (
             f"the deletion goes on without {listed(step.nodes.away)}, which can't be reached; "
             "their agents remove the bridge when they are back"
         )
-        news = (*news, EventDraft("Warning", "NodesSkipped", text))
+        events = (*events, EventDraft("Warning", "NodesSkipped", text))
     actions = (*step.actions, *(bridges.actions if bridges is not None else ()))
-    return Decision(status=status, actions=actions, news=news, wait=step.wait)
+    return Decision(status=status, actions=actions, events=events, wait=step.wait)
 
 
-def _keeping(seen: Observed) -> Bridges | None:
+def _keeping(observed: Observed) -> Bridges | None:
     """What users need as long as they are there: their bridges. None where none were made.
 
     Nor where the spec names another bridge by now: while an object is deleted, webhooks let every change of it pass.
     """
-    if not any(item.kind == DAEMON_SETS.kind for item in seen.dcn.status.resources):
+    if not any(item.kind == DAEMON_SETS.kind for item in observed.dcn.status.resources):
         return None
     try:
-        net = parse(seen.dcn)
+        net = parse(observed.dcn)
     except Malformed:
         return None
-    if seen.daemon_set is not None and bridge_of(seen.daemon_set) not in ("", net.bridge):
+    if observed.daemon_set is not None and bridge_of(observed.daemon_set) not in ("", net.bridge):
         return None
-    return keeping(seen, net)
+    return keeping(observed, net)
 
 
-def _bridges(seen: Observed, step: Teardown) -> Finding:
+def _bridges(observed: Observed, step: Teardown) -> Finding:
     if step.removed:
         return Finding("False", REMOVED, "the bridges are gone")
     if step.stage == "bridges":
         return Finding("False", "Removing", step.message)
-    return condition_or(seen.dcn.status, BRIDGES_READY, _GOING)
+    return condition_or(observed.dcn.status, BRIDGES_READY, _GOING)
 
 
 def _in_use(step: Teardown, message: str) -> Finding:

@@ -73,11 +73,11 @@ class Observed(Struct, frozen=True, kw_only=True):
 
 
 class Create(Struct, frozen=True):
-    """Make an object; one of that name that is there already is left alone. `news` is told when it was done."""
+    """Make an object; one of that name that is there already is left alone. `event` is recorded after it."""
 
     resource: Resource[Any]
     body: Raw
-    news: EventDraft | None = None
+    event: EventDraft | None = None
 
     @property
     def key(self) -> Key:
@@ -92,7 +92,7 @@ class Change(Struct, frozen=True):
     resource: Resource[Any]
     key: Key
     patch: Raw
-    news: EventDraft | None = None
+    event: EventDraft | None = None
 
 
 class Delete(Struct, frozen=True):
@@ -106,7 +106,7 @@ class Delete(Struct, frozen=True):
     uid: str
     or_release: bool = False
     version: str = ""
-    news: EventDraft | None = None
+    event: EventDraft | None = None
 
 
 Action = Create | Change | Delete
@@ -120,7 +120,7 @@ REREAD_SECONDS = 2.0
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What to do: write `status` if it differs, tell the `news`, carry out the `actions` in order.
+    """What to do: write `status` if it differs, record the `events`, execute the `actions` in order.
 
     With a `live_read` the decision is asked for again with `Observed.live`, and nothing is done before. `wait` are the
     seconds after which to look again though nothing happens, None for never.
@@ -128,7 +128,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     status: DummyClusterNetworkStatus
     actions: tuple[Action, ...] = ()
-    news: tuple[EventDraft, ...] = ()
+    events: tuple[EventDraft, ...] = ()
     live_read: LiveRead = ""
     wait: float | None = None
 

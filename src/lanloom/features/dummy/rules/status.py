@@ -69,24 +69,24 @@ class Findings(Struct, frozen=True, kw_only=True):
 
 
 def status_of(
-    seen: Observed, found: Findings, resources: tuple[DummyResource, ...]
+    observed: Observed, found: Findings, resources: tuple[DummyResource, ...]
 ) -> DummyClusterNetworkStatus:
     """The status that says so; equal to the present one where that says it already."""
-    conditions = seen.dcn.status.conditions
+    conditions = observed.dcn.status.conditions
     ready: ConditionStatus = "True" if found.phase == "Ready" else "False"
-    conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), seen.now)
-    conditions = _with(conditions, NAD_READY, found.nad, seen.now)
-    conditions = _with(conditions, BRIDGES_READY, found.bridges, seen.now)
+    conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), observed.now)
+    conditions = _with(conditions, NAD_READY, found.nad, observed.now)
+    conditions = _with(conditions, BRIDGES_READY, found.bridges, observed.now)
     for type, finding in ((DRIFTED, found.drifted), (CONFLICT, found.conflict), (IN_USE, found.in_use)):
-        conditions = _with(conditions, type, finding, seen.now)
+        conditions = _with(conditions, type, finding, observed.now)
     nodes = found.nodes
     return DummyClusterNetworkStatus(
         phase=found.phase,
         message=found.message,
-        observed_generation=seen.dcn.metadata.generation,
+        observed_generation=observed.dcn.metadata.generation,
         nodes=NodeCounts(live=len(nodes.live), acknowledged=len(nodes.acknowledged))
         if nodes
-        else seen.dcn.status.nodes,
+        else observed.dcn.status.nodes,
         users=tuple(map(str, found.users[:USERS_MAX])),
         resources=resources,
         conditions=conditions,
@@ -103,7 +103,7 @@ def _with(
     )
 
 
-def resources_of(seen: Observed, made: Made, *, keep: frozenset[str]) -> tuple[DummyResource, ...]:
+def resources_of(observed: Observed, made: Made, *, keep: frozenset[str]) -> tuple[DummyResource, ...]:
     """What was made, in a fixed order; of the kinds in `keep` also what the status knows of and nobody replaced.
 
     So it is remembered that there was a NAD whose users may still be there, and a DaemonSet whose bridges may.
@@ -117,10 +117,10 @@ def resources_of(seen: Observed, made: Made, *, keep: frozenset[str]) -> tuple[D
     places = {_place(item) for item in found}
     found += [
         item
-        for item in seen.dcn.status.resources
+        for item in observed.dcn.status.resources
         if item.kind in keep
         and _place(item) not in places
-        and not (item.kind == NADS.kind and Key(item.namespace, item.name) in seen.foreign)
+        and not (item.kind == NADS.kind and Key(item.namespace, item.name) in observed.foreign)
     ]
     return tuple(sorted(found, key=_place))
 
@@ -146,27 +146,29 @@ _TOLD = {CONFLICT: "Conflict", DRIFTED: "Drifted"}
 _PROBLEMS = ("InvalidSpec", "ErrorEnsuringNAD", "ErrorEnsuringDaemonSet")
 
 
-def status_news(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> tuple[EventDraft, ...]:
+def status_events(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> tuple[EventDraft, ...]:
     """What of the difference operators should hear of: each thing when it begins, and again when it changes.
 
     Of many users that go one after the other each would be a change: told are the last ones that a message names.
     """
-    news = [
+    events = [
         EventDraft("Warning", reason, condition.message)
         for type, reason in _TOLD.items()
         if (condition := _begun(old, new, type)) is not None
         and not (type == DRIFTED and find(old.conditions, DRIFTED))  # only its users have changed
     ]
     is_another = (old.phase, old.message) != (new.phase, new.message) and new.message != _words(new, DRIFTED)
-    if not news and new.phase in _PROBLEMS and is_another:
-        news.append(EventDraft("Warning", new.phase, new.message))
+    if not events and new.phase in _PROBLEMS and is_another:
+        events.append(EventDraft("Warning", new.phase, new.message))
     if new.phase == "Ready" and old.phase != "Ready":
-        news.append(EventDraft("Normal", "Ready", new.message))
+        events.append(EventDraft("Normal", "Ready", new.message))
     if _blocked_anew(old, new):
-        news.append(EventDraft("Warning", "DeletionBlocked", new.message))
+        events.append(EventDraft("Warning", "DeletionBlocked", new.message))
     if new.phase == "Terminating" and old.phase != "Terminating":
-        news.append(EventDraft("Normal", "Terminating", "nobody uses the network any more; it is taken away"))
-    return tuple(news)
+        events.append(
+            EventDraft("Normal", "Terminating", "nobody uses the network any more; it is taken away")
+        )
+    return tuple(events)
 
 
 def _words(status: DummyClusterNetworkStatus, type: str) -> str:

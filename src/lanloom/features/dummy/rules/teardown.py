@@ -62,53 +62,53 @@ class Teardown(Struct, frozen=True, kw_only=True):
 
 
 def teardown(
-    seen: Observed, *, committed: bool, removed: bool, recorded: tuple[DummyResource, ...] = ()
+    observed: Observed, *, committed: bool, removed: bool, recorded: tuple[DummyResource, ...] = ()
 ) -> Teardown:
     """The next step. `committed` tells that the NADs were unused and may be gone; `removed`, that the bridges are.
 
     `recorded` are the objects that are known to have been there, besides those that are.
     """
-    made = seen.live.made if seen.live is not None else seen.made
-    if committed and made.nads and seen.live is None:  # gone perhaps: it takes a watch a moment to tell
+    made = observed.live.made if observed.live is not None else observed.made
+    if committed and made.nads and observed.live is None:  # gone perhaps: it takes a watch a moment to tell
         return Teardown(stage="nads", live_read="made")
     if made.nads or not committed:
-        obstacle = _obstacle(seen, made.nads, recorded)
-        if obstacle is not None:
-            return obstacle
+        blocker = _blocker(observed, made.nads, recorded)
+        if blocker is not None:
+            return blocker
     if made.nads:
         return _nads(made.nads)
     if not removed:
-        step = _bridges(seen, made, recorded)
+        step = _bridges(observed, made, recorded)
         if step is not None:
             return step
-    return _others(seen, made)
+    return _others(observed, made)
 
 
-def _obstacle(
-    seen: Observed, nads: tuple[NetworkAttachmentDefinition, ...], recorded: tuple[DummyResource, ...]
+def _blocker(
+    observed: Observed, nads: tuple[NetworkAttachmentDefinition, ...], recorded: tuple[DummyResource, ...]
 ) -> Teardown | None:
     """Why the NADs may not go yet."""
     marks = tuple(
         Change(NADS, nad.metadata.key, on_version(nad, annotations=missing))
         for nad in nads
-        if (missing := closing(nad, seen.users.seen, seen.now))
+        if (missing := closing(nad, observed.users.seen, observed.now))
     )
-    keys = _keys(seen, nads, recorded)
-    if users := _users(seen.users, keys):
+    keys = _keys(observed, nads, recorded)
+    if users := _users(observed.users, keys):
         return _blocked(users, marks)
     if marks:
         return Teardown(stage="closing", message="no new users are let in any more", actions=marks)
-    if requests := _requests(seen, nads):
-        return _awaited(seen, requests)
-    if seen.live is None or seen.live.users is None:
+    if requests := _requests(observed, nads):
+        return _awaited(observed, requests)
+    if observed.live is None or observed.live.users is None:
         return Teardown(stage="asking", live_read="users")
-    if users := _users(seen.live.users, keys):
+    if users := _users(observed.live.users, keys):
         return _blocked(users, wait=REREAD_SECONDS)
     return None
 
 
 def _keys(
-    seen: Observed, nads: Iterable[NetworkAttachmentDefinition], recorded: Iterable[DummyResource]
+    observed: Observed, nads: Iterable[NetworkAttachmentDefinition], recorded: Iterable[DummyResource]
 ) -> list[Key]:
     """The NADs whose users count: those that there are, and those that somebody took away from under users.
 
@@ -116,7 +116,7 @@ def _keys(
     """
     there = {nad.metadata.key for nad in nads}
     were = {Key(item.namespace, item.name) for item in recorded if item.kind == NADS.kind}
-    return sorted(there | (were - seen.foreign))
+    return sorted(there | (were - observed.foreign))
 
 
 def _users(view: UserView, keys: Iterable[Key]) -> tuple[User, ...]:
@@ -130,29 +130,29 @@ def _blocked(
     return Teardown(stage="users", message=message, users=users, actions=actions, wait=wait)
 
 
-def _requests(seen: Observed, nads: Iterable[NetworkAttachmentDefinition]) -> tuple[Reservation, ...]:
+def _requests(observed: Observed, nads: Iterable[NetworkAttachmentDefinition]) -> tuple[Reservation, ...]:
     """Requests that may still bring a user."""
     every = [item for nad in nads for item in reservations_of(nad)]
-    return unsettled(every, lambda uid: _seen(seen, uid), seen.now)
+    return unsettled(every, lambda uid: _seen(observed, uid), observed.now)
 
 
-def _seen(seen: Observed, uid: str) -> int | None:
+def _seen(observed: Observed, uid: str) -> int | None:
     views = [
-        seen.users,
-        *([seen.live.users] if seen.live is not None and seen.live.users is not None else []),
+        observed.users,
+        *([observed.live.users] if observed.live is not None and observed.live.users is not None else []),
     ]
     versions = [version for view in views if (version := view.seen(uid)) is not None]
     return max(versions, default=None)
 
 
-def _awaited(seen: Observed, requests: tuple[Reservation, ...]) -> Teardown:
+def _awaited(observed: Observed, requests: tuple[Reservation, ...]) -> Teardown:
     until = max(item.until for item in requests)
     message = (
         f"waits until {rfc3339(until + 1)} at the latest for requests that were allowed to use the network before: "
         f"{listed(item.title for item in requests)}"
     )
     soonest = min(item.until for item in requests)
-    return Teardown(stage="requests", message=message, wait=max(0.0, soonest - seen.now))
+    return Teardown(stage="requests", message=message, wait=max(0.0, soonest - observed.now))
 
 
 def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Teardown:
@@ -160,24 +160,24 @@ def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Teardown:
     return Teardown(stage="nads", message=_waiting("NAD", nads), actions=leaving)
 
 
-def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) -> Teardown | None:
+def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]) -> Teardown | None:
     """The removal of the bridges; None where nothing can be there to be removed."""
-    nodes = acknowledgement_of(seen, "absent")
+    nodes = acknowledgement_of(observed, "absent")
     sets = made.daemon_sets
-    if not sets and seen.live is None:
+    if not sets and observed.live is None:
         return Teardown(stage="asking", live_read="made")
     if not sets:
         lost = any(item.kind == DAEMON_SETS.kind for item in recorded)
-        again = remover(seen, seen.dcn.spec.bridge_name) if lost and nodes.live else None
+        again = remover(observed, observed.dcn.spec.bridge_name) if lost and nodes.live else None
         if again is None:
             return None
         message = f"somebody deleted the DaemonSet {again.key}; it is made again, to remove the bridges"
         return Teardown(stage="bridges", message=message, actions=(again,), nodes=nodes)
-    wait = None if nodes.until is None else max(0.0, nodes.until - seen.now)
+    wait = None if nodes.until is None else max(0.0, nodes.until - observed.now)
     count = f"{len(nodes.acknowledged)} of {len(nodes.live)} nodes have removed the bridge"
-    actions, why = _removing(seen, sets)
+    actions, why = _removing(observed, sets)
     if actions:
-        if seen.live is None:  # a watch may not have brought the NADs, and they go first
+        if observed.live is None:  # a watch may not have brought the NADs, and they go first
             return Teardown(stage="asking", live_read="made")
         return Teardown(stage="bridges", message=count, actions=actions, nodes=nodes, wait=wait)
     if nodes.missing:
@@ -188,10 +188,10 @@ def _bridges(seen: Observed, made: Made, recorded: tuple[DummyResource, ...]) ->
     return Teardown(stage="others", message=message, actions=leaving, nodes=nodes, removed=True)
 
 
-def _removing(seen: Observed, sets: tuple[DaemonSet, ...]) -> tuple[tuple[Action, ...], str]:
+def _removing(observed: Observed, sets: tuple[DaemonSet, ...]) -> tuple[tuple[Action, ...], str]:
     """What makes the DaemonSets remove the bridges, or why nothing can."""
     try:
-        return removing(seen, sets), ""
+        return removing(observed, sets), ""
     except UnknownImage as error:
         return (), str(error)
 
@@ -202,7 +202,7 @@ def _without(nodes: Acknowledgement) -> str:
     return f"; not waited for are {listed(nodes.away)}, whose agents remove it when they are back"
 
 
-def _others(seen: Observed, made: Made) -> Teardown:
+def _others(observed: Observed, made: Made) -> Teardown:
     """What is left besides NADs: the DaemonSets, which have done their work, and what only stood behind the NADs."""
     used = [item for item in made.networks if _has_addresses(item)]
     actions: list[Action] = [deletion(DAEMON_SETS, item) for item in _staying(made.daemon_sets)]
@@ -224,7 +224,7 @@ def _others(seen: Observed, made: Made) -> Teardown:
     if left:
         message = "; ".join(_waiting(kind, (item,)) for kind, item in left)
         return Teardown(stage="others", message=message, actions=tuple(actions), removed=True)
-    if seen.live is None:
+    if observed.live is None:
         return Teardown(stage="last look", live_read="made", removed=True)
     return Teardown(stage="done", removed=True)
 
