@@ -64,7 +64,8 @@ class Never:
         """Wait."""
         self.begun.set()
         try:
-            return (await asyncio.Event().wait() and b"") or b""
+            await asyncio.Event().wait()
+            return b""
         finally:
             self.ended.set()
 

@@ -5,10 +5,12 @@ import asyncio
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.node import NetlinkLanKernel
+from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.ports import SpokesPort
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.report import ReportPublisher
+from lanloom.features.lan.agent.services import serve_spokes
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.runtime.context import AgentContext, AgentPart, Port
@@ -56,7 +58,14 @@ class DataPlane:
 
 
 def build(context: AgentContext) -> AgentPart:
-    """Keeps the node's part of LANs, and provides its spokes."""
+    """Keep the node's part of LANs, and offer its spokes to kubelet and to CNI programs."""
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
-    return AgentPart(run=plane.run, controllers=plane.controllers)
+    settings, metrics = context.setting("lan", LanAgentSettings()), context.metrics["lan"]
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(plane.run())
+            group.create_task(serve_spokes(plane.spokes, context.cni, settings, metrics))
+
+    return AgentPart(run=run, controllers=plane.controllers)
