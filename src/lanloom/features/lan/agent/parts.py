@@ -31,6 +31,7 @@ class DataPlane:
         self._publisher = ReportPublisher(
             context.client, view, node, carrier.entries, rng=rng, observe=context.observe
         )
+        self.entries = carrier.entries
         self.spokes = Spokes(carrier, kernel, records, view, now=now, woken=self._wake)
         self.reconciler = LanReconciler(
             carrier,

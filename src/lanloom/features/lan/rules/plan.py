@@ -54,7 +54,7 @@ def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
 def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     if not (seen.exists and seen.bound):
         yield MakeNamespace(ns=wanted.ns, uid=wanted.uid)
-    elif not seen.sealed:
+    if seen.exists and not seen.sealed:
         yield SealNamespace(ns=wanted.ns)
     keeps_bridge = _is_bridge(wanted, seen)
     links = dict(seen.links) if keeps_bridge else _without_ports(seen)
@@ -86,7 +86,8 @@ def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
 
 
 def _surplus(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
-    kept = {name for port in wanted.ports for name in (port.name, port.inner)}
+    ports = [port for port in wanted.ports if port.mode == "macvtap" or port.netns]
+    kept = {name for port in ports for name in (port.name, port.inner)}
     for name, link in sorted(links.items()):
         if link.kind == "veth" and _PORT.fullmatch(name) and name not in kept and name in links:
             yield DeleteLanLink(ns=wanted.ns, name=name)

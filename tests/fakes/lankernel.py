@@ -1,0 +1,456 @@
+"""A node's kernel in memory, as far as LANs go: namespaces, links, far ends, receivers.
+
+It outlives the processes that use it: `FakeLanKernel` is one process's port on a `LanWorld`. Each step is a point where
+a process may die.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping
+from functools import singledispatch
+from itertools import count
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lanloom.features.lan.agent.ports import Tap
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.linksteps import (
+    FORWARD_ALL,
+    AddFlood,
+    DeleteLanLink,
+    JoinBridge,
+    LanStep,
+    LimitPodMtu,
+    MakeBridge,
+    MakeNamespace,
+    MakePair,
+    MakeTap,
+    MakeVeth,
+    MakeVtep,
+    MoveTap,
+    RemoveFlood,
+    RemoveNamespace,
+    SealNamespace,
+    SetLanMtu,
+    SetLanUp,
+    SetPodUp,
+    alias_of,
+)
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Underlay
+from lanloom.node.errors import LinkError
+from lanloom.node.marks import owner_of
+
+MAJOR = 246
+HOST = ""
+"""Where a macvtap is that no pod has."""
+
+
+class Space(Struct):
+    """A LAN's namespace."""
+
+    sealed: bool = True
+    links: dict[str, LanLink] = field(default_factory=dict)
+    flood: set[str] = field(default_factory=set)
+
+
+class FarEnd(Struct, frozen=True):
+    """A far end: the namespace that it stands on (by its object), and where it is: a pod's path, or the host."""
+
+    space: int
+    lower: int
+    place: str
+    link: PodLink
+
+
+class LanWorld:
+    """A machine. `pods` are the paths of pods' namespaces; `names` the bound namespaces; `foreign` other names.
+
+    A step of a type in `refused` fails with its words. `holders` are the processes that hold namespaces open.
+    """
+
+    def __init__(self, underlays: Mapping[str, Underlay]) -> None:
+        self.underlays = dict(underlays)
+        self.pods: set[str] = set()
+        self.names: dict[str, Space] = {}
+        self.foreign: set[str] = set()
+        self.ends: list[FarEnd] = []
+        self.devices: dict[int, int] = {}
+        self.refused: dict[type[LanStep], str] = {}
+        self.writes = 0
+        self._indices = count(2)
+        self._minors = count(1)
+        self._watchers: list[asyncio.Queue[str]] = []
+        self.holders: list[FakeLanKernel] = []
+
+    def index(self) -> int:
+        """A fresh index."""
+        return next(self._indices)
+
+    def minor(self) -> int:
+        """A fresh minor number of a device."""
+        return next(self._minors)
+
+    def changed(self, ns: str) -> None:
+        """Tells who watches."""
+        for watcher in self._watchers:
+            watcher.put_nowait(ns)
+
+    def watch(self) -> asyncio.Queue[str]:
+        """Changes from now on."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        self._watchers.append(queue)
+        return queue
+
+    def delete_pod(self, path: str) -> None:
+        """A pod's namespace ends, with the interfaces in it and their other ends."""
+        self.pods.discard(path)
+        for end in [each for each in self.ends if each.place == path]:
+            self.ends.remove(end)
+            for ns, space in self.names.items():
+                if id(space) == end.space and end.link.kind == "veth":
+                    space.links = {n: each for n, each in space.links.items() if each.index != end.lower}
+                self.changed(ns)
+
+    def delete_link(self, ns: str, name: str) -> None:
+        """A link goes, with its other end and what stands on that."""
+        remove(self, self.names[ns], name)
+        self.changed(ns)
+
+    def delete_name(self, ns: str) -> None:
+        """A namespace loses its name; with nobody in it, it ends."""
+        space = self.names.pop(ns)
+        if not space_is_held(self, space):
+            for name in list(space.links):
+                remove(self, space, name)
+        self.changed(ns)
+
+
+def space_is_held(world: LanWorld, space: Space) -> bool:
+    """Whether a process holds it open."""
+    return any(space is held for kernel in world.holders for held in kernel.held.values())
+
+
+def remove(world: LanWorld, space: Space, name: str) -> None:
+    """Deletes a link of a namespace; ports of a bridge stay, without a master."""
+    gone = space.links.pop(name, None)
+    if gone is None:
+        return
+    if gone.kind == "vxlan":
+        space.flood.clear()
+    if gone.kind == "bridge":
+        for key, each in space.links.items():
+            if each.master == gone.index:
+                space.links[key] = replace(each, master=0, forwarding=0)
+    lost = {gone.index}
+    if gone.kind == "veth" and not gone.away:
+        for key, each in list(space.links.items()):
+            if each.index == gone.lower:
+                lost.add(each.index)
+                del space.links[key]
+    for end in [each for each in world.ends if each.space == id(space) and each.lower in lost]:
+        world.ends.remove(end)
+        world.devices.pop(end.link.index, None)
+
+
+class FakeLanKernel:
+    """The port. A process that dies calls `close`, or is just forgotten with its held namespaces."""
+
+    def __init__(self, world: LanWorld) -> None:
+        self.world = world
+        self.held: dict[str, Space] = {}
+        world.holders.append(self)
+
+    async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
+        """As the port says."""
+        await asyncio.sleep(0)
+        return {name: each for name, each in self.world.underlays.items() if name in names}
+
+    async def indices(self) -> frozenset[int]:
+        """As the port says."""
+        await asyncio.sleep(0)
+        return frozenset(each.link.index for each in self.world.ends)
+
+    async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
+        """As the port says."""
+        await asyncio.sleep(0)
+        world = self.world
+        if lan.ns in world.foreign:
+            return SeenLan(bound=True, foreign=f"a network namespace {lan.ns} is there already")
+        named = world.names.get(lan.ns)
+        space = self.held.get(lan.ns)
+        if space is not None and named is not None and named is not space:
+            return SeenLan(
+                exists=True, foreign=f"a network namespace {lan.ns} is there already", links=dict(space.links)
+            )
+        if space is None:
+            if named is None:
+                return SeenLan()
+            marks = {owner_of(each.alias) for each in named.links.values()} - {""}
+            if marks != {lan.uid} and not (lan.built and not marks):
+                return SeenLan(bound=True, foreign=f"a network namespace {lan.ns} is there already")
+            space = self.held[lan.ns] = named
+        ends: dict[str, PodLink | None] = {}
+        absent: set[str] = set()
+        for port in lan.ports:
+            if ports is not None and port.name not in ports:
+                continue
+            near = space.links.get(port.inner if port.mode == "macvtap" else port.name)
+            lower = near.index if near is not None else 0
+            found = [each for each in world.ends if each.space == id(space) and each.lower == lower]
+            found = [each for each in found if port.mode == "veth" or each.link.index == port.index]
+            if port.netns and port.netns not in world.pods:
+                absent.add(port.name)
+            elif port.netns:
+                ends[port.name] = next((each.link for each in found if each.place == port.netns), None)
+            if port.mode == "macvtap" and ends.get(port.name) is None:
+                ends[port.name] = next((each.link for each in found if each.place == HOST), None)
+        return SeenLan(
+            exists=True,
+            bound=named is space,
+            sealed=space.sealed,
+            links=dict(space.links),
+            flood=frozenset(space.flood),
+            ends=ends,
+            absent=frozenset(absent),
+        )
+
+    async def apply(self, lan: DesiredLan, steps: tuple[LanStep, ...]) -> None:
+        """As the port says."""
+        for step in steps:
+            await asyncio.sleep(0)
+            space = self.held.get(step.ns)
+            step.guard(space.links if space is not None else {})
+            if (words := self.world.refused.get(type(step))) is not None:
+                raise LinkError(f"{step.title}: {words}")
+            apply(step, self)
+            self.world.writes += 1
+            self.world.changed(step.ns)
+        await asyncio.sleep(0)
+
+    async def is_namespace(self, path: str) -> bool:
+        """As the port says."""
+        await asyncio.sleep(0)
+        return path in self.world.pods
+
+    async def tap(self, index: int) -> Tap:
+        """As the port says."""
+        await asyncio.sleep(0)
+        if all(each.link.index != index for each in self.world.ends):
+            raise LinkError(f"the kernel lists no macvtap with the index {index}")
+        minor = self.world.devices.setdefault(index, self.world.minor())
+        return Tap(f"/dev/tap{index}", MAJOR, minor)
+
+    async def forget_tap(self, index: int) -> None:
+        """As the port says."""
+        await asyncio.sleep(0)
+        if all(each.link.index != index for each in self.world.ends):
+            self.world.devices.pop(index, None)
+
+    async def changes(self) -> AsyncGenerator[str, None]:
+        """As the port says."""
+        queue = self.world.watch()
+        while True:
+            yield await queue.get()
+
+    async def close(self) -> None:
+        """As the port says."""
+        held, self.held = self.held, {}
+        if self in self.world.holders:
+            self.world.holders.remove(self)
+        for space in held.values():
+            if all(each is not space for each in self.world.names.values()):
+                for name in list(space.links):
+                    remove(self.world, space, name)
+
+
+@singledispatch
+def apply(step: LanStep, kernel: FakeLanKernel) -> None:
+    """Apply a step that its guard let pass."""
+    raise NotImplementedError(f"the fake kernel knows no {type(step).__name__}")
+
+
+def _space(step: LanStep, kernel: FakeLanKernel) -> Space:
+    return kernel.held[step.ns]
+
+
+@apply.register
+def _make_namespace(step: MakeNamespace, kernel: FakeLanKernel) -> None:
+    if step.ns in kernel.world.names or step.ns in kernel.world.foreign:
+        raise LinkError(f"{step.title}: there is a network namespace {step.ns} already")
+    kernel.world.names[step.ns] = kernel.held.setdefault(step.ns, Space())
+
+
+@apply.register
+def _seal(step: SealNamespace, kernel: FakeLanKernel) -> None:
+    _space(step, kernel).sealed = True
+
+
+@apply.register
+def _make_bridge(step: MakeBridge, kernel: FakeLanKernel) -> None:
+    links = _space(step, kernel).links
+    found = links.get(step.name) or LanLink(
+        name=step.name, index=kernel.world.index(), kind="bridge", up=True
+    )
+    links[step.name] = replace(found, alias=alias_of(step.uid))
+
+
+@apply.register
+def _make_vtep(step: MakeVtep, kernel: FakeLanKernel) -> None:
+    space = _space(step, kernel)
+    for other in [*kernel.world.names.values(), *kernel.held.values()]:
+        for each in other.links.values():
+            if each.vtep is not None and each.vtep[:3] == step.vtep[:3]:
+                raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
+    space.links[step.name] = LanLink(
+        name=step.name,
+        index=kernel.world.index(),
+        kind="vxlan",
+        mtu=step.mtu,
+        up=True,
+        master=space.links[step.bridge].index,
+        away=True,
+        vtep=step.vtep,
+        forwarding=FORWARD_ALL,
+    )
+
+
+@apply.register
+def _delete(step: DeleteLanLink, kernel: FakeLanKernel) -> None:
+    remove(kernel.world, _space(step, kernel), step.name)
+
+
+@apply.register
+def _join(step: JoinBridge, kernel: FakeLanKernel) -> None:
+    links = _space(step, kernel).links
+    links[step.name] = replace(
+        links[step.name], master=links[step.bridge].index, forwarding=FORWARD_ALL, up=True
+    )
+
+
+@apply.register
+def _set_mtu(step: SetLanMtu, kernel: FakeLanKernel) -> None:
+    links = _space(step, kernel).links
+    links[step.name] = replace(links[step.name], mtu=step.mtu)
+
+
+@apply.register
+def _set_up(step: SetLanUp, kernel: FakeLanKernel) -> None:
+    links = _space(step, kernel).links
+    links[step.name] = replace(links[step.name], up=True)
+
+
+def _port(step: MakePair | MakeVeth, kernel: FakeLanKernel, lower: int, *, away: bool) -> LanLink:
+    links = _space(step, kernel).links
+    links[step.port] = LanLink(
+        name=step.port,
+        index=kernel.world.index(),
+        kind="veth",
+        mtu=step.mtu,
+        up=True,
+        master=links[step.bridge].index,
+        lower=lower,
+        away=away,
+        forwarding=FORWARD_ALL,
+    )
+    return links[step.port]
+
+
+@apply.register
+def _make_pair(step: MakePair, kernel: FakeLanKernel) -> None:
+    links = _space(step, kernel).links
+    inner = kernel.world.index()
+    outer = _port(step, kernel, inner, away=False)
+    links[step.inner] = LanLink(
+        name=step.inner, index=inner, kind="veth", mac=step.mac, mtu=step.mtu, up=True, lower=outer.index
+    )
+
+
+@apply.register
+def _make_tap(step: MakeTap, kernel: FakeLanKernel) -> None:
+    space = _space(step, kernel)
+    inner = space.links[step.inner]
+    if any(each.link.index == step.index for each in kernel.world.ends):
+        raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
+    link = PodLink(
+        name=step.port,
+        index=step.index,
+        kind="macvtap",
+        mac=inner.mac,
+        mtu=step.mtu,
+        up=False,
+        lower=inner.index,
+        in_pod=False,
+    )
+    kernel.world.ends.append(FarEnd(id(space), inner.index, HOST, link))
+
+
+@apply.register
+def _move_tap(step: MoveTap, kernel: FakeLanKernel) -> None:
+    _check_pod(step, kernel)
+    ends = kernel.world.ends
+    found = next(each for each in ends if each.link.index == step.index and each.place == HOST)
+    ends.remove(found)
+    link = replace(found.link, name=step.interface, mac=step.mac or found.link.mac, up=True, in_pod=True)
+    ends.append(FarEnd(found.space, found.lower, step.netns, link))
+    kernel.world.devices.pop(step.index, None)
+
+
+@apply.register
+def _make_veth(step: MakeVeth, kernel: FakeLanKernel) -> None:
+    _check_pod(step, kernel)
+    far = kernel.world.index()
+    near = _port(step, kernel, far, away=True)
+    link = PodLink(
+        name=step.interface,
+        index=far,
+        kind="veth",
+        mac=step.mac,
+        mtu=step.mtu,
+        up=True,
+        lower=near.index,
+        in_pod=True,
+    )
+    kernel.world.ends.append(FarEnd(id(_space(step, kernel)), near.index, step.netns, link))
+
+
+def _check_pod(step: MoveTap | MakeVeth, kernel: FakeLanKernel) -> None:
+    if step.netns not in kernel.world.pods:
+        raise LinkError(f"{step.title}: there is no network namespace {step.netns}")
+    if any(each.place == step.netns and each.link.name == step.interface for each in kernel.world.ends):
+        raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
+
+
+def _change_end(kernel: FakeLanKernel, netns: str, index: int, **changes: object) -> None:
+    ends = kernel.world.ends
+    for each in [end for end in ends if end.place == netns and end.link.index == index]:
+        ends.remove(each)
+        ends.append(FarEnd(each.space, each.lower, each.place, replace(each.link, **changes)))
+
+
+@apply.register
+def _set_pod_up(step: SetPodUp, kernel: FakeLanKernel) -> None:
+    _change_end(kernel, step.netns, step.index, up=True)
+
+
+@apply.register
+def _limit(step: LimitPodMtu, kernel: FakeLanKernel) -> None:
+    _change_end(kernel, step.netns, step.index, mtu=step.mtu)
+
+
+@apply.register
+def _add_flood(step: AddFlood, kernel: FakeLanKernel) -> None:
+    _space(step, kernel).flood.add(step.peer)
+
+
+@apply.register
+def _remove_flood(step: RemoveFlood, kernel: FakeLanKernel) -> None:
+    _space(step, kernel).flood.discard(step.peer)
+
+
+@apply.register
+def _remove_namespace(step: RemoveNamespace, kernel: FakeLanKernel) -> None:
+    space = kernel.held.pop(step.ns, None)
+    kernel.world.names.pop(step.ns, None)
+    if space is not None:
+        for name in list(space.links):
+            remove(kernel.world, space, name)

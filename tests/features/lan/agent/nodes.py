@@ -1,0 +1,156 @@
+"""Nodes in memory that carry LANs: an API server, and for each node a kernel that outlives its agents."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from lanloom.api.core import NODES
+from lanloom.api.lan import LAN_NODES, LANS, LANEntry
+from lanloom.api.meta import Key
+from lanloom.features.lan.agent.parts import DataPlane
+from lanloom.features.lan.agent.ports import Attachment, Device
+from lanloom.features.lan.agent.spokes import Spokes
+from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.spec import default_group
+from lanloom.runtime.context import AgentContext
+from tests.fakes import FakeHost, FakeSwitch
+from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.harness.cluster import Cluster
+
+NAMESPACE = "default"
+
+
+class Node:
+    """A node: its kernel, its disk, and the agent that runs on it, if any."""
+
+    def __init__(self, cluster: "LanCluster", name: str, number: int, mtu: int) -> None:
+        self.name = name
+        self.address = f"10.0.0.{number}"
+        self.world = LanWorld({"u0": Underlay(name="u0", index=2, mtu=mtu, addresses=(self.address,))})
+        self.fake = FakeHost(name, switch=FakeSwitch(), now=cluster.now)
+        self._cluster = cluster
+        self._kernel: FakeLanKernel | None = None
+        self.plane: DataPlane | None = None
+
+    @property
+    def spokes(self) -> Spokes:
+        """The port of the agent that runs."""
+        assert self.plane is not None
+        return self.plane.spokes
+
+    def start(self) -> None:
+        """Starts an agent."""
+        cluster = self._cluster
+        context = AgentContext(
+            client=cluster.client,
+            recorder=cluster.recorder("lanloom-agent", self.name, cluster.client, Random(1)),
+            host=self.fake.host,
+            cluster="c",
+            cni=None,
+            on_cni_part=lambda _part, _there: None,
+            now=cluster.now,
+            rng=Random(1),
+            observe=lambda _name, _key, _seconds, _outcome: None,
+            settings={},
+            metrics={},
+        )
+        self._kernel = FakeLanKernel(self.world)
+        self.plane = DataPlane(context, self._kernel)
+        cluster.begin(self.name, _process(context, self.plane))
+
+    async def kill(self) -> None:
+        """Ends the agent where it is."""
+        await self._cluster.kill(self.name)
+        assert self._kernel is not None
+        await self._kernel.close()
+
+    async def reboot(self) -> None:
+        """The machine ends with all that is in its kernel."""
+        await self.kill()
+        self.world = LanWorld(self.world.underlays)
+
+    def pod(self, name: str) -> str:
+        """A pod's network namespace."""
+        path = f"/run/netns/{name}"
+        self.world.pods.add(path)
+        return path
+
+    def report(self) -> tuple[LANEntry, ...]:
+        """What this node's agent would report."""
+        assert self.plane is not None
+        return self.plane.entries()
+
+
+async def _process(context: AgentContext, plane: DataPlane) -> None:
+    async with asyncio.TaskGroup() as group:
+        for informer in context.informers.all():
+            group.create_task(informer.run())
+        group.create_task(plane.run())
+
+
+class LanCluster(Cluster):
+    """A cluster with LANs and nodes."""
+
+    kinds = (LANS, LAN_NODES)
+
+    async def lan(self, name: str = "blue", vni: int = 7, **changes: Any) -> str:
+        """A LAN with the spokes NAME-a to NAME-d; its uid."""
+        spec: dict[str, Any] = {
+            "ns": name,
+            "bridge": "br0",
+            "vxlan": "vx0",
+            "vni": vni,
+            "vxlanGrp": default_group(vni),
+            "defaultVxlanDev": "u0",
+            "spokes": [f"{name}-{letter}" for letter in "abcd"],
+        }
+        return await self.keep(
+            LANS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec | changes}
+        )
+
+    async def node(self, name: str, number: int, *, mtu: int = 1500) -> Node:
+        """A node with a running agent."""
+        await self.keep(
+            NODES,
+            {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        )
+        node = Node(self, name, number, mtu)
+        node.start()
+        await self.until(lambda: not node.spokes.unready())
+        return node
+
+    async def entries(self, node: str) -> tuple[LANEntry, ...]:
+        """What the LANNode of a node says."""
+        listing = await self.client.list(LAN_NODES)
+        reports = {each.metadata.key: each for each in listing.items}
+        found = reports.get(Key("", node))
+        return found.status.lans if found is not None else ()
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
+        """Waits until something holds, in virtual time; fails if that takes longer."""
+        end = self.now() + seconds
+        while not condition():
+            assert self.now() < end, "it does not come about"
+            await asyncio.sleep(0.05)
+
+    async def until_later(self, condition: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
+        """The same for what must be asked."""
+        end = self.now() + seconds
+        while not await condition():
+            assert self.now() < end, "it does not come about"
+            await asyncio.sleep(0.05)
+
+
+def veth(
+    spoke: str, netns: str, *, container: str = "c1", interface: str = "net1", **more: str
+) -> Attachment:
+    """A pod's attachment to a spoke."""
+    return Attachment(
+        device=Device(spoke, "veth"), container=container, netns=netns, interface=interface, **more
+    )
+
+
+def macvtap(spoke: str, netns: str, *, container: str = "c1", interface: str = "net1") -> Attachment:
+    """A machine's attachment to a spoke."""
+    return Attachment(device=Device(spoke, "macvtap"), container=container, netns=netns, interface=interface)

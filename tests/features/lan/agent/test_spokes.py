@@ -1,0 +1,307 @@
+"""Spokes on nodes in memory: what kubelet and CNI programs get, through deaths, reboots and others' deletions."""
+
+import pytest
+
+from lanloom.api.lan import LAN_NODES, LANS
+from lanloom.features.lan.agent.ports import Attached, Device, SpokeError
+from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, macvtap, veth
+from tests.harness.cluster import play
+
+
+async def advertised(cluster: LanCluster, node: Node, count: int = 8) -> None:
+    """Waits until the node has so many devices to offer."""
+    await cluster.until(lambda: len(node.spokes.devices()) == count)
+
+
+def test_attach_veth() -> None:
+    """A pod gets an interface with an address that is its spoke's, and the LAN's namespace holds the port."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await cluster.until(lambda: len(node.spokes.devices()) == 8)
+        attached = await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        (end,) = node.world.ends
+        assert attached == Attached(end.link.mac, 1450)
+        assert (end.place, end.link.name, end.link.up) == ("/run/netns/p1", "net1", True)
+        assert set(node.world.names["blue"].links) == {"br0", "vx0", "blue-aV0"}
+        assert await node.spokes.attach(veth("blue-a", "/run/netns/p1")) == attached
+        await node.spokes.check(veth("blue-a", "/run/netns/p1"))
+
+    play(story, LanCluster)
+
+
+def test_detach_last() -> None:
+    """With its last pod a LAN goes from the node, and from the node's report; detaching again is no error."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
+        await cluster.until_later(lambda: _reports(cluster, "n1", 1))
+        await node.spokes.detach("c1", "net1")
+        assert set(node.world.names["blue"].links) == {"br0", "vx0", "blue-bV0"}
+        await node.spokes.detach("c2", "net1")
+        await node.spokes.detach("c2", "net1")
+        assert node.world.names == {} and node.world.ends == []
+        await cluster.until_later(lambda: _reports(cluster, "n1", 0))
+
+    play(story, LanCluster)
+
+
+async def _reports(cluster: LanCluster, node: str, count: int) -> bool:
+    return len(await cluster.entries(node)) == count
+
+
+def test_allocate_and_attach_macvtap() -> None:
+    """A machine's device has the same path in the answer to kubelet, after ADD, after DEL and a new ADD."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        device = Device("blue-a", "macvtap")
+        tap = await node.spokes.allocate(device)
+        assert tap is not None
+        (waiting,) = node.world.ends
+        assert (waiting.place, waiting.link.name, waiting.link.up) == ("", "blue-aM0", False)
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
+        (end,) = node.world.ends
+        assert (end.place, end.link.name, end.link.up) == ("/run/netns/p1", "net1", True)
+        await node.spokes.detach("c1", "net1")
+        assert node.world.ends == []
+        await node.spokes.attach(macvtap("blue-a", node.pod("p2"), container="c2"))
+        assert [f"/dev/tap{index}" for index in node.world.devices] == [tap.path]
+
+    play(story, LanCluster)
+
+
+def test_allocation_lapses() -> None:
+    """A device that no pod comes for keeps the LAN for ten minutes, and not longer."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        assert await node.spokes.allocate(Device("blue-b", "veth")) is None
+        began = cluster.now()
+        await cluster.until(lambda: "blue" not in node.world.names, 1000)
+        assert 600 <= cluster.now() - began < 630
+
+    play(story, LanCluster)
+
+
+def test_used_by_another() -> None:
+    """A spoke whose pod is alive is refused to another, and given to it once the pod's namespace is gone."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1"), pod="default/first"))
+        with pytest.raises(SpokeError, match="blue-a is used by default/first on this node"):
+            await node.spokes.attach(veth("blue-a", node.pod("p2"), container="c2"))
+        node.world.delete_pod("/run/netns/p1")
+        await node.spokes.attach(veth("blue-a", "/run/netns/p2", container="c2"))
+
+    play(story, LanCluster)
+
+
+def test_reboot() -> None:
+    """After a reboot nothing is there until ADD comes, which builds all anew with the same device path."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        tap = await node.spokes.allocate(Device("blue-a", "macvtap"))
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
+        await node.reboot()
+        node.start()
+        await cluster.until(lambda: not node.spokes.unready())
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1b"), container="c1b"))
+        assert tap is not None and [f"/dev/tap{index}" for index in node.world.devices] == [tap.path]
+
+    play(story, LanCluster)
+
+
+def test_peers() -> None:
+    """Nodes of a LAN flood to each other; one that leaves is taken out, and other LANs are not touched."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        await cluster.lan("red", vni=8)
+        nodes = [await cluster.node(f"n{number}", number) for number in (1, 2, 3)]
+        for node in nodes:
+            await advertised(cluster, node, 16)
+            await node.spokes.attach(veth(f"blue-{node.name[1:].translate(_LETTERS)}", node.pod("p1")))
+        await nodes[0].spokes.attach(veth("red-a", nodes[0].pod("p2"), container="c2"))
+        await cluster.until(lambda: _floods(nodes[0], "blue") == {"10.0.0.2", "10.0.0.3"})
+        await cluster.until(lambda: _floods(nodes[1], "blue") == {"10.0.0.1", "10.0.0.3"})
+        assert _floods(nodes[0], "red") == set()
+        await nodes[2].spokes.detach("c1", "net1")
+        await cluster.until(lambda: _floods(nodes[0], "blue") == {"10.0.0.2"})
+        await cluster.until(lambda: _floods(nodes[1], "blue") == {"10.0.0.1"})
+
+    play(story, LanCluster)
+
+
+_LETTERS = str.maketrans("123", "abc")
+
+
+def _floods(node: Node, ns: str) -> set[str]:
+    return node.world.names[ns].flood
+
+
+def test_least_mtu() -> None:
+    """The MTU is the least of the LAN's nodes: a later pod gets it, and an earlier one is limited to it."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        first, second = await cluster.node("n1", 1, mtu=9000), await cluster.node("n2", 2, mtu=1500)
+        for node in (first, second):
+            await advertised(cluster, node)
+        assert (await first.spokes.attach(veth("blue-a", first.pod("p1")))).mtu == 8950
+        assert (await second.spokes.attach(veth("blue-b", second.pod("p1")))).mtu == 1450
+        await cluster.until(lambda: first.world.ends[0].link.mtu == 1450)
+        await cluster.until_later(lambda: _all_ready(cluster))
+        assert [entry.mtu for entry in await cluster.entries("n1")] == [8950]
+
+    play(story, LanCluster)
+
+
+async def _all_ready(cluster: LanCluster) -> bool:
+    return all([all(entry.ready for entry in await cluster.entries(name)) for name in ("n1", "n2")])
+
+
+def test_heals() -> None:
+    """A link, a name, a receiver that somebody takes away comes back; the pod's interface keeps its address."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        first, second = await cluster.node("n1", 1), await cluster.node("n2", 2)
+        for node in (first, second):
+            await advertised(cluster, node)
+            await node.spokes.attach(veth(f"blue-{node.name[1:].translate(_LETTERS)}", node.pod("p1")))
+        await first.spokes.attach(macvtap("blue-d", first.pod("p2"), container="c2"))
+        await cluster.until(lambda: _floods(first, "blue") == {"10.0.0.2"})
+        macs = sorted(end.link.mac for end in first.world.ends)
+
+        def whole() -> bool:
+            space = first.world.names.get("blue")
+            if space is None or len(first.world.ends) != 2:
+                return False
+            if set(space.links) != {"br0", "vx0", "blue-aV0", "blue-dM0", "blue-dM1"}:
+                return False
+            ports = [space.links[name] for name in ("vx0", "blue-aV0", "blue-dM0")]
+            joined = all(port.master == space.links["br0"].index for port in ports)
+            return joined and space.flood == {"10.0.0.2"}
+
+        assert whole()
+        for link in ("br0", "vx0", "blue-aV0", "blue-dM0", "blue-dM1"):
+            first.world.delete_link("blue", link)
+            await cluster.until(whole)
+        first.world.delete_name("blue")
+        await cluster.until(whole)
+        _floods(first, "blue").clear()
+        await cluster.until(whole)
+        assert sorted(end.link.mac for end in first.world.ends) == macs
+
+    play(story, LanCluster)
+
+
+def test_foreign_namespace() -> None:
+    """A namespace of the LAN's name that is somebody else's is left alone, and the request says what to do."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        node.world.foreign.add("blue")
+        with pytest.raises(SpokeError, match="a network namespace blue is there already"):
+            await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        assert node.world.writes == 0
+
+    play(story, LanCluster)
+
+
+def test_no_underlay() -> None:
+    """Without the underlay link a pod is refused, with the field to correct."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan(defaultVxlanDev="nic9")
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        with pytest.raises(SpokeError, match=r"the underlay link nic9 is not there; correct spec\.default"):
+            await node.spokes.attach(veth("blue-a", node.pod("p1")))
+
+    play(story, LanCluster)
+
+
+def test_removed_lan() -> None:
+    """A LAN that is gone from the cluster stays on the node until its pod has gone, and no record is left."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        await cluster.until(lambda: not node.spokes.devices())
+        assert "blue-aV0" in node.world.names["blue"].links
+        await node.spokes.detach("c1", "net1")
+        assert node.world.names == {} and await node.fake.state.names() == ()
+
+    play(story, LanCluster)
+
+
+def test_collect() -> None:
+    """The runtime's garbage collection ends attachments of its network that it does not know, and no others."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        for letter, network in (("a", "one"), ("b", "one"), ("c", "two")):
+            pod = node.pod(letter)
+            await node.spokes.attach(veth(f"blue-{letter}", pod, container=letter, network=network))
+        await node.spokes.collect([("a", "net1")], "one")
+        assert sorted(end.place for end in node.world.ends) == ["/run/netns/a", "/run/netns/c"]
+
+    play(story, LanCluster)
+
+
+def test_pod_gone_unseen() -> None:
+    """A pod whose DEL never came is noticed by its namespace, and its spoke is free."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await node.kill()
+        node.world.delete_pod("/run/netns/p1")
+        node.start()
+        await cluster.until(lambda: node.world.names == {})
+
+    play(story, LanCluster)
+
+
+def test_report_belongs_to_node() -> None:
+    """The report is the node's: it has its name, and goes with it."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await cluster.until_later(lambda: _reports(cluster, "n1", 1))
+        report = await cluster.client.get(LAN_NODES, "n1")
+        assert [owner.kind for owner in report.metadata.owner_references] == ["Node"]
+        (entry,) = report.status.lans
+        assert (entry.address, entry.device, entry.mtu) == ("10.0.0.1", "u0", 1450)
+        assert [(spoke.name, spoke.mode) for spoke in entry.spokes] == [("blue-a", "veth")]
+
+    play(story, LanCluster)

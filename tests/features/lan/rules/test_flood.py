@@ -1,0 +1,116 @@
+"""Peers of a LAN: who gets frames for many receivers, and the MTU."""
+
+import pytest
+from msgspec.structs import replace
+
+from lanloom.api.core import Node, NodeStatus
+from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus
+from lanloom.api.meta import Condition, ObjectMeta
+from lanloom.features.lan.rules.carried import Carried, Place, choose_index, conflict
+from lanloom.features.lan.rules.desired import endpoint, hardware_address
+from lanloom.features.lan.rules.flood import SILENCE_SECONDS, Peers, is_live, peers
+from lanloom.features.lan.rules.observed import Underlay
+
+NOW = 1_767_225_600.0
+RECORD = Carried(
+    uid="u", namespace="d", name="blue", ns="blue", bridge="br0", vxlan="vx0", vni=7, device="u0"
+)
+
+
+def report(node: str, address: str, *, vni: int = 7, mtu: int = 1450, uid: str = "u") -> LANNode:
+    """A node that carries the LAN."""
+    entry = LANEntry(namespace="d", name="blue", uid=uid, vni=vni, address=address, mtu=mtu)
+    return LANNode(metadata=ObjectMeta(name=node), status=LANNodeStatus(lans=(entry,)))
+
+
+def around(*nodes: LANNode, address: str = "10.0.0.1") -> Peers:
+    """The peers of node n1."""
+    return peers("u", 7, 4789, "n1", address, nodes)
+
+
+def test_others() -> None:
+    """The others' endpoints are the receivers, the least MTU counts, and the node itself and other LANs do not."""
+    found = around(
+        report("n1", "10.0.0.1"),
+        report("n2", "10.0.0.2", mtu=1400),
+        report("n3", "10.0.0.3"),
+        report("n4", "10.0.0.4", uid="other"),
+    )
+    assert found == Peers(frozenset({"10.0.0.2", "10.0.0.3"}), 1400)
+
+
+@pytest.mark.parametrize(
+    ("stranger", "words"),
+    [
+        (report("n2", "fd00::2"), "n2 (fd00::2)"),
+        (report("n2", "10.0.0.2", vni=8), "n2 (VNI 8, port 4789)"),
+        (report("n2", "10.0.0.1"), "n2 (the same address 10.0.0.1)"),
+    ],
+)
+def test_strangers(stranger: LANNode, words: str) -> None:
+    """A node that can't be reached is no receiver, and is named with the reason."""
+    assert around(stranger) == Peers(strangers=(words,))
+
+
+def test_live() -> None:
+    """A node that is silent stays a peer for a while, because its kernel forwards without its kubelet."""
+    ready = Condition(type="Ready", status="True")
+    silent = Condition(type="Ready", status="Unknown", last_transition_time="2026-01-01T00:00:00Z")
+    assert is_live(Node(status=NodeStatus(conditions=(ready,))), NOW)
+    node = Node(status=NodeStatus(conditions=(silent,)))
+    assert is_live(node, NOW + SILENCE_SECONDS - 1) and not is_live(node, NOW + SILENCE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "replication", "group", "address", "mtu"),
+    [
+        (("10.0.0.1", "fd00::1"), "head-end", "", "10.0.0.1", 1450),
+        (("fd00::1", "fe80::1"), "head-end", "", "fd00::1", 1430),
+        (("10.0.0.1", "fe80::1"), "multicast", "ff15::1", "fe80::1", 1430),
+        (("10.0.0.1",), "multicast", "239.1.1.1", "10.0.0.1", 1450),
+    ],
+)
+def test_endpoint(addresses: tuple[str, ...], replication: str, group: str, address: str, mtu: int) -> None:
+    """Head-end takes IPv4 before IPv6, multicast the group's version of IP; the MTU leaves room for the headers."""
+    record = replace(RECORD, replication=replication, group=group)
+    found = endpoint(record, Underlay(name="u0", index=2, mtu=1500, addresses=addresses))
+    assert (found.address, found.mtu, found.problem) == (address, mtu, "")
+
+
+def test_no_endpoint() -> None:
+    """An underlay without a usable address is a problem that names link and remedy."""
+    found = endpoint(RECORD, Underlay(name="u0", index=2, mtu=1500, addresses=("fe80::1",)))
+    assert found.problem == (
+        "the underlay link u0 has no IP address; give it one, or set spec.replication to multicast"
+    )
+
+
+def test_conflicts() -> None:
+    """Two LANs never share a namespace, or a VNI on one port, on a node."""
+    other = replace(RECORD, uid="v", name="red")
+    assert "spec.ns blue is the network namespace of LAN d/red" in conflict(RECORD, [other])
+    assert "spec.vni 7 on port 4789 is that of LAN d/red" in conflict(RECORD, [replace(other, ns="red")])
+    assert conflict(RECORD, [RECORD, replace(other, ns="red", vni=8)]) == ""
+
+
+def test_indices() -> None:
+    """Indices are high, differ, follow from the device, and avoid those that are taken."""
+    first = choose_index("aM0", ())
+    assert first == choose_index("aM0", [5]) and first >= 1 << 28
+    second = choose_index("aM0", [first])
+    assert second not in (first, choose_index("bM0", ()))
+
+
+def test_addresses() -> None:
+    """A spoke's hardware address stays, and differs between nodes and devices."""
+    found = {hardware_address("u", device, node) for device in ("aV0", "aM0") for node in ("n1", "n2")}
+    assert len(found) == 4 and hardware_address("u", "aV0", "n1") in found
+    assert all(int(each[:2], 16) & 3 == 2 for each in found)
+
+
+def test_places() -> None:
+    """An allocation counts for ten minutes, an attachment for as long as it is there."""
+    place = Place(spoke="a", mode="veth", allocated=NOW)
+    assert place.is_used(NOW + 599) and not place.is_used(NOW + 600)
+    attached = replace(place, container="c")
+    assert attached.is_used(NOW + 6000) and not attached.free().is_used(NOW + 600)

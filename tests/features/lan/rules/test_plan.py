@@ -1,0 +1,163 @@
+"""Plans of a LAN's part of a kernel, on a kernel in memory: from any state, through any death, to what is desired."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
+from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.plan import plan
+from tests.fakes.lankernel import FakeLanKernel, LanWorld, remove
+
+PEERS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
+PODS = ("/run/netns/p1", "/run/netns/p2")
+
+
+def _port(name: str, kind: str, pod: str) -> DesiredPort:
+    mode = "macvtap" if kind == "M" else "veth"
+    return DesiredPort(
+        name=f"{name}{kind}0",
+        spoke=name,
+        mode=mode,  # type: ignore[arg-type]
+        index=500_000_000 + ord(name) if kind == "M" else 0,
+        netns=pod,
+        interface=f"net-{name}{kind}" if pod else "",
+        mac="02:00:00:00:00:01",
+    )
+
+
+PORTS = st.builds(_port, st.sampled_from("abc"), st.sampled_from("MV"), st.sampled_from(["", *PODS]))
+
+
+@st.composite
+def desires(draw: st.DrawFn) -> DesiredLan:
+    """What a node may have to have of one LAN."""
+    ports = {port.name: port for port in draw(st.lists(PORTS, max_size=5))}
+    vtep = draw(
+        st.none()
+        | st.builds(
+            Vtep, st.just(7), st.sampled_from([4789, 4790]), st.just(2), st.just("10.0.0.1"), st.just("")
+        )
+    )
+    return DesiredLan(
+        uid="u-1",
+        ns="blue",
+        bridge="br0",
+        vxlan="vx0",
+        vtep=vtep,
+        mtu=draw(st.sampled_from([1450, 1400])),
+        ports=tuple(ports[name] for name in sorted(ports)),
+        flood=draw(st.frozensets(st.sampled_from(PEERS))) if vtep else frozenset(),
+        present=draw(st.integers(0, 5)) > 0,
+        built=True,
+    )
+
+
+def _world() -> LanWorld:
+    world = LanWorld({"u0": Underlay(name="u0", index=2, mtu=1500, addresses=("10.0.0.1",))})
+    world.pods.update(PODS)
+    return world
+
+
+async def _bring(kernel: FakeLanKernel, wanted: DesiredLan, stop: int | None = None) -> SeenLan:
+    """Applies a plan, or the beginning of one; what is there then."""
+    steps = plan(wanted, await kernel.observe(wanted))
+    await kernel.apply(wanted, steps[:stop])
+    return await kernel.observe(wanted)
+
+
+def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
+    """Somebody deletes something."""
+    space = world.names.get("blue")
+    if space is None:
+        return
+    names = sorted(space.links)
+    match choose(5):
+        case 0:
+            world.delete_name("blue")
+        case 1 if space.flood:
+            space.flood.pop()
+        case 2:
+            space.sealed = False
+        case _ if names:
+            remove(world, space, names[choose(len(names))])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(desires(), st.integers(0, 20), st.randoms(use_true_random=False)), min_size=1, max_size=6
+    )
+)
+def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
+    """From whatever deaths, damage and earlier desires left, one plan leads to what is desired, and then to nothing."""
+
+    async def main() -> None:
+        world = _world()
+        kernel = FakeLanKernel(world)
+        for wanted, stop, random in story:
+            await _bring(kernel, wanted, stop)  # a death in the middle
+            if stop % 2:
+                await kernel.close()
+                kernel = FakeLanKernel(world)
+            _damage(world, random.randrange)
+        last = story[-1][0]
+        seen = await _bring(kernel, last)
+        if not last.present:
+            assert world.names == {} and world.ends == [] and not seen.exists
+            return
+        assert plan(last, seen) == ()
+        bridge = seen.links["br0"].index
+        for port in last.ports:
+            if port.mode == "macvtap" or port.netns:
+                assert seen.links[port.name].master == bridge
+                end = seen.ends[port.name]
+                assert end is not None and end.in_pod == bool(port.netns)
+        assert seen.flood == last.flood
+        assert len(world.ends) == sum(port.mode == "macvtap" or bool(port.netns) for port in last.ports)
+
+    asyncio.run(main())
+
+
+@settings(max_examples=100, deadline=None)
+@given(desires())
+def test_idempotent(wanted: DesiredLan) -> None:
+    """A plan that was applied leaves nothing to plan, so applying again writes nothing."""
+
+    async def main() -> None:
+        world = _world()
+        kernel = FakeLanKernel(world)
+        await _bring(kernel, wanted)
+        writes = world.writes
+        await _bring(kernel, wanted)
+        assert world.writes == writes
+
+    asyncio.run(main())
+
+
+@settings(max_examples=100, deadline=None)
+@given(desires(), st.frozensets(st.sampled_from(PEERS)))
+def test_peers_alone(wanted: DesiredLan, after: frozenset[str]) -> None:
+    """A change of peers costs one step for each peer that differs, and touches nothing else."""
+
+    async def main() -> None:
+        if wanted.vtep is None or not wanted.present:
+            return
+        kernel = FakeLanKernel(_world())
+        await _bring(kernel, wanted)
+        changed = replace(wanted, flood=after)
+        steps = plan(changed, await kernel.observe(changed))
+        assert {type(step).__name__ for step in steps} <= {"AddFlood", "RemoveFlood"}
+        assert len(steps) == len(wanted.flood ^ after)
+
+    asyncio.run(main())
+
+
+def test_foreign() -> None:
+    """A namespace of somebody else's is never touched, whatever is desired."""
+    wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0")
+    assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
