@@ -113,7 +113,7 @@ class BlockingReader:
 
 
 def finished(work: Coroutine[Any, Any, V]) -> V:
-    """What a coroutine returns that awaits nothing but a BlockingReader. Raises RuntimeError if it awaits more."""
+    """Run a coroutine that awaits nothing but a BlockingReader. Raises RuntimeError if it awaits more."""
     try:
         work.send(None)
     except StopIteration as done:

@@ -1,4 +1,4 @@
-"""What an API server sends, as values: objects, pages of a list, events of a watch, refusals.
+"""The answers of an API server as values: objects, pages of a list, events of a watch, refusals.
 
 Decoders are made once for each type and decode straight into Structs that hold only the fields that Lanloom
 uses. Something that can't be read raises TransportError: it is as good as no answer.

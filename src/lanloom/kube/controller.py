@@ -63,7 +63,7 @@ class Controller(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """How many keys wait for a worker."""
+        """The number of keys that wait for a worker."""
         return len(self._queue)
 
     def enqueue(self, key: K) -> None:

@@ -57,7 +57,7 @@ _Identity = tuple[ObjectReference, str, str, str]
 
 
 def reference(resource: Resource[T], item: T) -> ObjectReference:
-    """What an event about `item` points at."""
+    """Return the reference to `item` for an Event."""
     meta = item.metadata
     return ObjectReference(
         api_version=resource.api_version,
@@ -147,7 +147,7 @@ class Recorder:
 
 
 def _namespace(about: ObjectReference) -> str:
-    """Where an event about the object lives: beside it, or in `default` for cluster-scoped objects."""
+    """Return the namespace of an Event: the object's, or `default` for cluster-scoped objects."""
     return about.namespace or "default"
 
 

@@ -36,7 +36,7 @@ PAGE = 500
 
 REQUEST_SECONDS = 30.0
 WATCH_SECONDS = 300
-"""How long one watch may last before the server ends it and it is resumed: a sign of life of silent kinds, too."""
+"""Seconds that one watch may last before the server ends it and it is resumed: a sign of life of silent kinds, too."""
 
 IDLE_SECONDS = WATCH_SECONDS + 30.0
 """A watch that is silent for longer is dead, its connection half open: the server would have ended it.
@@ -78,10 +78,10 @@ KEEPALIVE = Keepalive()
 
 
 TOKEN_SECONDS = 60.0
-"""How old the content of a token file may be: Kubernetes replaces the file before the token expires."""
+"""Greatest age in seconds of a token file's content: Kubernetes replaces the file before the token expires."""
 
 NO_ANSWER = "error"
-"""What stands for the HTTP code where no answer began, in time or at all."""
+"""Stands for the HTTP code where no answer began, in time or at all."""
 
 Observer = Callable[[str, str, str, float], None]
 """Told of each request: the verb as RBAC has it, the resource's full name (empty for a request without types), the
@@ -94,7 +94,7 @@ JSON = "application/json"
 
 
 class _About(NamedTuple):
-    """What an observer is told of a request before it has an answer."""
+    """The description of a request for an observer, before there is an answer."""
 
     verb: str
     resource: str
@@ -404,7 +404,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def reason(error: Exception) -> str:
-    """Why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
+    """Return why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
     match error:
         case aiohttp.ClientConnectorCertificateError(certificate_error=OSError() as why):
             return why_not_connected(why, "")

@@ -1,4 +1,4 @@
-"""What a webhook has let through and no watch has brought yet.
+"""Reservations of objects that a webhook has allowed and no watch has brought yet.
 
 A webhook that judges by a store allows two objects that exclude each other, if the second is sent before the watch
 brings the first. So it remembers what it allowed: until the watch brings that object in a newer state than the request

@@ -103,7 +103,7 @@ class Informer(Generic[T]):
 
     @property
     def restarts(self) -> int:
-        """How often a watch had to be begun anew, for whatever reason."""
+        """The number of times that a watch was restarted, for whatever reason."""
         return max(0, self._watches - 1)
 
     @property
@@ -208,7 +208,7 @@ class Informer(Generic[T]):
         return len(self.store) == 0 or now - self._missing_since >= ABSENT_SECONDS
 
     async def _stay_empty(self) -> None:
-        """What is not served has no objects; after a while it is asked for again."""
+        """Treat a kind that is not served as one without objects, and try again after a while."""
         await self._replace((), "")
         self._failures = 0
         await asyncio.sleep(ABSENT_SECONDS)
@@ -240,7 +240,7 @@ class Informer(Generic[T]):
             log.exception("handler failed", resource=self.resource.full_name)
 
     def _report_unreadable(self, found: Unreadable) -> None:
-        """What can't be read is left out, and told once for each state of it. A state that was read before stays."""
+        """Leave an unreadable object out, and report each state of it once. A state that was read before stays."""
         before = self._unreadable.get(found.key)
         self._unreadable[found.key] = found
         if before is not None and before.resource_version == found.resource_version:

@@ -39,7 +39,7 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
 
 
 def merge(old: Any, patch: Any) -> Any:
-    """What an RFC 7386 patch makes of a value."""
+    """Return the value after an RFC 7386 patch."""
     if not isinstance(patch, Mapping):
         return patch
     found = dict(old) if isinstance(old, Mapping) else {}

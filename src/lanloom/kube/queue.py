@@ -42,7 +42,7 @@ class WorkQueue(Generic[K]):
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """How many keys are ready; delayed keys and those that workers have don't count."""
+        """Return the number of ready keys; delayed keys and those that workers have don't count."""
         return len(self._ready)
 
     def add(self, key: K) -> None:

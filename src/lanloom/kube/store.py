@@ -20,7 +20,7 @@ Indexes = Mapping[str, Callable[[T], Iterable[str]]]
 
 
 class Change(NamedTuple, Generic[T_co]):
-    """What happened to one object; `old` is None when it is new, `new` is None when it is gone."""
+    """The change of one object; `old` is None when it is new, `new` is None when it is gone."""
 
     old: T_co | None
     new: T_co | None

@@ -36,7 +36,7 @@ def _load_client_certificate(context: ssl.SSLContext, config: ClusterConfig) -> 
 
 
 def why_not_connected(error: OSError, place: str) -> str:
-    """Why there is no connection to `place` (host:port), for people; empty where the error does not tell."""
+    """Return why there is no connection to `place` (host:port), for people; empty where the error does not tell."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"the server's certificate is not trusted: {error.verify_message}"

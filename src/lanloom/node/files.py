@@ -17,7 +17,7 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)\.tmp-[0-9a-f]+")
 
 
 def temporary_prefix(name: str) -> str:
-    """How the temporary names of a file begin: hidden, so that nobody takes a half-written file for a whole one."""
+    """Return the prefix of a file's temporary names: hidden, because such a file is half-written."""
     return f".{name}.tmp-"
 
 

@@ -43,7 +43,7 @@ VLAN = KernelFeature(
 )
 BOND = KernelFeature("bonding", "the uplink of several NICs", "ip link add o0 type bond")
 AGENT_NEEDS = (BRIDGE, FILTERING, VLAN, BOND)
-"""What an agent needs of the kernel of its node."""
+"""The features that an agent needs of the kernel of its node."""
 
 
 def namespaces_command(*kinds: str) -> list[str]:

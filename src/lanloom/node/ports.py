@@ -125,7 +125,7 @@ class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What can't be done, as the beginning of an error's message."""
+        """The action that failed, as the beginning of an error's message."""
 
     @property
     def inspects(self) -> str:
@@ -262,7 +262,7 @@ class NetworkManager(Protocol):
         ...
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
-        """What it knows of each of these profiles; one entry per uuid."""
+        """Return NetworkManager's state of each of these profiles; one entry per uuid."""
         ...
 
     async def load(self, names: tuple[str, ...]) -> None:

@@ -1,1 +1,1 @@
-"""What every process stands on."""
+"""The base of every process: features, contexts, identity, certificates, webhooks, metrics, probes and logs."""

@@ -63,7 +63,7 @@ def issue(names: Sequence[str], now: float) -> Bundle:
 
 
 def expires(certificate: bytes) -> float:
-    """When a PEM certificate ends, in seconds since the epoch. Raises ValueError for anything else."""
+    """Return the end of a PEM certificate, in seconds since the epoch. Raises ValueError for anything else."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
 
 
@@ -140,7 +140,7 @@ def bundle_of(secret: Secret) -> Bundle:
 
 
 def secret_data(bundle: Bundle) -> dict[str, str]:
-    """What a Secret holds for a bundle."""
+    """Return the data of the Secret for a bundle."""
     parts = zip(_PARTS, (bundle.ca, bundle.certificate, bundle.key), strict=True)
     return {name: base64.b64encode(text).decode() for name, text in parts}
 

@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 LOOK_SECONDS = 60.0
-"""How often the agent looks whether the plugin is still where it put it."""
+"""Seconds between two checks that the plugin is still in its place."""
 
 PartObserver = Callable[[str, bool], None]
 """Told whether a part, `plugin` or `socket`, is there."""
@@ -107,7 +107,7 @@ async def keep_installed(
 
 
 def _kept(directory: Path, name: str, content: bytes) -> str:
-    """Why a program can't be put into place, empty when it is there."""
+    """Install a program; return why that failed, empty when it is in place."""
     try:
         if install(directory, name, content):
             log.info("cni-plugin-installed", path=str(directory / name))

@@ -1,4 +1,4 @@
-"""How every command reaches its API server."""
+"""The client of every command for its API server."""
 
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient, Observer

@@ -1,4 +1,4 @@
-"""What a process gives to the features that run in it, what they give back, and what they give each other."""
+"""The context that a process gives to its features, the parts that they return, and the ports between them."""
 
 import random
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class Port(Generic[T]):
-    """What one feature provides and another may need. Features know the port, and not each other."""
+    """A port that one feature provides and another may need. Features know the port, and not each other."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Context:
-    """What every process gives. `now` gives seconds since the epoch; `observe` is told of each reconcile.
+    """The context of every process. `now` gives seconds since the epoch; `observe` receives each reconcile.
 
     `settings` and `metrics` hold what belongs to a feature, by its name.
     """
@@ -55,7 +55,7 @@ class Context:
         self._provided: dict[str, Any] = {}
 
     def setting(self, feature: str, default: T) -> T:
-        """What was said at start for a feature."""
+        """Return the setting of a feature from the options of the process."""
         found: T = self._settings.get(feature, default)
         return found
 
@@ -66,11 +66,11 @@ class Context:
         self._provided[port.name] = value
 
     def find(self, port: Port[T]) -> T | None:
-        """What a feature provides that was built before; None if none does."""
+        """Return what an earlier feature provides at the port; None if none does."""
         return self._provided.get(port.name)
 
     def need(self, port: Port[T]) -> T:
-        """What a feature provides that was built before. Raises LookupError if none does."""
+        """Return what an earlier feature provides at the port. Raises LookupError if none does."""
         found = self.find(port)
         if found is None:
             raise LookupError(f"no feature provides {port.name}; name one that does in Feature.after")
@@ -78,7 +78,7 @@ class Context:
 
 
 class ManagerContext(Context):
-    """What a manager gives.
+    """The context of a manager.
 
     `identity` tells replicas apart: the name of the manager's own pod, where it runs in one. `user` is the name under
     which it writes, empty if that is not known.
@@ -99,7 +99,7 @@ class ManagerPart(Struct, frozen=True, kw_only=True):
 
 
 class AgentContext(Context):
-    """What an agent gives.
+    """The context of an agent.
 
     `cluster` tells its profiles from another cluster's; `cni` is None for an agent that answers no CNI program.
     `on_cni_part` is told whether the socket is there.
@@ -131,7 +131,7 @@ class NodeClaim(Struct, frozen=True):
 
 
 class NodeLeases(NamedTuple):
-    """What the nodes of one NAD have: a CIDR by node, and by node what is in the way of one."""
+    """The leases of one NAD: a CIDR by node, and by node the problem that prevents one."""
 
     addresses: dict[str, str]
     problems: dict[str, str]
@@ -148,7 +148,7 @@ class NodePools(Protocol):
         ...
 
     def leases(self, nad: Key) -> NodeLeases:
-        """What the nodes of a NAD have now."""
+        """Return the present leases of the nodes of a NAD."""
         ...
 
     def on_change(self, handler: Callable[[Key], None]) -> None:

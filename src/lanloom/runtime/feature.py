@@ -1,4 +1,4 @@
-"""What a feature is: one object from which its CRDs, rights, flags, webhooks, controllers and commands follow.
+"""A feature is one object from which its CRDs, rights, flags, webhooks, controllers and commands follow.
 
 A feature names its modules by text, `module:attribute`. So a process imports of each feature only what it runs, and
 `lanloom --help` nothing at all. The processes loop over features and know none of them.

@@ -1,4 +1,4 @@
-"""Who writes: the agent of a node, a manager, or somebody else."""
+"""The identity of a writer: the agent of a node, a manager, or another user."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What every process of Lanloom measures: itself, its reconciles, its watches, and its requests to the API server.
+"""The metrics of every process of Lanloom: itself, its reconciles, its watches, and its requests to the API server.
 
 Metrics are kept for one process object, not for the Python process, so that a test may have many. What can be read when
 somebody asks (queues, stores) is read then, by a collector; only what would be lost otherwise is counted as it happens.
@@ -66,10 +66,10 @@ def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable
 
 
 class FeatureMetrics:
-    """What a feature measures in an agent; constructed with the process's registry."""
+    """The metrics of a feature in an agent; constructed with the process's registry."""
 
     def missing(self) -> Iterator[str]:
-        """What the feature lacks for the process to be ready, in words."""
+        """Name what is missing until the feature is ready."""
         return iter(())
 
 
@@ -120,7 +120,7 @@ class ProcessMetrics:
         self.registry.register(OnDemand(lambda: _kit(self._informers, queues)))
 
     def unread(self) -> Iterator[str]:
-        """What has not been read from the API server yet, in words."""
+        """Name the kinds that have not been read from the API server yet."""
         if not self._informers:
             yield "it is starting"
         for item in self._informers:

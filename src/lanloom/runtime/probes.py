@@ -1,4 +1,4 @@
-"""What a process tells those who watch over it: `/healthz`, `/readyz` and `/metrics`, by plain HTTP.
+"""The probes and metrics of a process: `/healthz`, `/readyz` and `/metrics`, by plain HTTP.
 
 A server of its own, of asyncio's streams and nothing else, because it runs in every agent, where an HTTP framework
 would cost more memory than all of this. It knows one method and a handful of pages, takes no input besides the path,
@@ -23,10 +23,10 @@ HEAD_BYTES = 8192
 """The longest request."""
 
 PATIENCE_SECONDS = 5.0
-"""How long a client may take to send its request, and again to read the answer."""
+"""Seconds that a client may take to send its request, and again to read the answer."""
 
 CONNECTIONS = 64
-"""How many may be open at each address."""
+"""Most connections that may be open at each address."""
 
 _TEXT = "text/plain; charset=utf-8"
 _FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
@@ -43,7 +43,7 @@ class Answer(Struct, frozen=True):
 
 Page = Callable[[], Answer]
 Missing = Callable[[], Iterable[str]]
-"""What a process still lacks to do its work, in words; nothing when it is ready."""
+"""Names what a process still lacks to do its work; nothing when it is ready."""
 
 
 def pages(missing: Missing, metrics: Callable[[], bytes]) -> dict[str, Page]:

@@ -1,4 +1,4 @@
-"""What a feature says of its kinds and of the rights that its processes need."""
+"""The kinds of a feature, and the rights that its processes need."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ MAKE = [*READ, "create", "patch", "delete"]
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """What one process may do for a feature.
+    """The rights of one process for a feature.
 
     `cluster` holds everywhere, `namespaces` in one namespace each. `definitions` are the kinds whose CRDs the process
     reads, to tell a kind that is absent from one that is not served at the moment.

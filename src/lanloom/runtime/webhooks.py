@@ -54,7 +54,7 @@ WebhookObserver = Callable[[str, str, str, float], None]
 
 
 class Admission(Protocol):
-    """What a feature answers."""
+    """The answer of a feature to a request."""
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Defaults as a JSON patch."""

@@ -121,7 +121,7 @@ def _is_harvesters_own(request: AdmissionRequest) -> bool:
 
 
 def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
-    """What the rules say of a request in that state of the cluster."""
+    """Return the verdict of the rules on a request in that state of the cluster."""
     try:
         return Verdict(warnings=_check(request, reader))
     except (Refusal, Unreadable) as refused:
@@ -233,4 +233,4 @@ WEBHOOKS = (
     Webhook("validate", VLAN_STATUSES, EVERY, VlanAdmission.report, harvesters=True),
     Webhook("validate", HOST_NETWORK_CONFIGS, WRITTEN, VlanAdmission.decide, harvesters=True),
 )
-"""What the API server asks about."""
+"""The table of webhooks: the reviews that the API server requests."""

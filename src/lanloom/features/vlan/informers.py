@@ -1,4 +1,4 @@
-"""What managers with their webhooks, and agents, watch of VLAN networks, with the indexes of the stores."""
+"""The informers of VLAN networks in managers with their webhooks, and in agents, with the indexes of the stores."""
 
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ BY_NODE = "node"
 
 
 class VlanInformers(InformerView, frozen=True):
-    """What the manager and its webhooks watch."""
+    """The informers of the manager and its webhooks."""
 
     cluster_networks: Informer[ClusterNetwork]
     configs: Informer[VlanConfig]
@@ -104,7 +104,7 @@ def _api_server(informers: Informers, kind: Resource[T]) -> Informer[T]:
 
 
 class AgentInformers(InformerView, frozen=True):
-    """What the agent watches. `statuses` and `vlan_statuses` are those of its own node only."""
+    """The informers of an agent. `statuses` and `vlan_statuses` are those of its own node only."""
 
     cluster_networks: Informer[ClusterNetwork]
     configs: Informer[VlanConfig]
@@ -115,7 +115,7 @@ class AgentInformers(InformerView, frozen=True):
 
 
 def agent_informers(informers: Informers, node: str) -> AgentInformers:
-    """What an agent watches: networks and their uplinks, NADs of a cluster network, its own node's reports."""
+    """Return the view of an agent: networks and their uplinks, NADs of a cluster network, its own node's reports."""
     own = f"{names.NODE_LABEL}={node_label(node)}"
     return AgentInformers(
         cluster_networks=informers.get(CLUSTER_NETWORKS),

@@ -203,7 +203,7 @@ def monotonic() -> float:
 
 
 def in_flight_of(informers: VlanInformers) -> InFlight:
-    """What is in flight beside the objects of these informers."""
+    """Return the reservations beside the objects of these informers."""
     in_flight = InFlight(monotonic)
     in_flight.follow(CLUSTER_NETWORKS, informers.cluster_networks)
     in_flight.follow(VLAN_CONFIGS, informers.configs)

@@ -1,4 +1,4 @@
-"""What a manager shows of cluster networks, the nodes' reports of them, and roll-outs.
+"""The manager's metrics of cluster networks, the nodes' reports of them, and roll-outs.
 
 Every replica shows the cluster as it sees it, so a query takes the maximum over replicas, not their sum.
 """

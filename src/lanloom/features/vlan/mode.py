@@ -32,7 +32,7 @@ def harvester_informer(informers: Informers) -> Informer[ServiceAccount]:
 
 
 class Neighbour:
-    """What is known of Harvester's controller. The caller runs `informer`, and trusts `mode` once that is synced."""
+    """The presence of Harvester's controller. The caller runs `informer`, and trusts `mode` once that is synced."""
 
     def __init__(self, informer: Informer[ServiceAccount]) -> None:
         self.informer = informer

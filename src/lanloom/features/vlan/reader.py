@@ -73,7 +73,7 @@ class VlanStores(Struct, frozen=True):
 
 
 class NodeFacts:
-    """What follows from the nodes, kept until one changes in what matters here, and not only in its heartbeat."""
+    """Values derived from the nodes, cached until one changes in more than its heartbeat."""
 
     def __init__(self, nodes: Store[Node], compute_reserved: Callable[[], Reserved]) -> None:
         self._store = nodes
@@ -99,7 +99,7 @@ class NodeFacts:
         return found
 
     def reserved(self) -> Reserved:
-        """What the nodes need for themselves."""
+        """Return the subnets and VLAN ids that the nodes need for themselves."""
         if self._reserved is None:
             self._reserved = self._compute_reserved()
         return self._reserved
@@ -169,7 +169,7 @@ class ClusterReader:
         return any(usable_nodes((report,)) for report in self.statuses_of(cluster_network))
 
     def statuses_of(self, cluster_network: str) -> Iterable[ClusterNetworkNode]:
-        """What the agents report of a cluster network."""
+        """Return the agents' reports of a cluster network."""
         return self._stores.statuses.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def host_networks_of(self, cluster_network: str) -> Iterable[HostNetworkConfig]:
@@ -193,7 +193,7 @@ class ClusterReader:
         return self._stores.machines.by(_BY_NAD, str(nad))
 
     def reserved(self) -> Reserved:
-        """What the nodes need for themselves."""
+        """Return the subnets and VLAN ids that the nodes need for themselves."""
         return self._facts.reserved()
 
     def covered(self, cluster_network: str) -> frozenset[str]:
@@ -284,7 +284,7 @@ def _nads_of_machine(machine: VirtualMachine) -> tuple[str, ...]:
 
 
 def _node_key(node: Node) -> tuple[object, ...]:
-    """What of a node matters to admission."""
+    """Return the parts of a node that admission depends on."""
     ranges = node.spec.pod_cidr, node.spec.pod_cidrs
     return node.metadata.labels, node.metadata.deletion_timestamp, node.status.addresses, ranges
 

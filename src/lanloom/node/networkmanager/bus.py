@@ -21,7 +21,7 @@ ROOT = "/org/freedesktop/NetworkManager"
 SETTINGS = f"{ROOT}/Settings"
 OBJECTS = "/org/freedesktop"
 FIXED_OBJECTS = frozenset({ROOT, SETTINGS, OBJECTS})
-"""What is always there, except while NetworkManager starts and has its name on the bus already."""
+"""The objects that are always there, except while NetworkManager starts and has its name on the bus already."""
 
 PATIENCE = 25.0
 """Seconds until an unanswered call is an error; the default of other D-Bus clients."""

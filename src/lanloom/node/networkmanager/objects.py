@@ -82,7 +82,7 @@ class Failures:
             del self._reasons[path]
 
     def reason(self, interface: str) -> str:
-        """Why the device of this name failed last; empty if it did not."""
+        """Return the reason of the last failure of the device; empty if there was none."""
         paths = (path for path in self._reasons if self._names.get(path) == interface)
         return self._reasons[path] if (path := next(paths, "")) else ""
 

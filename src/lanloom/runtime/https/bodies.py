@@ -118,7 +118,7 @@ _thread = ThreadPoolExecutor(1, "decode")
 
 
 async def decoded(reader: Callable[[bytes], T], body: bytes) -> T:
-    """What `reader` makes of a body: at once of a short one, in a thread of a long one. Raises what it raises."""
+    """Read a body with `reader`: a short one at once, a long one in a thread. Raises what `reader` raises."""
     if len(body) <= INLINE_BYTES:
         return reader(body)
     return await asyncio.get_running_loop().run_in_executor(_thread, reader, body)

@@ -61,7 +61,7 @@ _IPV6_NETWORK = 64
 
 
 class Stage(IntEnum):
-    """How far a connection is. Lower stages end first."""
+    """The stage of a connection. Lower stages end first."""
 
     UNFINISHED = 0
     """In its handshake, or in a request that is not complete."""

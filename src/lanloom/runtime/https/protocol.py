@@ -18,7 +18,7 @@ from lanloom.runtime.https.connections import Limits, Slot, Stage
 log = structlog.get_logger(__name__)
 
 WRITE_BUFFER_BYTES = 64 * 1024
-"""What is written ahead of a client that does not read, besides the kernel's buffers."""
+"""Bytes that are written ahead of a client that does not read, besides the kernel's buffers."""
 
 Phase = Literal["headers", "body", "complete"]
 

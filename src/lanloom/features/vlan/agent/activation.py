@@ -35,18 +35,18 @@ from lanloom.node.ports import (
 log = structlog.get_logger(__name__)
 
 PATIENCE_SECONDS = 3.0
-"""How long NetworkManager may leave a profile inactive before it is told to activate it."""
+"""Seconds that NetworkManager may leave a profile inactive before the agent activates it."""
 
 RESTORE_SECONDS = 5.0
-"""How long a reapply may take to bring back what was lost, before the profile is activated instead.
+"""Seconds that a reapply may take to restore a loss, before the profile is activated instead.
 
 NetworkManager takes an address that somebody flushed while its link went down for one that it must not touch.
 """
 
 RETRY_SECONDS = 30.0
-"""How long to wait between two requests to activate a profile."""
+"""Seconds between two requests to activate a profile."""
 BUILT_SECONDS = 5.0
-"""How long a lease may take after the uplink was built; more means that it was asked for too early.
+"""Seconds that a lease may take after the uplink was built; more means that the request was too early.
 
 NetworkManager asks as soon as the bridge is there, which gets its MAC address from the bond a moment later; and nobody
 answers a MAC address that is gone, so it would wait for all of its time-out.
@@ -54,7 +54,7 @@ answers a MAC address that is gone, so it would wait for all of its time-out.
 
 
 STATIC_SECONDS, DHCP_SECONDS = 15.0, DHCP_TIMEOUT + 15.0
-"""How long an activation may take on a link with a carrier before it is begun anew.
+"""Seconds that an activation may take on a link with a carrier before it is begun anew.
 
 NetworkManager waits for ever for the end of its search for a duplicate where the link went down and up meanwhile.
 """
@@ -111,7 +111,7 @@ class LeaseConflicts:
         return known is not None and asyncio.get_running_loop().time() < known.until
 
     def message(self, item: Interface) -> str:
-        """Why an interface has no address, from the drop until it has another one; else empty."""
+        """Return the reason why an interface has no address, from the drop until it has another one; else empty."""
         known = self._dropped.get(item.uuid)
         return known.message if known is not None else ""
 
@@ -152,7 +152,7 @@ class Activator:
         self._conflicts = LeaseConflicts(manager)
 
     def take_requested(self) -> tuple[Action, ...]:
-        """What NetworkManager was asked for, and agreed to, since this was called last."""
+        """Return the requests that NetworkManager accepted since the last call."""
         taken, self._requested = tuple(self._requested), []
         return taken
 

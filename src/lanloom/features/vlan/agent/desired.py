@@ -35,14 +35,14 @@ class DesiredState:
         informers.harvester.on_change(self._forget)
 
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
-        """What the objects want now of a node that has what was observed."""
+        """Return the present desired state of a node with this observed state."""
         carried, own = carried_networks(observed, files, added), management(observed, files)
         if self._cached is None or self._cached[:2] != (carried, own):
             self._cached = (carried, own, self._compute(carried, own))
         return self._cached[2]
 
     def nad(self, title: str) -> ObjectReference | None:
-        """What an Event about a network (`namespace/name`) points at, if it is known."""
+        """Return the reference to a network (`namespace/name`) for an Event, if it is known."""
         namespace, _, name = title.partition("/")
         item = self._informers.nads.store.get(Key(namespace, name))
         return reference(NADS, item) if item is not None else None

@@ -63,22 +63,22 @@ from lanloom.node.ports import Host, LinkState
 log = structlog.get_logger(__name__)
 
 SYNC_SECONDS = 5.0
-"""How long the API server may take to say what is desired, before the agent goes by its checkpoint."""
+"""Seconds that the API server may take until the stores are synced, before the agent goes by its checkpoint."""
 
 NETWORK_MANAGER_PAUSE = 2.0
-"""How long to wait, at the most, before NetworkManager is looked for again."""
+"""Most seconds before NetworkManager is looked for again."""
 
 NOTICE_SECONDS = 0.1
-"""How soon after a change the host is looked at: changes of links, profiles and NetworkManager come in bursts."""
+"""Seconds from a change of the host to its reconcile: changes of links, profiles and NetworkManager come in bursts."""
 
 SPACING_SECONDS = 1.0
-"""How far apart such looks are: a host where pods come and go has changes all the time."""
+"""Least seconds between two such reconciles: a host where pods come and go changes all the time."""
 
 FAILED_SECONDS = 5.0
-"""How soon a step that failed is tried again."""
+"""Seconds until a failed step is tried again."""
 
 REWRITE_SECONDS = 1.0
-"""How soon a report that somebody deleted is written again; at once, two who disagree would never rest."""
+"""Delay before recreating a deleted report. An immediate rewrite would fight whoever deletes it."""
 
 TRANSIENT_SECONDS = 1.0
 """A report that is to be looked at again so soon is one of something that is on its way."""

@@ -1,4 +1,4 @@
-"""What an agent measures of VLAN networks: what its node carries, what it repaired, and what went wrong."""
+"""The agent's metrics of VLAN networks: the networks of its node, the repairs, and the failures."""
 
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from lanloom.runtime.metrics import FeatureMetrics, OnDemand, gauge
 ROLLED_BACK = "RolledBack"
 
 Failure = tuple[str, int, str]
-"""What failed and why: cluster network, VLAN id (0: its uplink), reason."""
+"""A failure: cluster network, VLAN id (0: its uplink), reason."""
 
 
 class VlanAgentMetrics(FeatureMetrics):
@@ -49,7 +49,7 @@ class VlanAgentMetrics(FeatureMetrics):
         self._checked = self._checked or outcome == "later"
 
     def missing(self) -> Iterator[str]:
-        """What the agent lacks to be ready, in words."""
+        """Name what is missing until the agent is ready."""
         if not self._checked:
             yield "the host has not been looked at for a first time"
 
@@ -116,6 +116,6 @@ def _failures(statuses: Mapping[str, ClusterNetworkNodeStatus]) -> Iterator[Fail
 
 
 def _expiries(interfaces: tuple[VlanInterface, ...]) -> list[float]:
-    """When each lease ends; 0 for one that does not say."""
+    """Return the ends of the leases; 0 for a lease without one."""
     leases = (item.lease for item in interfaces if item.lease is not None)
     return [parse_rfc3339(lease.expiry) if lease.expiry else 0.0 for lease in leases]

@@ -42,7 +42,7 @@ EVENT_RETRY = 5.0
 _REPORTS = "reports"
 
 TRUST_SECONDS = 60.0
-"""How long the server's answer to a write counts although the watch does not show it.
+"""Seconds for which the server's answer to a write counts although the watch does not show it.
 
 Not for ever: a report that is written and deleted between two lists never appears, and its deletion neither.
 """
@@ -88,7 +88,7 @@ class ReportWriter(Generic[S]):
         self._deleted: dict[str, str] = {}
 
     def last(self, cluster_network: str) -> S | None:
-        """What was reported last of a cluster network."""
+        """Return the last report of a cluster network."""
         previous = self._previous(self._name(cluster_network))
         status: S | None = previous.status if previous is not None else None
         return status

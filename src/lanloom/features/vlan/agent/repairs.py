@@ -28,7 +28,7 @@ QUIET = 60.0
 
 
 class _Effort(Struct, frozen=True):
-    """How often the same revision of a network was built in a row, and when last, in seconds of the loop."""
+    """How often a revision of a network was built in a row, and the last time, in seconds of the loop."""
 
     network: NodeNetwork
     count: int
@@ -71,7 +71,7 @@ class Repairs:
         observed: LinkState,
         files: Iterable[str],
     ) -> tuple[Drift, ...]:
-        """What the `step`, the part of the plan `todo` that is done now, repairs on networks that were whole.
+        """Return the drift that `step`, the part of the plan `todo` for now, repairs on networks that were whole.
 
         Networks of which nothing is to do are whole from now on. `observed` and `files` are what the plan is from.
         """
@@ -87,7 +87,7 @@ class Repairs:
         return drift(known, step, observed, files)
 
     def requested(self, revisions: Iterable[NetworkRevision], actions: Iterable[Action]) -> list[Drift]:
-        """What NetworkManager was asked to put right on networks that were whole."""
+        """Return the drift that NetworkManager was asked to repair on networks that were whole."""
         return [
             Drift(revision.name, action.kind, action.text)
             for revision in revisions
@@ -98,7 +98,7 @@ class Repairs:
 
 
 def by_kind(found: Iterable[Drift]) -> Mapping[str, int]:
-    """How many of each kind."""
+    """Count the drift by kind."""
     return Counter(item.kind for item in found)
 
 

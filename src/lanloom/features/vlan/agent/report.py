@@ -1,4 +1,4 @@
-"""What a node reports of each of its networks, and which changes between two reports deserve an Event.
+"""The reports of a node's networks, and the changes between two reports that deserve an Event.
 
 A report says what the node carries, and why that is not the present revision, if so. An Event is made only of what
 changed, so a cluster where everything fails alike costs one Event for each thing that fails.
@@ -28,7 +28,7 @@ from lanloom.node.ports import Connection, LinkState
 
 
 class HostSnapshot(Struct, frozen=True):
-    """What was seen of the host. `connections` is None where NetworkManager can't be reached. `now` is the epoch's."""
+    """The observed host. `connections` is None without NetworkManager; `now` is in seconds since the epoch."""
 
     observed: LinkState
     connections: Mapping[str, Connection] | None
@@ -117,7 +117,7 @@ def node_reference(node: str) -> ObjectReference:
 def report_events(
     node: str, before: ClusterNetworkNodeStatus | None, after: ClusterNetworkNodeStatus, networks: Networks
 ) -> tuple[EventDraft, ...]:
-    """What is new in a node's report."""
+    """Return the Events for the changes of a node's report."""
     return (*_uplink(node, before, after), *_addresses(node, before, after, networks))
 
 

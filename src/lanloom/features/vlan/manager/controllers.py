@@ -42,7 +42,7 @@ from lanloom.runtime.context import NodePools
 T = TypeVar("T", bound=Object)
 
 SPACING_SECONDS = 1.0
-"""How far apart looks at one ClusterNetwork are, at the least.
+"""Least seconds between two reconciles of one ClusterNetwork.
 
 After a change that touches 500 nodes there come 500 reports within a few seconds. Each one changes the conditions'
 message; written as they come they would be 500 patches, every one of them sent to 500 agents. A first change is
@@ -234,16 +234,16 @@ def _ready(network: ClusterNetwork | None) -> tuple[str, str] | None:
 
 
 def _nad_key(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
-    """What of a NAD its cluster network's annotations and revision may depend on: not the label that we write."""
+    """Return the parts of a NAD that annotations and revision depend on: not the manager's label."""
     meta = nad.metadata
     return nad.spec, meta.annotations, cluster_network_of(nad), meta.deletion_timestamp, meta.uid
 
 
 def _selected_by(node: Node) -> tuple[object, ...]:
-    """What of a node decides which VlanConfigs match it."""
+    """Return the parts of a node that decide which VlanConfigs match it."""
     return node.metadata.labels, node.metadata.deletion_timestamp
 
 
 def _node_key(node: Node) -> tuple[object, ...]:
-    """What of a node matters to the VLAN networks."""
+    """Return the parts of a node that VLAN networks depend on."""
     return *_selected_by(node), is_live(node)

@@ -22,11 +22,11 @@ from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 
 SETTLE_SECONDS = 10.0
-"""How long a cluster network has been ready, or not, before its NADs say so."""
+"""Seconds for which a cluster network has been ready, or not, before the label of its NADs follows."""
 
 
 class _Readiness(NamedTuple):
-    """What a label should say, and since when (seconds since the epoch)."""
+    """The value that a label should have, and since when (seconds since the epoch)."""
 
     value: str
     since: float

@@ -69,11 +69,11 @@ from lanloom.kube.ports import Client
 from lanloom.runtime.context import NO_LEASES, NodeLeases, NodePools
 
 ORPHAN_SECONDS = 5.0
-"""How long a VlanConfig may be without its ClusterNetwork before that is told: watches bring both in any order."""
+"""Seconds that a VlanConfig may be without its ClusterNetwork before an Event: watches bring both in any order."""
 
 
 class _View(Struct, frozen=True):
-    """What is known of a ClusterNetwork. `states` are those of its live nodes; no `rollout` without a policy."""
+    """The observed state of a ClusterNetwork. `states` are those of its live nodes; no `rollout` without a policy."""
 
     derivation: Derivation
     states: dict[str, NodeState]
@@ -296,7 +296,7 @@ class Networks:
         self._complaints[name] = complaints
 
     def _rivalries(self, name: str, view: _View) -> Iterator[tuple[ObjectReference, tuple[str, str]]]:
-        """What is told of objects that exclude each other. Of VlanConfigs beside Harvester's its controller tells."""
+        """Yield the Events about conflicting objects. Harvester's controller, if present, reports VlanConfigs."""
         for owner, younger in view.derivation.derived.contested:
             yield reference(NADS, owner.nad), (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, younger))
         if self._neighbour.is_beside():

@@ -80,7 +80,7 @@ def usable(leases: NodeLeases, taken: Reserved, present: Mapping[str, str]) -> N
 
 
 def complaint(nad: NetworkAttachmentDefinition, leases: NodeLeases) -> str:
-    """What an Event on the NAD says of nodes without an address, empty where all have one."""
+    """Return the message of the Event on a NAD with nodes without an address, empty where all have one."""
     if not leases.problems:
         return ""
     node, why = min(leases.problems.items())

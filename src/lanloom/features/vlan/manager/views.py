@@ -1,4 +1,4 @@
-"""What follows from the stores' objects, kept until these change.
+"""Values derived from the stores' objects, cached until these change.
 
 Stores hand out the same object until it changes, so most comparisons here end at `is`. Without this, each report of
 one of 500 nodes would make the manager parse thousands of addresses and look at every interface of every node.
@@ -82,7 +82,7 @@ class _Inputs(Struct, frozen=True):
 
 
 class Derivation(Struct, frozen=True):
-    """What is derived for a ClusterNetwork, and the addresses that nodes should have by it."""
+    """The values derived for a ClusterNetwork, and the addresses that nodes should have by it."""
 
     derived: Derived
     wanted: Wanted
@@ -154,7 +154,7 @@ def _read(nad: NetworkAttachmentDefinition) -> L3 | AnnotationError | None:
 
 
 class NodeStates:
-    """What each report says, by its name."""
+    """The state of each report, by its name."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[ClusterNetworkNode, Wanted, NodeState]] = {}

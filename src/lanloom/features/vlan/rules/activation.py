@@ -1,4 +1,4 @@
-"""What NetworkManager still has to do so that the profiles on disk are in force, and usable.
+"""The requests to NetworkManager that bring the profiles on disk into force, and make them usable.
 
 A reload does not apply an edited profile to a device that is up, and an invalid file is skipped without an error; so
 the state of every profile is observed, by UUID, and corrected.
@@ -56,7 +56,7 @@ def actions(
     observed: LinkState | None = None,
     before: Container[str] = (),
 ) -> tuple[Action, ...]:
-    """What to ask for each interface; nothing for one that is in force or on its way.
+    """Return the request for each interface; none for one that is in force or on its way.
 
     With `observed` also what NetworkManager does not look at: whether it is up, its routes, its MTU. (On a
     bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
@@ -181,7 +181,7 @@ ADDRESS_CONFLICT = "AddressConflict"
 def conflict(
     item: Interface, connection: Connection, observed: LinkState | None, own: Management | None
 ) -> str:
-    """What is wrong with the addresses of an interface, for a report; empty if nothing is.
+    """Return the problem with an interface's addresses, for a report; empty if there is none.
 
     `own` is the node's management network, None where it isn't known. Link-local addresses are no VLAN's either.
     What the kernel has counts as much as what NetworkManager says, which may be a moment behind.

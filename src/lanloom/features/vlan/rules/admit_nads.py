@@ -63,7 +63,7 @@ def check_nad(
 
 
 def _checked_fields(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
-    """What of a NAD may be refused. Labels count only where they say something else than the configuration."""
+    """Return the parts of a NAD that may be refused. Labels count only where they contradict the configuration."""
     annotations, implied = nad.metadata.annotations, derived_labels(nad)
     keys = (names.L3_CONNECTIVITY, names.MODE, *_PARSERS)
     labels = {key: nad.metadata.labels.get(key) for key in LABELS}
@@ -274,7 +274,7 @@ def _exclusive(nad: NetworkAttachmentDefinition) -> VmNetwork | None:
 
 
 def _clash(network: VmNetwork, storage: VmNetwork) -> str:
-    """What of a network is on the VLAN of another, empty for nothing. A trunk carries untagged frames as well."""
+    """Return the part of a network on the VLAN of another, empty for none. A trunk carries untagged frames as well."""
     if any(first <= storage.vid <= last for first, last in network.trunk):
         return f"spec.config.vlanTrunk holds {storage.vid}, the VLAN id"
     if network.vid != storage.vid:

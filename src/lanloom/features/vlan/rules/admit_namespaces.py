@@ -38,7 +38,7 @@ def check_namespace(namespace: str, value: L3, before: L3 | None, network: Clust
 
 
 def _addressing(value: L3) -> tuple[object, ...]:
-    """What of node addresses is no route and no DNS server."""
+    """Return the node addresses without routes and DNS servers."""
     return value.vid, value.mode, value.addresses, value.source, value.routing.gateway
 
 

@@ -154,7 +154,7 @@ def _difference(before: VmNetwork, after: VmNetwork | None) -> str:
 
 
 def _loss(before: L3, after: L3 | None) -> str:
-    """What takes node addresses from every node, empty for nothing."""
+    """Return the change that takes node addresses from every node, empty for none."""
     if after is None:
         return f"{names.L3_CONNECTIVITY} can't be switched off"
     if after.mode != before.mode:

@@ -19,7 +19,7 @@ Matching = Callable[[Mapping[str, str]], tuple[str, ...]]
 
 
 class Conflict(NamedTuple):
-    """What is to be told of one object that has a rival."""
+    """The Event about one object that conflicts with another."""
 
     about: VlanConfig
     reason: str
@@ -27,7 +27,7 @@ class Conflict(NamedTuple):
 
 
 def age(item: Object) -> tuple[str, str, str]:
-    """What orders objects from the oldest to the youngest."""
+    """Return the key that orders objects from the oldest to the youngest."""
     meta = item.metadata
     return meta.creation_timestamp or "", meta.namespace, meta.name
 
@@ -79,7 +79,7 @@ def _shared_nics(other: VlanConfig, nics: list[str], nodes: list[str]) -> str:
 
 
 def duplicate_vlan(vid: int, younger: NetworkAttachmentDefinition) -> str:
-    """What the owner of a VLAN is told of another network that wants node addresses there."""
+    """Tell the owner of a VLAN of a younger network that asks for node addresses there, for an Event."""
     return (
         f"The younger network {younger.metadata.key} also asks for node addresses on VLAN {vid}, and gets none. Change "
         "its VLAN id, or switch its node addresses off."

@@ -1,4 +1,4 @@
-"""What one node should carry: from the cluster's objects to bonds, bridges, VLAN ids and profiles."""
+"""The desired state of one node: from the cluster's objects to bonds, bridges, VLAN ids and profiles."""
 
 import json
 from collections.abc import Container, Iterable
@@ -102,7 +102,7 @@ def _covers(item: VlanConfig | ClusterNetwork, name: str, node: str, carried: Co
 
 
 class _Contents(Struct, frozen=True, kw_only=True):
-    """What a cluster network carries on the node, whatever it is built of."""
+    """The interfaces and VLAN ids of a cluster network on the node, whatever its uplink is."""
 
     bridge_ids: VlanIds
     uplink_ids: VlanIds

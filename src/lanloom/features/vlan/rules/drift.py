@@ -37,7 +37,7 @@ class Drift(Struct, frozen=True):
 def drift(
     networks: Iterable[str], todo: Plan, observed: LinkState, files: Iterable[str] = ()
 ) -> tuple[Drift, ...]:
-    """What the plan repairs on these cluster networks, of which nothing else is wanted than when they were last whole.
+    """Return the drift that the plan repairs on these cluster networks, whose desired state has not changed.
 
     `observed` and `files` are what the plan was made from: a profile that is among `files` was edited, another removed.
     """

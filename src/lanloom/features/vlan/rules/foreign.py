@@ -28,7 +28,7 @@ from lanloom.node.vlanids import (
 
 
 class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What Lanloom put on the links of one cluster network that others made, since the host booted.
+    """The VLAN ids that Lanloom added to links of others for one cluster network, since the host booted.
 
     VLAN ids on the bridge itself and on its uplink `port`, and the ids of the sub-interfaces that its profiles made.
     """
@@ -91,7 +91,7 @@ def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
 def problems_of(
     network: NodeNetwork, observed: LinkState, files: Iterable[str], added: Added
 ) -> tuple[Problem, ...]:
-    """What forbids to add VLANs to links of others (`keep`), or a single one of them (`vid`)."""
+    """Return the problems that forbid adding VLANs to links of others (`keep`), or one VLAN (`vid`)."""
     if missing := _missing(network, observed):
         return (Problem(vid=0, network=network.bridge, reason="UplinkMissing", message=missing, keep=True),)
     own = set(files)

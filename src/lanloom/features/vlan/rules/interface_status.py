@@ -1,4 +1,4 @@
-"""What is said of one VLAN sub-interface: from what is wanted, what NetworkManager says and what the kernel has."""
+"""The report of one VLAN sub-interface: from the desired state, NetworkManager's and the kernel's."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

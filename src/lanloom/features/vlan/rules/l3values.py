@@ -171,7 +171,7 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
 
 
 def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: Mapping[str, str]) -> L3:
-    """What a NAD with mode pool asks for, with the addresses that its nodes have been given.
+    """Return the configuration of a NAD with mode pool, with the addresses that its nodes have.
 
     Raises AnnotationError where its gateway or routes do not fit these.
     """

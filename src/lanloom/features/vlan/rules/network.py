@@ -36,7 +36,7 @@ AWAITING_ADDRESS = "AwaitingAddress"
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """Why a network can't be carried as asked. `vid` is 0 where the VLAN id itself can't be read.
+    """A reason why a network can't be carried as asked. `vid` is 0 where the VLAN id itself can't be read.
 
     What the node has for that VLAN (or, without an id, for the whole cluster network) stays as it is if `keep`.
     """

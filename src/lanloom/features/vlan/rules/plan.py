@@ -32,7 +32,7 @@ from lanloom.node.vlanids import contains
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What to do, in the order of the fields.
+    """The changes to make, in the order of the fields.
 
     `steps` come in groups by cluster network (what has the mark but no name of ours is in "", the last), so that one
     that fails does not hold up the others, and is told. `problems` maps cluster networks to what stood in the way of a

@@ -62,7 +62,7 @@ _DEFAULT = IPv4Network("0.0.0.0/0")
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """What a profile means: mode static or dhcp. `address` is a CIDR, empty with mode dhcp."""
+    """The values of a profile: mode static or dhcp. `address` is a CIDR, empty with mode dhcp."""
 
     cluster_network: str
     vid: int
@@ -176,7 +176,7 @@ def _keyfile(sections: dict[str, dict[str, str]]) -> bytes:
 
 
 def read(content: bytes) -> Profile | None:
-    """What a keyfile means, if `render` could have written it, this version's or an older one's with fewer keys.
+    """Return the values of a keyfile that `render` could have written, of this version or an older one.
 
     None for any other, whatever NetworkManager would make of it.
     """

@@ -1,4 +1,4 @@
-"""What the nodes' reports mean for a cluster network: is it ready, who is not, and which change deserves an Event.
+"""Conclusions from the nodes' reports of a cluster network: readiness, failing nodes, and Events.
 
 A report is read once, into a `NodeState`, and again only when it or what is wanted changes: with 500 nodes of 200
 networks nobody can afford to look at every interface whenever one node says something.
@@ -41,7 +41,7 @@ _LONGEST = 300
 
 
 class Cause(Struct, frozen=True):
-    """Why a node is not well: a reason as in its report, and what to do."""
+    """A cause why a node is not ready: the reason of its report, and the remedy."""
 
     reason: str
     message: str
@@ -51,7 +51,7 @@ class Cause(Struct, frozen=True):
 
 
 class NodeState(Struct, frozen=True, kw_only=True):
-    """What one node reports of a cluster network, in short.
+    """The report of one node about a cluster network, in short.
 
     `uplink` and `addresses` say why the node is not ready, or not L3Ready; None where it is. `causes` hold every
     reason once, but for those of `NO_ADDRESS`, of which the node is not guilty. `unready` are the interfaces without an
@@ -81,7 +81,7 @@ class Wanted(Struct, frozen=True):
 
 
 def wanted_of(values: Iterable[L3]) -> Wanted:
-    """What a cluster network's L3 configurations ask for."""
+    """The node addresses that a cluster network's L3 configurations ask for."""
     known = {value.vid: value for value in values}
     return Wanted(
         modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},
@@ -90,7 +90,7 @@ def wanted_of(values: Iterable[L3]) -> Wanted:
 
 
 def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
-    """What a report says of the present configuration."""
+    """Return the state that a report shows of the present configuration."""
     unready = tuple(item for item in status.interfaces if item.state != "Ready")
     current = not _outdated(status, wanted)
     addresses = _failing(status, L3_READY)
@@ -156,7 +156,7 @@ def _finding(failing: Mapping[str, Cause], nodes: int) -> Finding:
 
 
 def summary(failing: Mapping[str, Cause], nodes: int) -> str:
-    """Which of so many nodes are not well, and why: a few by name, the others by number and reason."""
+    """List the nodes that are not ready, and the causes: a few by name, the others by number and reason."""
     ordered = _worst(failing)
     texts = [f"{name}: {cause}"[:_LONGEST] for name, cause in ordered[:_NAMED]]
     others = Counter(cause.reason for _, cause in ordered[_NAMED:])
@@ -184,11 +184,11 @@ def awaited(node: str, wanted: Wanted, reports: Iterable[ClusterNetworkNodeStatu
 
 
 SETTLE_SECONDS = 10.0
-"""How long some node has been without its address before that is told."""
+"""Seconds that a node is without its address before an Event."""
 
 
 class LastReported(Struct, frozen=True):
-    """What was last reported of a network, if anything, and since when some node fails (seconds since the epoch).
+    """The last Event about a network, if any, and since when some node fails (seconds since the epoch).
 
     A node that tries again is about to be ready for a moment; `since` stays until all are.
     """
@@ -227,7 +227,7 @@ def network_health(states: Mapping[str, NodeState]) -> NetworkHealth:
 def network_event(
     last_reported: LastReported | None, network: str, now_on: NetworkHealth, now: float
 ) -> tuple[LastReported, EventDraft | None, float | None]:
-    """What to remember of a network and what to tell; and in how many seconds there may be something to tell.
+    """Return the state to remember of a network, the Event to record, and the seconds until the next one may be due.
 
     A network that is ready when it is first seen (`last_reported` is None) is no news.
     """

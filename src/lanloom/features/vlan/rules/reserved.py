@@ -38,7 +38,7 @@ LINK_LOCAL = Held(
 
 
 class Reserved(Struct, frozen=True, kw_only=True):
-    """What the nodes need. `addresses` are the management network's, `others` those of pods, services and API servers.
+    """The nodes' own needs. `addresses` are the management network's, `others` those of pods, services and API servers.
 
     No VLAN ids means that nobody knows them.
     """
@@ -48,11 +48,11 @@ class Reserved(Struct, frozen=True, kw_only=True):
     others: tuple[Held, ...] = (LINK_LOCAL,)
 
     def holder(self, subnet: IPv4Network) -> str:
-        """Who has addresses in a subnet; empty if nobody."""
+        """Return the holder of addresses in a subnet; empty if there is none."""
         return self.management_holder(subnet) or _holder(self.others, subnet)
 
     def management_holder(self, subnet: IPv4Network) -> str:
-        """What the management network has in a subnet; empty if nothing."""
+        """Return the management network's addresses in a subnet; empty if there are none."""
         return _holder(self.addresses, subnet)
 
 
@@ -62,7 +62,7 @@ def reserved(
     vlan_id: int = 0,
     ranges: Iterable[Taken] = (),
 ) -> Reserved:
-    """What the agents report of the cluster network `mgmt`, the InternalIPs and pods of all nodes, and `ranges`.
+    """Collect the agents' reports of the cluster network `mgmt`, the InternalIPs and pods of all nodes, and `ranges`.
 
     `vlan_id` is the management VLAN where no agent has reported, 0 if that is not known either. The subnet of the
     address that one node reports is that of all nodes in it. `ranges` are those of services and API servers.
@@ -89,14 +89,14 @@ def reserved(
 
 
 def own_reserved(management: Management | None) -> Reserved:
-    """What an agent knows of it: the management network of its own node, as it observed it."""
+    """Return an agent's part of it: the management network of its own node, as observed."""
     subnet = _subnet(management.cidr) if management is not None else None
     own = (_of(subnet, f"this node's management network {subnet}"),) if subnet is not None else ()
     return Reserved(addresses=own)
 
 
 def conflict(value: L3, taken: Reserved) -> str:
-    """What of node addresses or routes holds what the nodes need, for a message; empty for nothing."""
+    """Return the node addresses or routes that hold addresses which the nodes need, for a message; empty for none."""
     subnet = subnet_of(value.addresses, value.routing.gateway)
     if subnet is not None and (holder := taken.holder(subnet)):
         return f"its subnet {subnet} holds {holder}"

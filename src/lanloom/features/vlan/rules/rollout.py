@@ -27,7 +27,7 @@ EVERY_NODE = "*"
 
 
 class RolloutState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a roll-out is: the nodes that may carry `revision`, and why no more are released, if so."""
+    """The progress of a roll-out: the nodes that may carry `revision`, and why no more are released, if so."""
 
     revision: str = ""
     released: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ def revision(
     configs: Iterable[VlanConfig],
     nads: Iterable[NetworkAttachmentDefinition],
 ) -> str:
-    """What the nodes of one cluster network are to carry, as a short hash. All arguments are of that network alone.
+    """Return the revision of one cluster network, as a short hash. All arguments are of that network alone.
 
     `annotations` are those that the ClusterNetwork has or should have; of them count those of L3 and the MTU that the
     manager wrote, but not one that a user wrote on mgmt. Where they say that a NAD has a network's values itself, the
@@ -71,14 +71,14 @@ _IN_NAD = (names.L3_CONNECTIVITY, names.MODE, names.NODE_IP_MAP, names.GATEWAY, 
 
 
 def _agent_view(nad: NetworkAttachmentDefinition, elsewhere: frozenset[str]) -> object:
-    """What of a NAD nodes carry: its configuration, and its L3 annotations where only the NAD has these."""
+    """Return the parts of a NAD that nodes carry: its configuration, and L3 annotations that only it has."""
     if not elsewhere or network_suffix(nad.metadata.key) not in elsewhere:
         return nad.spec.config
     return [nad.spec.config, {key: nad.metadata.annotations.get(key) for key in _IN_NAD}]
 
 
 def rollout_state(network: ClusterNetwork) -> RolloutState:
-    """What the manager wrote on a ClusterNetwork; an empty state where it wrote nothing, or nothing readable."""
+    """Read the state that the manager wrote on a ClusterNetwork; an empty one where there is none, or none readable."""
     try:
         return msgspec.json.decode(
             network.metadata.annotations.get(names.ROLLOUT_STATE, "{}"), type=RolloutState
@@ -110,13 +110,13 @@ class Percentage(Struct, frozen=True):
 
 
 class RolloutPolicy(Struct, frozen=True, kw_only=True):
-    """How a cluster network's configuration reaches its nodes. `canary` are the nodes that must carry it first."""
+    """The policy by which a configuration reaches the nodes. `canary` are the nodes that must carry it first."""
 
     max_unavailable: int | Percentage = 1
     canary: tuple[str, ...] = ()
 
     def limit(self, nodes: int) -> int:
-        """How many of so many nodes may be unavailable at once: a percentage is rounded down, but one always may."""
+        """Return how many nodes may be unavailable at once: a percentage is rounded down, but at least to one."""
         most = self.max_unavailable
         return max(1, nodes * most.value // 100) if isinstance(most, Percentage) else most
 

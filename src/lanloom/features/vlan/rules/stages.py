@@ -74,7 +74,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Standing(Enum):
-    """How far a node is."""
+    """The progress of a node."""
 
     DONE = "carries the configuration and is well"
     FAILED = "took it up and is not well"
@@ -115,7 +115,7 @@ def roll_out(
 
 
 def standing(member: Member, present: str, released: bool) -> Standing:
-    """How far one node is."""
+    """Return the progress of one node."""
     reasons = {item.reason for item in member.causes}
     arrived = member.revision == present
     if arrived and not reasons:
@@ -132,7 +132,7 @@ def standing(member: Member, present: str, released: bool) -> Standing:
 
 
 def _standings(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, Standing]:
-    """How far each node is, by name."""
+    """Return the progress of each node, by name."""
     found = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
     for name, value in found.items():
         if value is Standing.FAILED and _merely_waits(members[name], members):
@@ -217,7 +217,7 @@ def _finding(
 def _waits(
     state: RolloutState, kinds: Mapping[Standing, list[str]], members: Mapping[str, Member]
 ) -> Iterable[str]:
-    """What a roll-out waits for, each a clause."""
+    """Return the clauses that name what a roll-out waits for."""
     moving = [name for name in kinds[Standing.UPDATING] if members[name].live]
     released = [name for name in (*kinds[Standing.READY], *kinds[Standing.UNREADY]) if name in state.released]
     if moving or released:
@@ -245,7 +245,7 @@ def _more(count: int) -> str:
 def next_step(
     network: ClusterNetwork, present: str, members: Mapping[str, Member]
 ) -> tuple[RolloutState | None, Finding | None]:
-    """What the ClusterNetwork's roll-out comes to: both None without a policy.
+    """Return the state and the finding of the ClusterNetwork's roll-out: both None without a policy.
 
     Under a policy that can't be read nothing moves on.
     """
@@ -261,7 +261,7 @@ def next_step(
 
 
 def rollout_events(before: RolloutState, after: RolloutState, message: str) -> tuple[EventDraft, ...]:
-    """What became of a roll-out in one step; `message` is the condition's."""
+    """Return the Events of one step of a roll-out; `message` is the condition's."""
     finished = EVERY_NODE in after.released
     if after.revision != before.revision:
         if finished:  # nothing had to be done, or there was nobody to do it

@@ -41,13 +41,13 @@ PASSING = frozenset({"Activating", AWAITING_ADDRESS, "Configuring", "NoReport", 
 """Reasons that usually go away by themselves: others are named first."""
 
 RESYNC_SECONDS = 30.0
-"""How often a host is looked at when nothing seems to happen."""
+"""Seconds between two reconciles of a host without changes."""
 
 _TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "RouteMissing", "UplinkDown"}
 
 
 class Finding(NamedTuple):
-    """What a condition says, whatever its type."""
+    """The content of a condition, whatever its type."""
 
     status: ConditionStatus
     reason: str

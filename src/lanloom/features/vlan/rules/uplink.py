@@ -126,7 +126,7 @@ _DEFAULT_ID: VlanIds = ((1, 1),)
 
 
 def problems_of(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
-    """What forbids to build the uplink (`keep`), or a NIC of it (its name in `network`)."""
+    """Return the problems that forbid building the uplink (`keep`), or adding a NIC (its name in `network`)."""
     if blocked(network.uplink_problems):
         return network.uplink_problems
     for name in (network.bridge, network.bond):
@@ -182,7 +182,7 @@ def _above(nic: str, observed: LinkState) -> Iterator[Link]:
 
 
 def _use(user: Link, nic: Link, observed: LinkState) -> str:
-    """What a NIC is needed for by itself, or by a link above it; empty for nothing."""
+    """Return the use of a NIC by itself, or by a link above it; empty for none."""
     over = "" if user is nic else f" over {user.name}"
     if user.name in observed.default_route_links:
         return f"carries the node's default route{over}; taking it would cut the node off"

@@ -34,7 +34,7 @@ Outcome = Literal["created", "changed", "unchanged", "deleted", "absent", "refus
 
 
 class Applied(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What would become of one object of the manifest. `message` says why it is refused or ignored."""
+    """The outcome for one object of the manifest. `message` says why it is refused or ignored."""
 
     object: str
     outcome: Outcome
@@ -173,7 +173,7 @@ def _with(
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _SETTABLE = ("labels", "annotations", "finalizers", "ownerReferences")
-"""What a file may set in an object's metadata, besides its name."""
+"""The metadata that a file may set, besides the name."""
 
 
 # kubectl computes the patch itself (k8s.io/apimachinery, jsonmergepatch.CreateThreeWayJSONMergePatch), so its

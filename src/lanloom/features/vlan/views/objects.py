@@ -73,7 +73,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         return tuple(sorted(mine, key=lambda item: item.metadata.key))
 
     def reports_of(self, cluster_network: str) -> dict[str, ClusterNetworkNode]:
-        """What the agents report of a cluster network, by node."""
+        """Return the agents' reports of a cluster network, by node."""
         return {
             item.status.node: item for item in self.statuses if item.status.cluster_network == cluster_network
         }
@@ -116,7 +116,7 @@ async def read_objects(client: Client, *, with_vms: bool = False) -> VlanObjects
 
 
 async def _is_beside(client: Client, reports: tuple[ClusterNetworkNode, ...]) -> bool:
-    """What the agents say; where there are none, whether Harvester's controller is installed."""
+    """Return the mode that agents report; without agents, whether Harvester's controller is installed."""
     if reports:
         return any(report.status.mode == "beside" for report in reports)
     return (

@@ -135,7 +135,7 @@ def _row(report: ClusterNetworkNode, interface: VlanInterface | None) -> Row:
 
 
 def _network_troubles(network: ClusterNetwork, statuses: list[ClusterNetworkNode]) -> list[Trouble]:
-    """What only the cluster network itself can tell: what a node reports is said by its own report."""
+    """Return the problems of the cluster network itself; those of nodes are in their own reports."""
     name = network.metadata.name
     if any(item.status.cluster_network == name and _node_troubles(item) for item in statuses):
         return []

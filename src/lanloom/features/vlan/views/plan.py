@@ -39,7 +39,7 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NodeChanges(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What changes of one cluster network on one node."""
+    """The changes of one cluster network on one node."""
 
     node: str
     cluster_network: str
@@ -60,7 +60,7 @@ class VlanPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan(objects: VlanObjects, documents: Iterable[Document], *, deleting: bool = False) -> VlanPlan:
-    """What applying, or deleting, the documents would change. Refused ones change nothing, the others are planned."""
+    """Return the changes by applying, or deleting, the documents. Refused ones change nothing."""
     step = delete if deleting else apply
     after, outcomes = objects, []
     for document in documents:
@@ -111,7 +111,7 @@ T = TypeVar("T", bound=Object)
 V = TypeVar("V", bound=VlanObjects)
 
 CLUSTER = "lanloom"
-"""What tells this cluster's profiles from another's: the agent's default."""
+"""The agent's default for the cluster to which profiles belong."""
 
 
 def derived(objects: V) -> V:
@@ -125,7 +125,7 @@ def derived(objects: V) -> V:
 
 
 def carried(objects: VlanObjects) -> dict[str, dict[str, NodeNetwork]]:
-    """What every node should carry: node → cluster network → what. The objects must be derived."""
+    """Return the desired state: node → cluster network → network. The objects must be derived."""
     reports = objects.reports_of(names.MGMT)
     result = {}
     for node in sorted(item.metadata.name for item in objects.nodes):
@@ -179,7 +179,7 @@ class _Fact(NamedTuple):
 
 
 def changes(before: NodeNetwork | None, after: NodeNetwork | None) -> tuple[Change, ...]:
-    """What changes between two forms; None where the node does not carry the network."""
+    """Return the changes between two forms; None where the node does not carry the network."""
     old, new = _facts(before), _facts(after)
     found = [*_id_changes(before, after)]
     for fact in (*new, *(fact for fact in old if fact not in new)):

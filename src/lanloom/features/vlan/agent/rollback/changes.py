@@ -43,7 +43,7 @@ class PendingChange(Struct, frozen=True, rename={"timeout": "patience", "rolled_
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True, rename={"pending": "trial"}):
-    """What the node carries, and what it would return to.
+    """The revisions that the node carries, and those that it would return to.
 
     `fallback` are the revisions before the pending change. `rejected` are the digests of revisions that were rolled
     back, by cluster network: they are not tried again.
@@ -56,7 +56,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True, rename={"pending": "trial"})
 
 
 class Contact(Struct, frozen=True):
-    """When the last request began that the API server answered, and the last that it did not answer.
+    """The beginnings of the last request that the API server answered, and of the last that it did not answer.
 
     `notified` is when a watch last brought something. It confirms no change: what is read from a socket now may have
     come in before the change.

@@ -48,7 +48,7 @@ PROBE_SECONDS = 2.0
 """Between two requests while a change is pending."""
 
 ANSWER_SECONDS = 5.0
-"""How long one request may take."""
+"""Seconds that one request may take."""
 
 
 class ApiProbe:
@@ -101,11 +101,11 @@ class ApiProbe:
 
 
 Planner = Callable[[tuple[NetworkRevision, ...]], Plan]
-"""How to get to these revisions from what the host has."""
+"""Plans the way from the observed host to these revisions."""
 
 
 class Decision(Struct, frozen=True):
-    """What to carry of each network, how to get there, and what could not be recorded."""
+    """The revisions to carry, the plan that leads there, and the problems of recording them."""
 
     selections: tuple[Selection, ...]
     revisions: tuple[NetworkRevision, ...]
@@ -199,7 +199,7 @@ class CommitConfirm:
             log.warning("memory-not-written", error=str(error))
 
     def _select(self, desired: Desired | None, on_host: Container[str]) -> tuple[Selection, ...]:
-        """What to carry of what is desired; of the checkpoint, where the API server can't be reached."""
+        """Select the revisions to carry: the desired ones, or the checkpoint's without an API server."""
         checkpoint = self._checkpoint
         if desired is None:
             revisions = checkpoint.carried if checkpoint is not None else ()

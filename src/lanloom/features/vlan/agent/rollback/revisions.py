@@ -1,4 +1,4 @@
-"""Which revision of each cluster network a node carries: the present one, or still the last one that it had.
+"""The revision of each cluster network that a node carries: the present one, or still the last one that it had.
 
 A network stays at its last revision while its rollout has not released the node, and where its present revision was
 rolled back. A network that is gone is never held: what is deleted goes.
@@ -13,7 +13,7 @@ from lanloom.features.vlan.rules.network import Interface, NodeNetwork
 from lanloom.node.vlanids import render
 
 Reason = Literal["", "Held", "RolledBack"]
-"""Why a node does not carry the present revision; empty where it does, or where that is the same."""
+"""The reason why a node does not carry the present revision; empty where it does, or where both are equal."""
 
 
 class NetworkRevision(Struct, frozen=True, rename={"id": "revision"}):
@@ -29,19 +29,19 @@ class NetworkRevision(Struct, frozen=True, rename={"id": "revision"}):
 
     @property
     def digest(self) -> str:
-        """What tells this revision from another of the same network on this node; the ids may differ without it."""
+        """The digest of this revision on this node; revisions with different ids may share it."""
         return self.network.digest
 
 
 class Desired(Struct, frozen=True):
-    """What the cluster's objects want of the node, and the networks of it whose rollout has released the node."""
+    """The revisions that the cluster's objects ask for on the node, and the networks whose roll-out has released it."""
 
     revisions: tuple[NetworkRevision, ...]
     released: frozenset[str]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """What the node carries of one network instead of `present`, if `reason` says so. None: nothing at all."""
+    """The revision that the node carries of one network; not `present` where `reason` is set, None for nothing."""
 
     present: NetworkRevision
     carried: NetworkRevision | None
@@ -90,7 +90,7 @@ def _selection(
 
 
 def explanation(selection: Selection) -> str:
-    """What the user should know of a choice with a reason."""
+    """Explain a selection that has a reason to the user."""
     name = selection.present.name
     if selection.reason == "Held":
         carries = "its last configuration" if selection.carried else "nothing of it"
