@@ -5,4 +5,8 @@ from lanloom.runtime.feature import Feature
 FEATURE = Feature(
     name="lan",
     rights="lanloom.features.lan.rights:RIGHTS",
+    webhooks="lanloom.features.lan.admission:WEBHOOKS",
+    after=("dummy",),
+    manager="lanloom.features.lan.parts:build",
+    metrics="lanloom.features.lan.metrics:LanMetrics",
 )

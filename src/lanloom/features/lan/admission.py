@@ -1,0 +1,264 @@
+"""The webhooks of LANs: turn admission requests into typed values and ask the rules.
+
+What the manager's stores allow may be allowed; a refusal rests on live objects (`recheck`). LANs that were let in a
+moment ago and that no watch has brought yet count beside those of the stores.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from lanloom.api.admission import (
+    AdmissionRequest,
+    Raw,
+    Unreadable,
+    UserInfo,
+    Verdict,
+    new_of,
+    old_of,
+    refusal,
+)
+from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.lan.manager import LanInformers
+from lanloom.features.lan.rules.admit import (
+    check_nad,
+    check_nad_deletion,
+    check_removed_spokes,
+    check_report,
+    check_reported,
+    check_unused,
+    concerns,
+    removed_spokes,
+)
+from lanloom.features.lan.rules.claims import check_claims
+from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
+from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
+from lanloom.kube.errors import KubeError
+from lanloom.kube.inflight import InFlight
+from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Refusal
+from lanloom.runtime.context import NadUse, NadUsers
+from lanloom.runtime.identity import NodeOfPod, agent_node
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
+from lanloom.text import listed
+
+IsManager = Callable[[UserInfo], Awaitable[bool]]
+"""Whether a manager asks."""
+
+
+class LanAdmission(TableAdmission):
+    """Answers admission requests about LANs, their NADs, and reports of nodes."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: LanInformers,
+        users: NadUsers,
+        is_manager: IsManager,
+        node_of_pod: NodeOfPod,
+    ) -> None:
+        super().__init__(WEBHOOKS)
+        self._client = client
+        self._informers = informers
+        self._users = users
+        self._is_manager = is_manager
+        self._node_of_pod = node_of_pod
+        self._in_flight = InFlight(_monotonic)
+        self._in_flight.follow(LANS, informers.lans)
+
+    def fill_in(self, request: AdmissionRequest) -> Verdict:
+        """Fills in the group and the port of a LAN; a spec that is none is left to the schema."""
+        spec, before = _spec(request.object), _spec(request.old_object)
+        if spec is None or request.sub_resource:
+            return Verdict()
+        found = defaults(spec, before)
+        return Verdict(
+            patch=tuple(
+                {"op": "add", "path": f"/spec/{name}", "value": value} for name, value in found.items()
+            )
+        )
+
+    async def validate_lan(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses what is written of a LAN."""
+        return await _verdict(self._lan(request))
+
+    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
+        """Allows or refuses what is written of a NAD, as far as it is a LAN's."""
+        return await _verdict(self._nad(request))
+
+    async def validate_report(self, request: AdmissionRequest) -> Verdict:
+        """Allows an agent the report of its own node only."""
+        return await _verdict(self._report(request))
+
+    async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(LANS, request), old_of(LANS, request)
+        if new is None:
+            return self._deletion_warnings(old) if old is not None else ()
+        if request.sub_resource:
+            if not await self._is_manager(request.user_info):
+                raise Denied(
+                    f"{title_of(new)}: status is written by Lanloom's manager only; change the spec instead"
+                )
+            return ()
+        new = _placed(new, request)
+        if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+            return _force_warnings(new)
+        check(new)
+        if old is not None:
+            await self._check_update(old, new)
+        others = tuple(self._informers.lans.store.items())
+        await recheck(
+            lambda lans: check_claims(new, (*lans, *self._in_flight.of(LANS))),
+            cached_then_live(others, self._list_lans),
+        )
+        if not request.dry_run:
+            self._in_flight.add(LANS, new, old.metadata.version if old is not None else 0)
+        return _force_warnings(new)
+
+    async def _check_update(self, old: LAN, new: LAN) -> None:
+        """What is built on nodes stays, and so does what has users."""
+        check_changes(old, new)
+        spokes = removed_spokes(old, new)
+        if spokes:
+            await recheck(lambda use: check_removed_spokes(new, _users(use, new, spokes)), self._views())
+        if spokes or changed_underlays(old.spec, new.spec):
+            reports = tuple(self._informers.lan_nodes.store.items())
+            await recheck(
+                lambda found: check_reported(old, new, found), cached_then_live(reports, self._list_reports)
+            )
+
+    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+        try:
+            new, old = new_of(NADS, request), old_of(NADS, request)
+        except Unreadable:
+            return ()  # the webhook of VLANs says what is wrong
+        if not concerns(new, old):
+            return ()
+        by_manager = await self._is_manager(request.user_info)
+        if new is None:
+            if old is not None:
+                await self._nad_deletion(old, by_manager=by_manager)
+        elif not by_manager and not new.metadata.is_deleting:
+            checked = _placed_nad(new, request)
+            stored = tuple(self._informers.lans.store.items())
+            owner = owner_of((old or new).metadata)
+            if owner and self._informers.of_uid(owner) is None:
+                check_nad(
+                    checked, old, await self._list_lans()
+                )  # no LAN is gone because the watch lags behind
+            else:
+                await recheck(
+                    lambda lans: check_nad(checked, old, lans), cached_then_live(stored, self._list_lans)
+                )
+        return ()
+
+    async def _nad_deletion(self, nad: NetworkAttachmentDefinition, *, by_manager: bool) -> None:
+        owner = owner_of(nad.metadata)
+        if not owner:
+            return
+
+        def judge(lans: tuple[LAN, ...]) -> bool:
+            by_uid = {lan.metadata.uid: lan for lan in lans}
+            check_nad_deletion(nad, by_uid, by_manager=by_manager)
+            return owner in by_uid
+
+        if self._informers.of_uid(owner) is None:
+            known = judge(await self._list_lans())
+        else:
+            stored = tuple(self._informers.lans.store.items())
+            known = await recheck(judge, cached_then_live(stored, self._list_lans))
+        if not known and not by_manager:
+            use = await self._users.live()
+            requests = (request.title for request in use.requests_of(nad))
+            check_unused(nad, use.users_of(nad.metadata.key), requests)
+
+    async def _report(self, request: AdmissionRequest) -> tuple[str, ...]:
+        node = agent_node(request.user_info, self._node_of_pod)
+        if node is None:
+            return ()
+        new, old = new_of(LAN_NODES, request), old_of(LAN_NODES, request)
+        for report in (new, old):
+            if report is not None:
+                check_report(report, node, "delete" if new is None else "write")
+        return ()
+
+    async def _views(self) -> AsyncGenerator[NadUse, None]:
+        """The users, by the watches and then live."""
+        yield self._users
+        yield await self._users.live()
+
+    async def _list_lans(self) -> tuple[LAN, ...]:
+        return await list_or_empty(self._client, LANS)
+
+    async def _list_reports(self) -> tuple[LANNode, ...]:
+        return await list_or_empty(self._client, LAN_NODES)
+
+    def _deletion_warnings(self, old: LAN) -> tuple[str, ...]:
+        users = sorted(
+            {user for using in _users(self._users, old, old.spec.spokes).values() for user in using}
+        )
+        if not users:
+            return ()
+        return (
+            f"{title_of(old)} is used by {listed(users)}; it stays until nobody uses it any more, and nobody new may "
+            f"use it. The annotation {FORCE_DELETE}=true lets it go at once, and cuts them off",
+        )
+
+
+def _users(use: NadUse, lan: LAN, spokes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {
+        spoke: tuple(user for nad in nads_of_spoke(lan, spoke) for user in use.users_of(nad))
+        for spoke in spokes
+    }
+
+
+def _force_warnings(lan: LAN) -> tuple[str, ...]:
+    value = lan.metadata.annotations.get(FORCE_DELETE, "")
+    if value in ("", "true", "false"):
+        return ()
+    return (f'{title_of(lan)}: metadata.annotations[{FORCE_DELETE}] has no effect unless it is "true"',)
+
+
+def _spec(item: Raw | None) -> dict[str, Any] | None:
+    found = item.get("spec") if item is not None else None
+    return found if isinstance(found, dict) else None
+
+
+def _placed(lan: LAN, request: AdmissionRequest) -> LAN:
+    """The LAN in its namespace: on creation only the request may name it."""
+    if lan.metadata.namespace:
+        return lan
+    return replace(lan, metadata=replace(lan.metadata, namespace=request.namespace))
+
+
+def _placed_nad(nad: NetworkAttachmentDefinition, request: AdmissionRequest) -> NetworkAttachmentDefinition:
+    if nad.metadata.namespace:
+        return nad
+    return replace(nad, metadata=replace(nad.metadata, namespace=request.namespace))
+
+
+def _monotonic() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _verdict(validation: Awaitable[tuple[str, ...]]) -> Verdict:
+    """The verdict with the reason. What can't be checked is refused too."""
+    try:
+        return Verdict(warnings=await validation)
+    except (Refusal, Unreadable) as refused:
+        return refusal(refused)
+    except KubeError as error:
+        return refusal(f"this can't be checked now, because {error}; try again")
+
+
+WEBHOOKS = (
+    Webhook("mutate", LANS, WRITTEN, LanAdmission.fill_in),
+    Webhook("validate", LANS, EVERY, LanAdmission.validate_lan),
+    Webhook("validate", NADS, EVERY, LanAdmission.validate_nad),
+    Webhook("validate", LAN_NODES, EVERY, LanAdmission.validate_report),
+)
+"""What the API server asks about."""

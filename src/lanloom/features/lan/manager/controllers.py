@@ -1,0 +1,173 @@
+"""The controllers of LANs, and what wakes them.
+
+Nothing is polled: a change wakes the LANs that it concerns, and where only time can change something the moment is
+known. Reports of nodes and changes of pods are the most by far. Reports wake only the LANs whose entries changed, and
+pods only LANs that wait for users to go.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lanloom.api.core import Node
+from lanloom.api.lan import LAN, LANNode
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadguard import ADMITTED, DRAINING
+from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformers
+from lanloom.features.lan.manager.lans import Lans, Orphans
+from lanloom.features.lan.manager.removal import NadRemover
+from lanloom.features.lan.rules.nads import owner_of, spoke_of
+from lanloom.kube.conditions import find
+from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced, changed, present
+from lanloom.kube.ports import Client
+from lanloom.runtime.context import NadUsers
+
+SPACING_SECONDS = 1.0
+"""How far apart looks at one LAN are that nodes cause, at the least: a LAN that starts on 200 nodes is 200 reports."""
+
+ORPHAN_SECONDS = 2.0
+"""How long after a change what has no LAN any more is looked at: one watch may only be ahead of another."""
+
+
+def lan_key(lan: LAN) -> tuple[Any, ...]:
+    """What of a LAN is not its status."""
+    meta = lan.metadata
+    return meta.uid, meta.generation, meta.deletion_timestamp, meta.finalizers, meta.annotations, lan.spec
+
+
+def claim_key(lan: LAN) -> tuple[Any, ...]:
+    """What of a LAN matters to others."""
+    return lan.metadata.uid, lan.spec
+
+
+def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
+    """What of a NAD matters; requests that were admitted only while it drains."""
+    meta = nad.metadata
+    kept = {
+        key: text for key, text in meta.annotations.items() if key != ADMITTED or DRAINING in meta.annotations
+    }
+    return meta.uid, meta.deletion_timestamp, meta.labels, meta.owner_references, kept, nad.spec
+
+
+def node_key(node: Node) -> tuple[Any, ...]:
+    """What of a node matters to LANs: whether it is there, and Ready."""
+    ready = find(node.status.conditions, "Ready")
+    since = (ready.status, ready.last_transition_time) if ready is not None else None
+    return node.metadata.uid, node.metadata.deletion_timestamp, since
+
+
+class LanManager:
+    """The controllers. They run on the leader only; the informers run on every replica.
+
+    `users` must be whole before `run`. `observe` is told of each reconcile.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: LanInformers,
+        users: NadUsers,
+        recorder: Recorder,
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+        observe: Observer[Any] | None = None,
+    ) -> None:
+        self._informers = informers
+        self._users = users
+        remover = NadRemover(client, users, now=now)
+        lans = Lans(client, informers, users, remover, recorder, now=now)
+        self._orphans = Orphans(client, informers, remover, recorder)
+        self._lans: Controller[Key] = Controller(
+            "lan", lans.reconcile, rng=rng, workers=4, spacing=SPACING_SECONDS, observe=observe
+        )
+        self._left: Controller[str] = Controller(
+            "lanorphan", self._orphans.reconcile, rng=rng, observe=observe
+        )
+        informers.lans.on_change(self._lan_changed, changed(lan_key))
+        informers.nads.on_change(self._nad_changed, changed(nad_key))
+        informers.lan_nodes.on_change(self._report_changed)
+        informers.nodes.on_change(self._node_changed, changed(node_key))
+        users.on_change(self._users_changed)
+
+    @property
+    def controllers(self) -> tuple[Controller[Any], ...]:
+        """The queues and workers, to be looked at."""
+        return (self._lans, self._left)
+
+    async def run(self) -> None:
+        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        await all_synced(self._informers.all())
+        for lan in self._informers.lans.store.items():
+            self._lans.enqueue(lan.metadata.key)
+        for uid in dict.fromkeys(owner_of(nad.metadata) for nad in self._informers.nads.store.items()):
+            self._check_orphan(uid)
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.run())
+
+    def _check_orphan(self, uid: str) -> None:
+        if self._orphans.is_orphaned(uid):
+            self._left.enqueue_after(uid, ORPHAN_SECONDS)
+
+    def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
+        for item in present(old, new):
+            self._lans.enqueue(item.metadata.key)
+        if changed(claim_key)(old, new):
+            for item in present(old, new):
+                for other in self._informers.claimants(item):
+                    self._lans.enqueue(other.metadata.key)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._check_orphan(old.metadata.uid)
+
+    def _nad_changed(
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+    ) -> None:
+        store = self._informers.lans.store
+        for item in present(old, new):
+            uid = owner_of(item.metadata)
+            self._check_orphan(uid)
+            found = [*store.by(BY_UID, uid)] if uid else []
+            if spoke := spoke_of(item.metadata.name):
+                found += store.by(BY_CLAIM, f"spoke {spoke}")
+            for lan in found:
+                self._lans.enqueue(lan.metadata.key)
+
+    def _report_changed(self, old: LANNode | None, new: LANNode | None) -> None:
+        before = {entry.uid: entry for entry in old.status.lans} if old is not None else {}
+        after = {entry.uid: entry for entry in new.status.lans} if new is not None else {}
+        self._wake(uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        for name in {item.metadata.name for item in present(old, new)}:
+            report = self._informers.lan_nodes.store.get(Key("", name))
+            if report is not None:
+                self._wake(entry.uid for entry in report.status.lans)
+
+    def _wake(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            lan = self._informers.of_uid(uid)
+            if lan is not None:
+                self._lans.enqueue_spaced(lan.metadata.key)
+
+    def _users_changed(self, nads: frozenset[Key] | None) -> None:
+        """Wakes what waits for users to go: at once if a NAD is unused now, in a while if others use it."""
+        store = self._informers.nads.store
+        found = (
+            store.items() if nads is None else [nad for key in nads if (nad := store.get(key)) is not None]
+        )
+        for nad in found:
+            uid = owner_of(nad.metadata)
+            if not uid or DRAINING not in nad.metadata.annotations:
+                continue
+            lan, used = self._informers.of_uid(uid), self._users.is_used(nad.metadata.key)
+            if lan is None:
+                self._check_orphan(uid)
+            elif used:
+                self._lans.enqueue_spaced(lan.metadata.key)
+            else:
+                self._lans.enqueue(lan.metadata.key)

@@ -1,0 +1,71 @@
+"""What is watched of LANs and of what is made for them, and by what it is looked up."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.core import NODES, Node
+from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.lan.rules.claims import claims_of
+from lanloom.features.lan.rules.nads import owner_of
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
+
+BY_UID = "lan-uid"
+"""LANs by their own uid; NADs by that of the LAN that they were made for; LANNodes by those of the LANs in them."""
+
+BY_CLAIM = "lan-claim"
+"""LANs by what only one LAN may have (`claims_of`)."""
+
+
+class LanInformers(Struct, frozen=True):
+    """What the manager and its webhooks watch. The kinds of LANs may be absent from a cluster."""
+
+    lans: Informer[LAN]
+    lan_nodes: Informer[LANNode]
+    nads: Informer[NetworkAttachmentDefinition]
+    nodes: Informer[Node]
+
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Every informer; a view is whole when each is synced."""
+        return (self.lans, self.lan_nodes, self.nads, self.nodes)
+
+    def of_uid(self, uid: str) -> LAN | None:
+        """The LAN of that uid."""
+        return next(iter(self.lans.store.by(BY_UID, uid)), None) if uid else None
+
+    def claimants(self, lan: LAN) -> tuple[LAN, ...]:
+        """Every LAN that claims something that this one claims, itself included."""
+        store = self.lans.store
+        found = (other for claim in claims_of(lan) for other in store.by(BY_CLAIM, claim))
+        return tuple({other.metadata.key: other for other in found}.values())
+
+    def carrying(self, uid: str) -> tuple[LANNode, ...]:
+        """The reports of nodes that carry a LAN."""
+        return self.lan_nodes.store.by(BY_UID, uid)
+
+
+def lan_informers(informers: Informers) -> LanInformers:
+    """The informers, with their indexes."""
+    return LanInformers(
+        lans=informers.get(
+            LANS,
+            indexes={BY_UID: lambda item: (item.metadata.uid,), BY_CLAIM: lambda item: set(claims_of(item))},
+            optional=True,
+        ),
+        lan_nodes=informers.get(LAN_NODES, indexes={BY_UID: _carried}, optional=True),
+        nads=informers.get(NADS, indexes={BY_UID: _owner}),
+        nodes=informers.get(NODES),
+    )
+
+
+def _carried(item: LANNode) -> Iterable[str]:
+    return {entry.uid for entry in item.status.lans}
+
+
+def _owner(item: Object) -> Iterator[str]:
+    if uid := owner_of(item.metadata):
+        yield uid

@@ -1,0 +1,330 @@
+"""Reconciles one LAN at a time: its NADs, its status, its end; and NADs whose LAN somebody removed by force.
+
+A change costs requests in proportion to what differs: nothing where all is as it should be, two NADs for a new spoke.
+Before anything is made for a LAN it has the finalizer, so that it never goes without the care of `removal`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from lanloom.api.core import EventDraft
+from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.lan.manager.informers import BY_UID, LanInformers
+from lanloom.features.lan.manager.removal import NadRemover, Nads
+from lanloom.features.lan.rules.admit import is_forced
+from lanloom.features.lan.rules.claims import lost_claim
+from lanloom.features.lan.rules.nads import (
+    WantedNad,
+    body_of,
+    is_as_wanted,
+    owner_of,
+    repair,
+    spoke_of,
+    wanted_nads,
+)
+from lanloom.features.lan.rules.removal import Retirement, carriers
+from lanloom.features.lan.rules.spec import faults
+from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.patches import StatusWriter, struct_diff
+from lanloom.kube.ports import Client
+from lanloom.runtime.context import NadUsers
+from lanloom.text import listed
+
+RETRY_SECONDS = 60.0
+"""Until a request is tried again that the API server refused, which somebody has to do something about."""
+
+_CREATES = 8
+"""So many NADs are created at once."""
+
+log = structlog.get_logger(__name__)
+
+
+class Lans:
+    """The LANs, by namespace and name. `now` is in seconds since the epoch."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: LanInformers,
+        users: NadUsers,
+        remover: NadRemover,
+        recorder: Recorder,
+        *,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._users = users
+        self._remover = remover
+        self._recorder = recorder
+        self._now = now
+        self._statuses = StatusWriter(client)
+        self._written: dict[Key, LAN] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Does what is to be done for a LAN; in how many seconds to look again, None for when something happens."""
+        lan = self._present(key)
+        if lan is None:
+            self._written.pop(key, None)
+            return None
+        with ignore_not_found(key.name):
+            if lan.metadata.is_deleting:
+                return await self._remove(lan)
+            return await self._ensure(lan)
+        return None
+
+    async def _ensure(self, lan: LAN) -> float | None:
+        """A LAN that stays. What was made for one that became invalid is left as it is."""
+        if found := faults(lan.spec):
+            await self._report(lan, Verdict(reason="InvalidSpec", message=". ".join(found)))
+            return None
+        if lost := lost_claim(lan, self._informers.claimants(lan)):
+            await self._report(lan, Verdict(reason="Conflict", message=lost))
+            return None
+        if FINALIZER not in lan.metadata.finalizers:
+            lan = await self._finalizers(lan, (*lan.metadata.finalizers, FINALIZER))
+        try:
+            conflicts = await self._nads(lan)
+            left = await self._surplus(lan)
+        except (AlreadyExists, Conflict, ServerError):
+            raise
+        except ApiError as error:
+            await self._report(lan, Verdict(reason="NADRefused", message=str(error)))
+            return RETRY_SECONDS
+        if conflicts:
+            await self._report(lan, Verdict(reason="NADConflict", message=_conflict(conflicts)))
+        elif left is not None and left.users:
+            message = f"a NAD of a spoke that was taken out is {left.message}"
+            await self._report(lan, Verdict(reason="SpokeInUse", message=message))
+        else:
+            await self._report(lan, Verdict())
+        return left.wait if left is not None else None
+
+    async def _nads(self, lan: LAN) -> tuple[str, ...]:
+        """Creates and repairs the NADs; the names of those in whose place there is another one."""
+        store = self._informers.nads.store
+        missing: list[WantedNad] = []
+        conflicts: list[str] = []
+        for wanted in wanted_nads(lan):
+            found = store.get(wanted.key)
+            if found is None:
+                missing.append(wanted)
+            elif not _may_adopt(lan, wanted, found):
+                conflicts.append(wanted.key.name)
+            elif not found.metadata.is_deleting:
+                await self._repair(lan, wanted, found)
+        limit = asyncio.Semaphore(_CREATES)
+        creates = (self._create(lan, wanted, limit) for wanted in missing)
+        for result in await asyncio.gather(*creates, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+        return tuple(conflicts)
+
+    async def _create(self, lan: LAN, wanted: WantedNad, limit: asyncio.Semaphore) -> None:
+        async with limit:
+            await self._client.create(NADS, body_of(lan, wanted), wanted.key.namespace)
+        log.info("lan-nad-created", lan=str(lan.metadata.key), nad=str(wanted.key))
+
+    async def _repair(self, lan: LAN, wanted: WantedNad, found: NetworkAttachmentDefinition) -> None:
+        patch = repair(lan, wanted, found)
+        if not patch:
+            return
+        patch.setdefault("metadata", {})["resourceVersion"] = found.metadata.resource_version
+        with ignore_not_found(wanted.key.name):
+            await self._client.patch(NADS, wanted.key.name, patch, wanted.key.namespace)
+        log.info("lan-nad-repaired", lan=str(lan.metadata.key), nad=str(wanted.key))
+        if owner_of(found.metadata) == lan.metadata.uid:
+            fields = sorted({*patch, *patch["metadata"]} - {"metadata", "resourceVersion"})
+            text = f"NetworkAttachmentDefinition {wanted.key} was changed ({', '.join(fields)}) and is as before again"
+            await self._record(lan, EventDraft("Warning", "NADRepaired", text))
+
+    async def _surplus(self, lan: LAN) -> Retirement | None:
+        """Takes away the NADs of spokes that the LAN has no more; None where there are none.
+
+        Those that are used wait, and don't hold up the others.
+        """
+        uid, wanted = lan.metadata.uid, {item.key for item in wanted_nads(lan)}
+        nads = [nad for nad in self._made(uid) if nad.metadata.key not in wanted]
+        if not nads:
+            return None
+        steps = [await self._remover.retire(uid, group) for group in self._by_use(nads) if group]
+        waits = [step.wait for step in steps if step.wait is not None]
+        users = tuple(sorted({user for step in steps for user in step.users}))
+        message = f"in use by {listed(users)}" if users else ""
+        return Retirement(stage="users", message=message, users=users, wait=min(waits, default=None))
+
+    def _by_use(self, nads: Sequence[NetworkAttachmentDefinition]) -> tuple[Nads, Nads]:
+        used = {nad.metadata.key for nad in nads if self._users.is_used(nad.metadata.key)}
+        return (
+            tuple(nad for nad in nads if nad.metadata.key in used),
+            tuple(nad for nad in nads if nad.metadata.key not in used),
+        )
+
+    async def _remove(self, lan: LAN) -> float | None:
+        """A LAN that goes."""
+        if FINALIZER not in lan.metadata.finalizers:
+            return None
+        uid, nads = lan.metadata.uid, self._made(lan.metadata.uid)
+        if is_forced(lan):
+            await self._remover.delete_now(await self._remover.read(uid, lan.metadata.namespace))
+            await self._release(lan, "ForceDeleted")
+            return None
+        step = await self._remover.retire(uid, nads)
+        if step.stage == "gone":
+            # A watch may not have brought the last ones yet.
+            nads = tuple(await self._remover.read(uid, lan.metadata.namespace))
+            step = await self._remover.retire(uid, nads) if nads else step
+        if step.stage != "gone":
+            reason = "DeletionBlocked" if step.users else "Terminating"
+            await self._report(lan, Verdict(reason=reason, message=step.message, users=step.users))
+            return step.wait
+        return await self._leave_nodes(lan)
+
+    async def _leave_nodes(self, lan: LAN) -> float | None:
+        """Waits for the nodes to give the LAN up, then lets it go."""
+        reports = (await self._client.list(LAN_NODES)).items
+        nodes = self._informers.nodes.store.items()
+        found = carriers(lan.metadata.uid, reports, nodes, self._now())
+        if not found.waited:
+            await self._release(lan, "Deleted")
+            return None
+        message = f"waits until {listed(found.waited)} no longer carries it"
+        await self._report(lan, Verdict(reason="Terminating", message=message))
+        return None if found.until is None else max(0.0, found.until - self._now()) + 1
+
+    async def _release(self, lan: LAN, reason: str) -> None:
+        rest = tuple(item for item in lan.metadata.finalizers if item != FINALIZER)
+        await self._finalizers(lan, rest)
+        log.info("lan-released", lan=str(lan.metadata.key), reason=reason)
+
+    async def _finalizers(self, lan: LAN, finalizers: Sequence[str]) -> LAN:
+        meta = lan.metadata
+        patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+        written = await self._client.patch(LANS, meta.name, patch, meta.namespace)
+        self._written[meta.key] = written
+        return written
+
+    async def _report(self, lan: LAN, verdict: Verdict) -> None:
+        """Writes the status if it differs, and tells of a new reason by an Event. Raises KubeError."""
+        uid = lan.metadata.uid
+        store = self._informers.nodes.store
+        reports = self._informers.carrying(uid)
+        nodes = {
+            node.metadata.name: node
+            for report in reports
+            if (node := store.get(Key("", report.metadata.name))) is not None
+        }
+        status = lan_status(lan, node_results(uid, reports, nodes), verdict, now=self._now())
+        if status == lan.status:
+            return
+        meta = lan.metadata
+        patch = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": struct_diff(lan.status, status),
+        }
+        written = await self._statuses.patch(LANS, meta.name, patch, meta.namespace)
+        self._written[meta.key] = written
+        if draft := _event(lan.status, status):
+            await self._record(written, draft)
+
+    async def _record(self, lan: LAN, draft: EventDraft) -> None:
+        await self._recorder.record(reference(LANS, lan), (draft,))
+
+    def _made(self, uid: str) -> tuple[NetworkAttachmentDefinition, ...]:
+        return self._informers.nads.store.by(BY_UID, uid)
+
+    def _present(self, key: Key) -> LAN | None:
+        """The LAN, in the form of our own last write where the watch has not brought that yet."""
+        stored, written = self._informers.lans.store.get(key), self._written.get(key)
+        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
+            return stored
+        return max(stored, written, key=lambda item: item.metadata.version)
+
+
+def _may_adopt(lan: LAN, wanted: WantedNad, found: NetworkAttachmentDefinition) -> bool:
+    """Whether a NAD is the LAN's, or may become that: it does the same, and no other LAN has it.
+
+    A LAN of the same name that is gone left it behind; its users go on in the new one.
+    """
+    uid = owner_of(found.metadata)
+    if uid == lan.metadata.uid:
+        return True
+    names = {item.name for item in found.metadata.owner_references if item.uid == uid}
+    return is_as_wanted(wanted, found) and (not uid or lan.metadata.name in names)
+
+
+def _conflict(names: Iterable[str]) -> str:
+    return (
+        f"in the place of {listed(names)} there is a NetworkAttachmentDefinition that was not made for this LAN, and "
+        "it is left alone; delete it, or give the spoke another name"
+    )
+
+
+def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
+    """What is worth telling: another reason of the condition Ready."""
+    before, after = find(old.conditions, "Ready"), find(new.conditions, "Ready")
+    if after is None or (
+        before is not None and (before.status, before.reason) == (after.status, after.reason)
+    ):
+        return None
+    return EventDraft("Normal" if after.status == "True" else "Warning", after.reason, after.message)
+
+
+class Orphans:
+    """NADs of LANs that are gone, by the uid of the LAN: somebody removed its finalizer by force."""
+
+    def __init__(
+        self, client: Client, informers: LanInformers, remover: NadRemover, recorder: Recorder
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._remover = remover
+        self._recorder = recorder
+        self._told: dict[str, str] = {}
+
+    def is_orphaned(self, uid: str) -> bool:
+        """Whether no LAN of that uid is known; one that the watch has not brought yet is none, too."""
+        return bool(uid) and self._informers.of_uid(uid) is None
+
+    async def reconcile(self, uid: str) -> float | None:
+        """Takes the next step; in how many seconds to look again, None for when something happens."""
+        nads = self._informers.nads.store.by(BY_UID, uid)
+        if not self.is_orphaned(uid) or not nads:
+            self._told.pop(uid, None)
+            return None
+        every = (await self._client.list(LANS)).items
+        if any(lan.metadata.uid == uid for lan in every):
+            return None
+        nads = tuple(nad for nad in nads if not _is_awaited(nad, uid, every))
+        step = await self._remover.retire(uid, nads)
+        await self._tell(uid, nads, step)
+        return step.wait
+
+    async def _tell(self, uid: str, nads: Sequence[NetworkAttachmentDefinition], step: Retirement) -> None:
+        """Says what is waited for, once; by Events on the NADs, as there is no status any more."""
+        if step.stage not in ("users", "requests") or self._told.get(uid) == step.message:
+            return
+        self._told[uid] = step.message
+        text = f"the LAN that it was made for was removed by force; the NAD goes when it is unused: {step.message}"
+        for nad in nads:
+            await self._recorder.record(reference(NADS, nad), (EventDraft("Warning", "Orphaned", text),))
+
+
+def _is_awaited(nad: NetworkAttachmentDefinition, uid: str, lans: Iterable[LAN]) -> bool:
+    """Whether a LAN of the same name, made anew, takes the NAD over."""
+    places = {
+        (nad.metadata.namespace, item.name) for item in nad.metadata.owner_references if item.uid == uid
+    }
+    return any(
+        spoke_of(nad.metadata.name) in lan.spec.spokes
+        for lan in lans
+        if lan.metadata.key in places and not lan.metadata.is_deleting
+    )

@@ -1,0 +1,32 @@
+"""All of LANs that runs in a manager's process."""
+
+from functools import partial
+
+from lanloom.api.core import PODS
+from lanloom.api.workloads import lean
+from lanloom.features.lan.admission import LanAdmission
+from lanloom.features.lan.manager import LanManager, lan_informers
+from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart
+from lanloom.runtime.identity import Managers, pod_node
+
+
+def build(context: ManagerContext) -> ManagerPart:
+    """Controllers and webhooks. Who uses NADs is another feature's knowledge."""
+    client, shared = context.client, context.informers
+    informers, users = lan_informers(shared), context.need(NAD_USERS)
+    manager = LanManager(
+        client,
+        informers,
+        users,
+        context.recorder,
+        now=context.now,
+        rng=context.rng,
+        observe=context.observe,
+    )
+    node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
+    context.metrics["lan"].show(informers.lans)
+    return ManagerPart(
+        run=manager.run,
+        controllers=manager.controllers,
+        admission=LanAdmission(client, informers, users, Managers(client, context.user).include, node_of_pod),
+    )

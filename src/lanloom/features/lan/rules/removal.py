@@ -1,0 +1,125 @@
+"""In which order the NADs of a LAN go, and the LAN itself: never from under a user.
+
+First nobody new may come (the NADs are marked), then nobody may be there or on the way, by the watches and then by what
+the API server says at that moment; only then the NADs go, each in the version that was looked at: a note of a new user
+changes that version. A LAN goes after its NADs, and after every node that is up has said that it carries nothing of it.
+Each step may be the last that a manager takes: the next one goes on from what it left.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from lanloom.api.core import Node
+from lanloom.api.lan import LANNode
+from lanloom.api.meta import parse_rfc3339, rfc3339
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.kube.conditions import find
+from lanloom.runtime.context import NadUse
+from lanloom.text import listed
+
+NODE_SECONDS = 300.0
+"""For so many seconds a node that is not Ready is waited for. Its own agent cleans up when it is back."""
+
+REREAD_SECONDS = 15.0
+"""Until users are read anew that only the API server, and no watch, has shown."""
+
+Stage = Literal["users", "closing", "requests", "read", "delete", "gone"]
+
+Closing = Callable[[NetworkAttachmentDefinition], dict[str, str]]
+"""The annotations that a NAD lacks to be closed; see `NadUsers.closing`."""
+
+
+class Mark(NamedTuple):
+    """Annotations to write on a NAD, in the version that was looked at."""
+
+    nad: NetworkAttachmentDefinition
+    annotations: dict[str, str]
+
+
+class Retirement(Struct, frozen=True, kw_only=True):
+    """The next step of the removal of NADs. `wait` are the seconds after which to look again, if time decides."""
+
+    stage: Stage
+    message: str = ""
+    users: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    delete: tuple[NetworkAttachmentDefinition, ...] = ()
+    wait: float | None = None
+
+
+def retirement(
+    nads: Sequence[NetworkAttachmentDefinition], use: NadUse, closing: Closing, *, now: float, live: bool
+) -> Retirement:
+    """The next step for NADs that are to go together. With `live`, NADs and users were read just now, in this order."""
+    if not nads:
+        return Retirement(stage="gone")
+    marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad)))
+    users = tuple(sorted({user for nad in nads for user in use.users_of(nad.metadata.key)}))
+    if users:
+        message = f"in use by {listed(users)}"
+        return Retirement(
+            stage="users", message=message, users=users, marks=marks, wait=REREAD_SECONDS if live else None
+        )
+    if marks:
+        return Retirement(stage="closing", message="no new users are let in any more", marks=marks)
+    if requests := [request for nad in nads for request in use.requests_of(nad)]:
+        last = max(request.until for request in requests)
+        titles = listed(dict.fromkeys(request.title for request in requests))
+        message = (
+            f"waits until {rfc3339(last + 1)} at the latest for requests that were allowed before: {titles}"
+        )
+        soonest = min(request.until for request in requests)
+        return Retirement(stage="requests", message=message, wait=max(0.0, soonest - now) + 1)
+    if not live:
+        return Retirement(stage="read", message="looks for users a last time")
+    going = tuple(nad for nad in nads if not nad.metadata.is_deleting)
+    return Retirement(stage="delete", message=f"deletes the NAD {listed(map(_name, nads))}", delete=going)
+
+
+class Carriers(NamedTuple):
+    """Nodes that carry a LAN: those that are waited for, those that are not any more, and the next change by time.
+
+    `until` is in seconds since the epoch, None if time changes nothing.
+    """
+
+    waited: tuple[str, ...]
+    away: tuple[str, ...]
+    until: float | None
+
+
+def carriers(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], now: float) -> Carriers:
+    """The nodes that report a LAN, by what is known of them."""
+    known = {node.metadata.name: node for node in nodes}
+    ends: dict[str, float | None] = {}
+    for report in reports:
+        if any(entry.uid == uid for entry in report.status.lans):
+            node = known.get(report.metadata.name)
+            ends[report.metadata.name] = given_up(node) if node is not None else 0.0
+    waited = tuple(sorted(name for name, end in ends.items() if end is None or now < end))
+    until = min((end for name in waited if (end := ends[name]) is not None), default=None)
+    return Carriers(waited, tuple(sorted(ends.keys() - set(waited))), until)
+
+
+def given_up(node: Node) -> float | None:
+    """When a node is not waited for any more, in seconds since the epoch; None while it is Ready."""
+    if node.metadata.is_deleting:
+        return 0.0
+    found = find(node.status.conditions, "Ready")
+    if found is not None and found.status == "True":
+        return None
+    since = (found.last_transition_time if found else "") or node.metadata.creation_timestamp or ""
+    try:
+        return parse_rfc3339(since) + NODE_SECONDS
+    except ValueError:
+        return 0.0
+
+
+def _name(nad: NetworkAttachmentDefinition) -> str:
+    meta = nad.metadata
+    return (
+        f"{meta.name} (it waits for its finalizers {', '.join(meta.finalizers)})"
+        if meta.finalizers
+        else meta.name
+    )

@@ -1,0 +1,101 @@
+"""What the status of a LAN says: whether it can be used, and how it is on each node that carries it."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from lanloom.api.core import Node
+from lanloom.api.lan import IN_USE, LAN, READY, LANNode, LANStatus, NodeResult
+from lanloom.api.meta import Condition
+from lanloom.features.lan.rules.removal import given_up
+from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.text import LISTED, listed
+
+USERS_MAX = 50
+MESSAGE_MAX = 2000
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What keeps a LAN from being used, or from being deleted; an empty reason if nothing does.
+
+    `users` are those that keep it from being deleted.
+    """
+
+    reason: str = ""
+    message: str = ""
+    users: tuple[str, ...] = ()
+
+
+def node_results(uid: str, reports: Iterable[LANNode], nodes: Mapping[str, Node]) -> tuple[NodeResult, ...]:
+    """How a LAN is on each node that reports it, by name; on a node that is not Ready it is not ready."""
+    found = []
+    for report in reports:
+        name = report.metadata.name
+        node = nodes.get(name)
+        away = node is None or given_up(node) is not None
+        for entry in report.status.lans:
+            if entry.uid == uid:
+                why = f"the node {'is gone' if node is None else 'is not Ready'}" if away else entry.message
+                found.append(
+                    NodeResult(
+                        name=name,
+                        ready=entry.ready and not away,
+                        address=entry.address,
+                        mtu=entry.mtu,
+                        message=why,
+                    )
+                )
+    return tuple(sorted(found, key=lambda item: item.name))
+
+
+def usable_mtu(results: Iterable[NodeResult]) -> int:
+    """The largest packet in bytes that fits on every node of a LAN; 0 while no node says."""
+    return min((item.mtu for item in results if item.mtu > 0), default=0)
+
+
+def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, now: float) -> LANStatus:
+    """The whole status; equal to the LAN's if there is nothing new."""
+    ready = sum(item.ready for item in results)
+    status, reason, message = _ready(results, verdict)
+    conditions = set_condition(
+        lan.status.conditions,
+        type=READY,
+        status=status,
+        reason=reason,
+        message=message[:MESSAGE_MAX],
+        now=now,
+    )
+    return LANStatus(
+        observed_generation=lan.metadata.generation,
+        mtu=usable_mtu(results),
+        summary=f"{ready}/{len(results)}",
+        nodes=results,
+        users=verdict.users[:USERS_MAX],
+        conditions=_in_use(conditions, verdict, now),
+    )
+
+
+def _ready(results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[ConditionStatus, str, str]:
+    if verdict.reason:
+        return "False", verdict.reason, verdict.message
+    failing = [item for item in results if not item.ready]
+    if failing:
+        texts = (f"{item.name}: {item.message or 'it is not ready yet'}" for item in failing)
+        return "False", "NodesNotReady", listed(texts, LISTED)
+    if not results:
+        return "True", "Ready", "no node carries it yet; it is built with the first pod or machine on a node"
+    return "True", "Ready", f"{len(results)} nodes carry it" if len(results) > 1 else "1 node carries it"
+
+
+def _in_use(conditions: tuple[Condition, ...], verdict: Verdict, now: float) -> tuple[Condition, ...]:
+    """The condition that names who keeps a LAN, as long as somebody does."""
+    if verdict.users:
+        return set_condition(
+            conditions,
+            type=IN_USE,
+            status="True",
+            reason="Used",
+            message=f"used by {listed(verdict.users)}"[:MESSAGE_MAX],
+            now=now,
+        )
+    return tuple(item for item in conditions if item.type != IN_USE)

@@ -1,0 +1,69 @@
+"""The status of a LAN follows what its nodes report."""
+
+from tests.features.lan.manager.scene import Scene, in_a_scene
+from tests.features.lan.samples import entry
+
+
+@in_a_scene
+async def test_the_nodes_of_a_lan(scene: Scene) -> None:
+    """Each node that carries the LAN is listed with its endpoint; the MTU is the smallest one."""
+    lan = await scene.add()
+    for name in ("node1", "node2"):
+        await scene.add_node(name)
+    await scene.carries("node2", entry(lan, address="10.0.0.2", mtu=8950))
+    await scene.carries("node1", entry(lan))
+    await scene.rest()
+    status = (await scene.get()).status
+    assert [(node.name, node.ready, node.address, node.mtu) for node in status.nodes] == [
+        ("node1", True, "10.0.0.1", 1450),
+        ("node2", True, "10.0.0.2", 8950),
+    ]
+    assert (status.mtu, status.summary) == (1450, "2/2")
+    assert await scene.reason() == "True Ready"
+    await scene.carries("node1")
+    await scene.rest()
+    status = (await scene.get()).status
+    assert (status.mtu, status.summary) == (8950, "1/1")
+
+
+@in_a_scene
+async def test_a_node_that_fails_is_named(scene: Scene) -> None:
+    """The condition names the node and what is missing there; an Event tells when that changes."""
+    lan = await scene.add()
+    await scene.add_node("node1")
+    await scene.carries("node1", entry(lan, ready=False, message="eth0 is not there", mtu=0))
+    await scene.rest()
+    assert await scene.reason() == "False NodesNotReady"
+    assert await scene.message() == "node1: eth0 is not there"
+    assert (await scene.get()).status.summary == "0/1"
+    await scene.carries("node1", entry(lan))
+    await scene.rest()
+    assert await scene.reason() == "True Ready"
+    reasons = [text.partition(":")[0] for text in await scene.events()]
+    assert reasons == ["Ready", "NodesNotReady", "Ready"]
+
+
+@in_a_scene
+async def test_a_node_that_is_away_is_not_ready(scene: Scene) -> None:
+    """Whatever a node said last, a LAN is not ready on it while the node is not."""
+    lan = await scene.add()
+    await scene.add_node("node1")
+    await scene.carries("node1", entry(lan))
+    await scene.rest()
+    await scene.node_is("node1", "Unknown")
+    await scene.rest()
+    assert await scene.message() == "node1: the node is not Ready"
+
+
+@in_a_scene
+async def test_a_report_wakes_its_lans_only(scene: Scene) -> None:
+    """What a node says of one LAN costs one write, of that LAN's status."""
+    lan = await scene.add()
+    await scene.add("red", ns="red", vni=8, spokes=["x"])
+    await scene.add_node("node1")
+    await scene.carries("node1", entry(lan))
+    await scene.rest()
+    scene.counted.requests.clear()
+    await scene.carries("node1", entry(lan, message="still well"))
+    await scene.rest()
+    assert scene.counted.requests == ["patch LAN"]
