@@ -1,1 +1,1 @@
-"""The processes and what they are put together of."""
+"""The processes: loops over the features, which know none of them."""

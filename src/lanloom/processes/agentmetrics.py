@@ -1,4 +1,7 @@
-"""What an agent measures besides the kit and the features: what is asked of its host, and its CNI programs."""
+"""The metrics of an agent besides those of the kit and of the features: requests to its host, and its CNI programs.
+
+`observed` wraps the ports of the host, so that neither features nor adapters depend on metrics.
+"""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -23,16 +26,16 @@ from lanloom.runtime.metrics import OnDemand, ProcessMetrics, gauge
 
 
 class AgentMetrics(ProcessMetrics):
-    """The agent's metrics. Its methods are the observers that the agent and its ports are given."""
+    """The agent's metrics. Its methods are the observers of the agent and its ports."""
 
     def __init__(self, features: Iterable[Feature] = FEATURES) -> None:
         super().__init__()
         self.features = {
             each.name: load(each.agent_metrics)(self.registry) for each in features if each.agent_metrics
         }
-        """What the features show, by their names."""
+        """The metrics of the features by their names."""
         self.network_manager_fault = "NetworkManager has not been asked yet"
-        """Why NetworkManager can't be reached, in words; empty when it can."""
+        """Why NetworkManager can't be reached; empty when it can."""
         registry = self.registry
         self._dumps = Counter("lanloom_agent_link_dumps", "Looks at the kernel's links.", registry=registry)
         self._steps = Counter(
@@ -62,7 +65,7 @@ class AgentMetrics(ProcessMetrics):
         registry.register(OnDemand(self._collect))
 
     def missing(self) -> Iterator[str]:
-        """What the agent lacks to be ready, in words."""
+        """Yield what the agent lacks to be ready."""
         yield from self.unread()
         for metrics in self.features.values():
             yield from metrics.missing()
@@ -70,27 +73,27 @@ class AgentMetrics(ProcessMetrics):
             yield self.network_manager_fault
 
     def dumped(self) -> None:
-        """The kernel was looked at."""
+        """Count a dump of the kernel's links."""
         self._dumps.inc()
 
     def stepped(self, step: str) -> None:
-        """A step on a link was carried out."""
+        """Count an applied step on a link."""
         self._steps.labels(step).inc()
 
     def refused(self) -> None:
-        """The kernel refused a look or a step."""
+        """Count an error of the kernel."""
         self._refusals.inc()
 
     def written(self, verb: str) -> None:
-        """A profile was written or removed."""
+        """Count a write or a removal of a profile."""
         self._writes.labels(verb).inc()
 
     def asked(self, verb: str) -> None:
-        """NetworkManager was asked to change something."""
+        """Count a request to NetworkManager for a change."""
         self._asked.labels(verb).inc()
 
     def cni_part(self, part: str, there: bool) -> None:
-        """The plugin or its socket was looked at."""
+        """Record whether the plugin or its socket is in place."""
         self._cni_up.labels(part).set(there)
 
     def _collect(self) -> Iterator[Metric]:
@@ -103,7 +106,7 @@ class AgentMetrics(ProcessMetrics):
 
 
 class ObservedLinks:
-    """Counts looks, steps and refusals. A group of steps counts when all of it was carried out."""
+    """Links that count dumps, steps and errors. A group of steps counts when all of it was applied."""
 
     def __init__(self, links: Links, metrics: AgentMetrics) -> None:
         self._links = links
@@ -134,7 +137,7 @@ class ObservedLinks:
 
 
 class ObservedProfiles:
-    """Counts what is written and removed."""
+    """Profiles that count writes and removals."""
 
     def __init__(self, profiles: Profiles, metrics: AgentMetrics) -> None:
         self._profiles = profiles
@@ -160,7 +163,7 @@ class ObservedProfiles:
 
 
 class ObservedNetworkManager:
-    """Counts what is asked for, and remembers whether there was an answer."""
+    """A NetworkManager that counts requests, and records whether it responds."""
 
     def __init__(self, manager: NetworkManager, metrics: AgentMetrics) -> None:
         self._manager = manager
@@ -168,43 +171,43 @@ class ObservedNetworkManager:
 
     async def version(self) -> str:
         """As the port says."""
-        with self._noted():
+        with self._recorded():
             return await self._manager.version()
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
         """As the port says."""
-        with self._noted():
+        with self._recorded():
             return await self._manager.connections(uuids)
 
     async def load(self, names: tuple[str, ...]) -> None:
         """As the port says."""
-        with self._noted("load"):
+        with self._recorded("load"):
             await self._manager.load(names)
 
     async def activate(self, uuid: str) -> None:
         """As the port says."""
-        with self._noted("activate"):
+        with self._recorded("activate"):
             await self._manager.activate(uuid)
 
     async def deactivate(self, uuid: str) -> None:
         """As the port says."""
-        with self._noted("deactivate"):
+        with self._recorded("deactivate"):
             await self._manager.deactivate(uuid)
 
     async def reapply(self, uuid: str) -> None:
         """As the port says."""
-        with self._noted("reapply"):
+        with self._recorded("reapply"):
             await self._manager.reapply(uuid)
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says. Whether it answers is asked first, because the first change may be long in coming."""
+        """As the port says. It first checks whether NetworkManager responds: the first change may take long."""
         await self.version()
         async with aclosing(self._manager.changes()) as changes:
             async for _ in changes:
                 yield
 
     @contextmanager
-    def _noted(self, verb: str = "") -> Iterator[None]:
+    def _recorded(self, verb: str = "") -> Iterator[None]:
         try:
             yield
         except NetworkManagerMissing as error:
@@ -219,7 +222,7 @@ class ObservedNetworkManager:
 
 
 def observed(host: Host, metrics: AgentMetrics) -> Host:
-    """The host, with what is asked of it counted in `metrics`."""
+    """Return the host with ports that count in `metrics`."""
     return replace(
         host,
         links=ObservedLinks(host.links, metrics),

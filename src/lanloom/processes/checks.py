@@ -1,4 +1,4 @@
-"""What `lanloom doctor` looks at: each check says what it found and, where that is bad, what to do."""
+"""The checks of `lanloom doctor`: each returns its finding and, for a problem, the remedy."""
 
 import asyncio
 import json
@@ -26,13 +26,13 @@ OLDEST_NETWORK_MANAGER = (1, 42)
 
 
 ANSWER_SECONDS = 5.0
-"""How long an agent may take to say how it fares."""
+"""Time limit for an agent's readiness, a plugin and a socket."""
 
 _LONGEST_ANSWER = 16 * 1024
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One finding. `remedy` is empty where all is well."""
+    """One finding. `remedy` is empty without a problem."""
 
     name: str
     result: Literal["ok", "warning", "failed"]
@@ -41,7 +41,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def check_rights(status: str) -> Check:
-    """Whether this process may change links; `status` is the text of /proc/self/status."""
+    """Check that this process may change links; `status` is the text of /proc/self/status."""
     line = next((line for line in status.splitlines() if line.startswith("CapEff:")), "CapEff: 0")
     if int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
         return Check(name="rights", result="ok", found="CAP_NET_ADMIN")
@@ -50,7 +50,7 @@ def check_rights(status: str) -> Check:
 
 
 def check_profiles(directory: Path) -> Check:
-    """Whether profiles can be written."""
+    """Check that profiles can be written."""
     name = "profile directory"
     if not directory.is_dir():
         remedy = "Install NetworkManager, or mount its directory of profiles and name it with --profiles."
@@ -61,7 +61,7 @@ def check_profiles(directory: Path) -> Check:
 
 
 def check_records(name: str, directory: Path) -> Check:
-    """Whether the agent can keep records in a directory, which it makes if it is not there."""
+    """Check that the agent can keep records in a directory, which it creates if it is missing."""
     try:
         status = directory.lstat()
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _bad_records(name: str, found: str) -> Check:
 
 
 async def check_agent(address: str) -> Check:
-    """What an agent of this machine says of itself at HOST:PORT. None running is fine. Raises ValueError."""
+    """Check the readiness of an agent at HOST:PORT. No agent is no problem. Raises ValueError."""
     host, port = parse_address(address)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -111,7 +111,7 @@ async def check_agent(address: str) -> Check:
 
 
 async def _readiness(host: str, port: int) -> tuple[int, str]:
-    """The HTTP code and the text of /readyz. Raises ValueError for an answer that is none of an agent's."""
+    """Return the HTTP code and the text of /readyz. Raises ValueError for a response that is not an agent's."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
@@ -126,7 +126,7 @@ async def _readiness(host: str, port: int) -> tuple[int, str]:
 
 
 async def check_network_manager(manager: NetworkManager) -> Check:
-    """Whether NetworkManager answers, and is new enough."""
+    """Check that NetworkManager responds, and is new enough."""
     name = "NetworkManager"
     try:
         version = await manager.version()
@@ -161,7 +161,7 @@ async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) 
 
 
 def failed(checks: Iterable[Check]) -> bool:
-    """Whether anything must be mended."""
+    """Return whether any check failed."""
     return any(check.result == "failed" for check in checks)
 
 
@@ -181,7 +181,7 @@ async def check_cni(
 
 
 async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
-    """Whether a runtime can start it, and whether it is this version's, for this socket."""
+    """Check that a runtime can run the plugin, and that it is this version's, for this socket."""
     remedy = f"Start the agent anew with --cni-bin {path.parent}; it puts the plugin there."
     if is_foreign(path):
         found = f"{path} is another project's program: {_effect(path.name)}"
@@ -215,7 +215,7 @@ def _is_ours(path: Path, text: bytes) -> bool:
 
 
 async def _complaint(path: Path) -> str:
-    """What the plugin says when it is asked for its versions, empty if it tells them. Raises OSError, TimeoutError."""
+    """Ask the plugin for its versions; return its error, empty without one. Raises OSError, TimeoutError."""
     process = await asyncio.create_subprocess_exec(
         path,
         env={"CNI_COMMAND": "VERSION", "PATH": os.defpath},
@@ -238,7 +238,7 @@ async def _complaint(path: Path) -> str:
 
 
 async def _check_socket(path: Path, plugins: str, agent_runs: bool) -> Check:
-    """Whether somebody listens, and root alone may talk to them."""
+    """Check that the agent listens, and that only root may connect."""
     remedy = (
         "See the agent's log; give the same --cni-socket as to the agent."
         if agent_runs

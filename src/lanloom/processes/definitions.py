@@ -1,7 +1,7 @@
-"""Bringing a cluster the kinds that Lanloom needs, without touching the definitions of others.
+"""The CustomResourceDefinitions of the features: what a cluster lacks, and its installation.
 
-Harvester and Multus define some of these kinds themselves, and their programs rely on what their definitions say. So a
-kind of others is created where there is none, and changed only where Lanloom's own definition is in its place.
+Harvester and Multus define some of these kinds themselves, and their programs rely on their definitions. So a kind of
+another project is created where it is missing, and changed only where Lanloom installed the definition.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,27 +24,27 @@ Raw = dict[str, Any]
 
 
 def own(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
-    """The kinds of Lanloom."""
+    """Return the kinds of Lanloom."""
     return tuple(kind for feature in features for kind in rights_of(feature).own)
 
 
 def foreign(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
-    """The kinds of Harvester and of Multus, for clusters that don't have them. They are never applied over others."""
+    """Return the kinds of other projects, which are installed only where a cluster lacks them."""
     return tuple(kind for feature in features for kind in rights_of(feature).foreign)
 
 
 def resources(features: Iterable[Feature] = FEATURES) -> tuple[Resource[Any], ...]:
-    """The kinds that need a CRD, in the order in which they are applied."""
+    """Return the kinds that need a CRD, in the order of their installation."""
     return (*foreign(features), *own(features))
 
 
 def manifests(features: Iterable[Feature] = FEATURES) -> tuple[dict[str, Any], ...]:
-    """The CRDs of `resources`, the same at every call."""
+    """Return the CRDs of `resources`, the same in every call."""
     return tuple(manifest(resource) for resource in resources(features))
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """One kind and what becomes of its definition. `maker` tells whose it is where that is somebody else's."""
+    """One kind and the outcome for its definition. `maker` names the project that owns a definition left alone."""
 
     name: str
     outcome: Outcome
@@ -52,13 +52,13 @@ class Definition(Struct, frozen=True, kw_only=True):
 
 
 _INSTALLERS = ("meta.helm.sh/", "objectset.rio.cattle.io/")
-"""Annotations of the programs that bring Harvester's definitions."""
+"""Annotations of the programs that install Harvester's definitions."""
 
 
 def outcome(
     resource: Resource[Any], found: CustomResourceDefinition | None, features: Iterable[Feature] = FEATURES
 ) -> Outcome:
-    """What is to become of a definition; None where there is none."""
+    """Return the outcome for the installed definition; None where it is missing."""
     if found is None:
         return "created"
     spec = found.spec
@@ -70,7 +70,7 @@ def outcome(
 async def install(
     client: Client, *, dry_run: bool = False, features: tuple[Feature, ...] = FEATURES
 ) -> tuple[Definition, ...]:
-    """Creates and updates what is Lanloom's to define; what became, or with `dry_run` would, of each kind.
+    """Create and update the definitions of Lanloom; return the outcome of each kind, with `dry_run` as a plan.
 
     Raises KubeError.
     """
@@ -106,7 +106,7 @@ async def _install(
 
 
 def _is_lanlooms(found: CustomResourceDefinition) -> bool:
-    """Whether a definition was brought by Lanloom, whose category it then has, and not replaced since."""
+    """Return whether Lanloom installed the definition, which has its category, and no other project replaced it."""
     categories = found.spec.get("names", {}).get("categories", ())
     return CATEGORY in categories and not any(
         key.startswith(_INSTALLERS) for key in found.metadata.annotations

@@ -26,14 +26,13 @@ LEASE_NAME = "lanloom-manager"
 
 
 class ManagerSettings(Struct, frozen=True, kw_only=True):
-    """How a manager runs.
+    """The settings of a manager.
 
-    `identity` tells replicas apart. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
+    `identity` is unique to a replica. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
     server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
-    the name under which it writes, empty if its service account's or to be asked for. `features` are the settings of
-    features by their names.
-    `lease` is how many seconds a leader that is silent stays one, `retry` how often it says that it is there. With
-    `embedded` the API server is Lanloom's own.
+    the username of the manager, empty to query it from the API server. `features` are the settings of the features by
+    their names. `lease` is the duration of the leader's Lease and `retry` the interval of its renewals, in seconds.
+    With `embedded` the API server is Lanloom's own.
     """
 
     identity: str
@@ -103,7 +102,7 @@ class Manager:
         self.metrics.follow(self._followed, tuple(controllers))
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._followed:
                 group.create_task(informer.run())
@@ -114,7 +113,7 @@ class Manager:
             group.create_task(self._lead_in_turn(port))
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> int:
-        """The port, as soon as they answer there."""
+        """Serve the webhooks, and return their port."""
         app = webhook_app(
             self._admissions, self._synced.is_set, self.metrics.review, refer_all(self._admissions)
         )

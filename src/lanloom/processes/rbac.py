@@ -3,10 +3,10 @@
 The embedded server and the manifests in `deploy/` use the same rules: those of the features (`Feature.rights`), and
 here those that every feature shares.
 
-Where a process needs one object of a kind, its name is said: other Secrets of the namespace, other webhooks and other
-Leases are none of its business. Creating can't be bound to a name. The manager may create Secrets and Leases in its own
-namespace, which harms nothing that is there. It may not create webhook configurations: a webhook about Secrets and pods
-would read and rewrite all of them. They are installed, and the manager patches them by name.
+A rule for a single object names it: a process has no rights on other Secrets, webhook configurations or Leases. RBAC
+can't bind `create` to a name. The manager may create Secrets and Leases in its own namespace, which harms no existing
+object. It may not create webhook configurations: a webhook for Secrets and pods could read and rewrite all of them.
+They are installed, and the manager patches them by name.
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ _WORKLOADS: tuple[Raw, ...] = (
     },
     {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": READ},
 )
-"""What may use a network."""
+"""The kinds that may use a network."""
 
 _CLUSTER: tuple[Raw, ...] = (
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
@@ -58,7 +58,7 @@ _CLUSTER: tuple[Raw, ...] = (
         "verbs": FOLLOW,
     },
 )
-"""What the cluster says of itself: its namespaces, and which addresses it has taken."""
+"""The cluster's namespaces, and the addresses that it uses."""
 
 _PROCESS: tuple[Raw, ...] = (
     {
@@ -82,11 +82,11 @@ _NAMESPACE: tuple[Raw, ...] = (
         "verbs": ["get", "patch"],
     },
 )
-"""In Lanloom's namespace. Lists and watches of one object are those with its name as a field selector."""
+"""In Lanloom's namespace. A list or watch of one object has its name as a field selector."""
 
 
 def agent_role(features: Iterable[Feature] = FEATURES) -> tuple[Raw, Raw]:
-    """The cluster role of the agents and its binding: to their group on the embedded server, and to their account."""
+    """Return the agents' cluster role and its binding to their group (embedded server) and their service account."""
     access = [rights_of(feature).agent for feature in features]
     rules = (*_rules(access), _definitions(kind for each in access for kind in each.definitions), _EVENTS)
     return _cluster_role("lanloom-agent", rules), _binding(
@@ -98,8 +98,7 @@ def agent_role(features: Iterable[Feature] = FEATURES) -> tuple[Raw, Raw]:
 
 
 def manager_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
-    """The manager's cluster role, its roles in Lanloom's namespace and in those that features name, and the bindings of
-    all to its account."""
+    """Return the manager's cluster role, its roles in the namespaces of Lanloom and of features, and the bindings."""
     account = [_account("lanloom-manager")]
     access = [rights_of(feature).manager for feature in features]
     own = [kind for each in access for kind in each.definitions]
@@ -126,7 +125,7 @@ def _rules(access: Iterable[Access]) -> tuple[Raw, ...]:
 
 
 def _definitions(kinds: Iterable[Resource[Any]]) -> Raw:
-    """Their definitions are asked for, to know whether they are only not served at the moment."""
+    """The right to read definitions, which tell an absent kind from one that is not served yet."""
     return {
         "apiGroups": [core.CRDS.group],
         "resources": [core.CRDS.plural],

@@ -1,4 +1,4 @@
-"""The webhooks of one replica: every replica serves them, and the leader keeps the API server knowing where."""
+"""The webhooks of one replica: every replica serves them, and the leader keeps them registered."""
 
 import asyncio
 import random
@@ -45,14 +45,14 @@ class Reach(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the API server calls the webhooks."""
+        """The names for the certificate, by which the API server connects."""
         if self.local:
             return (self.host,)
         service = f"{SERVICE_NAME}.{LANLOOM_NAMESPACE}.svc"
         return (service, f"{service}.cluster.local")
 
     def config(self, port: int, path: str) -> dict[str, Any]:
-        """How the API server is told of one of them, but for whom to believe."""
+        """Return the `clientConfig` of a webhook without the CA."""
         if self.local:
             return {"url": f"https://{self.host}:{port}{path}"}
         return {"service": {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}}
@@ -61,9 +61,9 @@ class Reach(Struct, frozen=True):
 class WebhookService:
     """Construct, run `informer`, then `serve`, and on the leader `keep_registered`.
 
-    `table` is what the API server asks about. `registered` is set once it knows of the webhooks; with `embedded` it is
-    Lanloom's own. `now` gives seconds since the epoch, `certified` is told when the certificate that is presented ends.
-    `beside` says whether Harvester's controller runs.
+    `table` are the rows to register, and `registered` is set once they are. With `embedded` the API server is Lanloom's
+    own. `now` gives seconds since the epoch; `certified` receives the end of the certificate in use. `beside` returns
+    whether Harvester's controller runs.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class WebhookService:
         self.registered = asyncio.Event()
 
     async def serve(self, app: ASGIApp, group: asyncio.TaskGroup) -> int:
-        """Returns the port as soon as the webhooks answer there; they do so as a task of the group."""
+        """Serve the webhooks as a task of the group, and return their port once they respond."""
         bundle = await self._credentials.at_last()
         server = TlsServer(secluded(app, lambda: self._path), self._reach.host, self._reach.port, bundle)
         self._certified(expires(bundle.certificate))
@@ -102,7 +102,7 @@ class WebhookService:
         return server.port
 
     async def keep_registered(self, port: int) -> None:
-        """Registers the webhooks; then renews the certificate in time, and repairs what somebody changed."""
+        """Register the webhooks; then renew the certificate in time, and repair the registration."""
         registration = Registration(self._client, embedded=self._embedded)
         complaint = ""
         while True:
@@ -122,7 +122,7 @@ class WebhookService:
     async def _register(self, port: int, registration: Registration) -> None:
         secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         authority, path = secret.data["ca.crt"], path_of(secret)
-        self._path = path  # before anybody hears of it
+        self._path = path  # before the registration
 
         def client_config(page: str) -> dict[str, Any]:
             return {"caBundle": authority, **self._reach.config(port, f"/{path}{page}")}
@@ -132,7 +132,7 @@ class WebhookService:
         await registration.apply(VALIDATING_WEBHOOKS, validating)
 
     def _present(self, server: TlsServer, secret: Secret | None) -> None:
-        """Takes up a new certificate; the old one serves until the leader has mended a Secret that is broken."""
+        """Load a new certificate; the old one stays in use while the Secret is invalid."""
         if secret is not None and is_whole(bundle := bundle_of(secret)):
             server.use(bundle)
             self._path = path_of(secret)

@@ -1,4 +1,4 @@
-"""The context that a process gives to its features, the parts that they return, and the ports between them."""
+"""The contexts that processes give to features, the parts that features return, and the ports between features."""
 
 import random
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 
 class Port(Generic[T]):
-    """A port that one feature provides and another may need. Features know the port, and not each other."""
+    """A name for what one feature provides and another needs. Features know the port, and not each other."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Context:
-    """The context of every process. `now` gives seconds since the epoch; `observe` receives each reconcile.
+    """The context of every process. `now` gives seconds since the epoch; `observe` is called for each reconcile.
 
-    `settings` and `metrics` hold what belongs to a feature, by its name.
+    `settings` and `metrics` are by the names of the features.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Context:
         self._provided: dict[str, Any] = {}
 
     def setting(self, feature: str, default: T) -> T:
-        """Return the setting of a feature from the options of the process."""
+        """Return the setting of a feature from the start of the process."""
         found: T = self._settings.get(feature, default)
         return found
 
@@ -66,11 +66,11 @@ class Context:
         self._provided[port.name] = value
 
     def find(self, port: Port[T]) -> T | None:
-        """Return what an earlier feature provides at the port; None if none does."""
+        """Return what an earlier feature provides; None if none does."""
         return self._provided.get(port.name)
 
     def need(self, port: Port[T]) -> T:
-        """Return what an earlier feature provides at the port. Raises LookupError if none does."""
+        """Return what an earlier feature provides. Raises LookupError if none does."""
         found = self.find(port)
         if found is None:
             raise LookupError(f"no feature provides {port.name}; name one that does in Feature.after")
@@ -80,8 +80,8 @@ class Context:
 class ManagerContext(Context):
     """The context of a manager.
 
-    `identity` tells replicas apart: the name of the manager's own pod, where it runs in one. `user` is the name under
-    which it writes, empty if that is not known.
+    `identity` is unique to a replica: the name of the manager's own pod, where it runs in one. `user` is the manager's
+    username, empty if it is unknown.
     """
 
     def __init__(self, *, identity: str, user: str, **options: Any) -> None:
@@ -101,8 +101,8 @@ class ManagerPart(Struct, frozen=True, kw_only=True):
 class AgentContext(Context):
     """The context of an agent.
 
-    `cluster` tells its profiles from another cluster's; `cni` is None for an agent that answers no CNI program.
-    `on_cni_part` is told whether the socket is there.
+    `cluster` distinguishes its profiles from another cluster's; `cni` is None for an agent that serves no CNI program.
+    `on_cni_part` is called with whether the socket is in place.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class CommandOptions(NamedTuple):
     """Options that a feature adds to a command.
 
-    `decorate` adds them to the command's function; `settings` makes the feature's setting of all that the command got.
+    `decorate` adds them to a function; `settings` makes the feature's setting from all values of the command.
     """
 
     decorate: Callable[[Any], Any]
@@ -38,7 +38,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     rights: str = ""
     """A `Rights`: the kinds that the feature brings, and what its processes may do."""
     webhooks: str = ""
-    """A tuple of `Webhook`: what the API server asks about, and which function answers."""
+    """A tuple of `Webhook`: the requests that the API server sends, and the function for each."""
     after: tuple[str, ...] = ()
     """Features whose parts of a process are built before, because they provide what this one needs."""
     manager: str = ""

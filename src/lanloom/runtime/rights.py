@@ -18,8 +18,8 @@ MAKE = [*READ, "create", "patch", "delete"]
 class Access(Struct, frozen=True, kw_only=True):
     """The rights of one process for a feature.
 
-    `cluster` holds everywhere, `namespaces` in one namespace each. `definitions` are the kinds whose CRDs the process
-    reads, to tell a kind that is absent from one that is not served at the moment.
+    `cluster` applies everywhere, `namespaces` in one namespace each. `definitions` are the kinds whose CRDs the process
+    reads, to tell an absent kind from one that is not served yet.
     """
 
     cluster: tuple[Rule, ...] = ()
@@ -28,9 +28,9 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 class Rights(Struct, frozen=True, kw_only=True):
-    """The kinds of a feature, and what its processes may do.
+    """The kinds of a feature, and the rights of its processes.
 
-    `own` are Lanloom's kinds. `foreign` are kinds of other projects, brought where a cluster does not have them.
+    `own` are Lanloom's kinds. `foreign` are kinds of other projects, installed where a cluster lacks them.
     """
 
     own: tuple[Resource[Any], ...] = ()

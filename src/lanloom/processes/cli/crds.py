@@ -1,4 +1,4 @@
-"""`lanloom crds`: bring a cluster the kinds that Lanloom needs, and leave those of others alone."""
+"""`lanloom crds`: install the kinds that a cluster lacks, without changing those of other projects."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lanloom.processes.definitions import Definition
 
 _VERBS = {"created": "create", "updated": "update", "unchanged": "unchanged", "left alone": "leave alone"}
-"""What is going to be done, without --apply."""
+"""The outcome as a plan, without --apply."""
 
 
 @click.command(name="crds")
