@@ -35,6 +35,11 @@ TERMS = {
     "befallen": "happened",
     "rivals": "conflicts",
     "sight": "host snapshot",
+    "judgement": "assessment, verdict",
+    "rivalry": "conflict",
+    "carriers": "nodes_of",
+    "announcement": "event",
+    "worlds": "cluster readers",
 }
 """Word → term."""
 

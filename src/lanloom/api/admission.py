@@ -22,7 +22,7 @@ class Unreadable(Exception):
 
 
 class UserInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asks (authentication.k8s.io/v1 UserInfo)."""
+    """The user of a request (authentication.k8s.io/v1 UserInfo)."""
 
     username: str = ""
     uid: str = ""

@@ -86,7 +86,7 @@ def parse_uplink_mtu(field: str, text: str) -> int:
 
 
 def parse_tx_queue_length(field: str, value: int) -> int:
-    """The length of a transmit queue in packets, or 0 for the kernel's own (Harvester also writes -1 for that)."""
+    """Parse the length of a transmit queue in packets; 0 for the kernel's own (Harvester also writes -1)."""
     if not -1 <= value <= TX_QUEUE_MAX:
         raise AnnotationError(
             field, f"is {value}; it must be 0, for the default, or from 1 to {TX_QUEUE_MAX} packets"

@@ -175,7 +175,7 @@ def _interface(text: object) -> IPv4Interface | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _packed(text: str) -> int:
-    """What tells addresses apart, with the subnet above the lowest 32 bits; -1 for a text that is no node's address."""
+    """Return the identity of an address, with the subnet above the lowest 32 bits; -1 for an invalid one."""
     try:
         address = parse_cidr("", text)
     except AnnotationError:

@@ -1,4 +1,4 @@
-"""How the L3 configurations of many networks live side by side in the annotations of one ClusterNetwork."""
+"""The L3 configurations of many networks, side by side in the annotations of one ClusterNetwork."""
 
 import hashlib
 import json

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class Key(NamedTuple):
-    """What names an object of one resource: its namespace (empty for cluster-scoped ones) and its name."""
+    """The key of an object of one resource: its namespace (empty for cluster-scoped ones) and its name."""
 
     namespace: str
     name: str

@@ -39,7 +39,6 @@ NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 _JSON_MARKS = '[{"'
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NAME_MAX = 253
-_QUOTED_MAX = 60
 
 NETWORKS_MAX = 128
 """Networks that one annotation or machine may name: far more than there are NICs, and few enough to look at each."""
@@ -48,7 +47,7 @@ TEXT_MAX = 65_536
 """Characters of an annotation that are read: 500 for each network."""
 
 TOO_MANY = f"it names more than {NETWORKS_MAX} networks"
-"""What is said of one that names more, which counts as one that can't be read."""
+"""The error of one that names more, which counts as unreadable."""
 
 
 class Selection(Struct, frozen=True):

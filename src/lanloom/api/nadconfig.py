@@ -132,7 +132,7 @@ def l3_vid(text: str) -> int:
 
 
 def _no_network(config: Mapping[str, Any]) -> str:
-    """Why a configuration is no VM network of a cluster network."""
+    """Return why a configuration is no VM network of a cluster network."""
     wanted = 'the bridge of a cluster network, such as "bridge": "cluster-1-br", and a VLAN id'
     if "plugins" in config:
         return f"{_CONFIG} has a list of plugins; node addresses need a single configuration with {wanted}"

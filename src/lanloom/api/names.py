@@ -33,7 +33,7 @@ NODE_LABEL = PREFIX + "node"
 VLAN_CONFIG_LABEL = PREFIX + "vlanconfig"
 
 HARVESTER_NAMESPACE = "harvester-system"
-"""Where Harvester keeps what is its own, such as the NAD of its storage network."""
+"""The namespace of Harvester's own objects, such as the NAD of its storage network."""
 
 EXCLUSIVE_VLAN_LABEL = "storage-network.settings.harvesterhci.io/exclusivevlan"
 """`true` on the NAD of Harvester's storage network whose VLAN no other network may use."""
@@ -50,8 +50,10 @@ LINK_NAME_MAX = 15
 """Longest name of a link (IFNAMSIZ less the final NUL)."""
 
 LANLOOM_NAMESPACE = "lanloom-system"
+"""The namespace of the manager, its Lease and its Secret."""
+
 BRIDGES_NAMESPACE = "lanloom-bridges"
-"""Where the manager's Lease and Secret live."""
+"""The namespace of the pods that keep the bridges of isolated networks."""
 
 HARVESTER_ACCOUNT = "harvester-network-controller"
 """The service account of Harvester's network controller: it is there as long as that controller can write."""
@@ -67,7 +69,7 @@ AGENTS_GROUP = "system:lanloom:agents"
 
 
 BRIDGE_SUFFIX, BOND_SUFFIX = "-br", "-bo"
-"""What the names of a cluster network's links end in."""
+"""The suffixes of the names of a cluster network's links."""
 
 
 def bridge_name(cluster_network: str) -> str:

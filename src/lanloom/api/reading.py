@@ -75,7 +75,7 @@ _IDENTITY = msgspec.json.Decoder(_Identity)
 
 
 def unreadable(body: bytes | msgspec.Raw, error: Exception) -> Unreadable:
-    """What can be said of an object that raised `error`."""
+    """Describe an object whose decoding raised `error`."""
     try:
         meta = _IDENTITY.decode(body).metadata
     except (msgspec.DecodeError, RecursionError):

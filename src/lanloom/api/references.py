@@ -1,4 +1,4 @@
-"""Which networks an object refers to: the NADs that a machine, a pod, or what makes pods uses, or will use.
+"""The references of an object: the NADs that a machine, a pod, or a controller of pods uses, or will use.
 
 By these rules networks are kept as long as somebody uses them. So a doubt counts as a use: who refers to something
 that can't be read may use every network.
@@ -73,7 +73,7 @@ def marks_of(nad: Key) -> tuple[Key, ...]:
 
 
 def references_of(item: Object) -> References:
-    """The networks of an object of any kind that can have some; of another kind, and of one that has ended, none.
+    """Return the networks of an object; none for a kind without networks, and for one that has ended.
 
     A ReplicaSet that something controls counts through its pods only: those of a Deployment's former templates stay.
     """
@@ -101,7 +101,7 @@ def references_of(item: Object) -> References:
 
 
 def made_by(item: Object) -> References:
-    """The networks of what an object makes: those to which it refers, of every ReplicaSet those of its template."""
+    """Return the networks of the pods that an object makes; of every ReplicaSet those of its template."""
     if isinstance(item, ReplicaSet):
         return _of_annotations(item.spec.template.metadata.annotations, item)
     return references_of(item)
@@ -148,7 +148,7 @@ def _of_annotations(annotations: Mapping[str, str], item: Object) -> References:
 
 
 def _read(name: str, text: str, reader: Callable[[str], Iterable[Selection]], namespace: str) -> References:
-    """What an annotation names; a name without a namespace is in the given one."""
+    """Return the NADs that an annotation names; a name without a namespace is in the given one."""
     try:
         found = reader(text)
     except ValueError as error:

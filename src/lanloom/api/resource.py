@@ -1,4 +1,4 @@
-"""What a resource is: the names under which an API server serves a kind, its columns, and the type that holds it."""
+"""A resource: the names under which an API server serves a kind, its columns, and the type that holds it."""
 
 from typing import Generic, TypeVar
 from urllib.parse import quote

@@ -48,7 +48,7 @@ class RoutingFields(NamedTuple):
 def parse_routing(
     annotations: Mapping[str, str], fields: RoutingFields, mode: Mode, addresses: Mapping[str, str]
 ) -> Routing:
-    """What the annotations add to a network of that mode with those static addresses: nothing where they are absent."""
+    """Parse the routing of a network of that mode with those static addresses; empty without annotations."""
     gateway = parse_gateway(fields.gateway, annotations.get(fields.gateway), mode, addresses)
     routes = parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway)
     _refuse_default_in_parts(fields.routes, routes)
@@ -60,7 +60,7 @@ def parse_routing(
 
 
 def subnet_of(addresses: Mapping[str, str], gateway: str = "") -> IPv4Network | None:
-    """The subnet of a network: that of its static addresses, else the one that its gateway tells, else unknown."""
+    """Return the subnet of a network: of its static addresses, else of its gateway, else unknown."""
     cidr = next(iter(addresses.values()), gateway)
     return IPv4Interface(cidr).network if cidr else None
 
@@ -125,7 +125,7 @@ def parse_routes(
 
 
 def addresses_covered(routes: Iterable[Route]) -> int:
-    """How many addresses routes lead to, each counted once."""
+    """Count the addresses that routes lead to, each once."""
     return sum(
         subnet.num_addresses for subnet in collapse_addresses(IPv4Network(route.to) for route in routes)
     )

@@ -90,7 +90,7 @@ class PodTemplate(Struct, frozen=True):
 
 
 class WorkloadSpec(Struct, frozen=True):
-    """What makes pods by a template."""
+    """A controller that makes pods by a template."""
 
     template: PodTemplate = PodTemplate()
 

@@ -126,7 +126,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def listen(path: Path) -> socket.socket:
-    """A socket that takes the place of a dead agent's in one step, and that nobody else can write to at any moment."""
+    """Open a socket that replaces a dead agent's in one step; no other user can write to it at any moment."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

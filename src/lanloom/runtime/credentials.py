@@ -86,7 +86,7 @@ class Credentials:
         return bundle
 
     async def _renewed(self, secret: Secret, old: Bundle) -> Bundle:
-        """The old CA stays in the bundle, so that replicas that still present the old certificate are believed."""
+        """Renew the bundle, and keep the old CA in it: replicas may still present the old certificate."""
         fresh = issue(self._names, self._now())
         authority = fresh.ca + (first_certificate(old.ca) if is_whole(old) else b"")
         renewed = Bundle(authority, fresh.certificate, fresh.key)

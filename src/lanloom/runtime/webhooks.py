@@ -206,7 +206,7 @@ def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; None for one that is too long, of which no more is kept: whoever reaches the port may send one."""
+    """Read the body; None for one that is too long, of which nothing is kept: anybody may send one."""
     body = bytearray()
     async for part in request.stream():
         body += part

@@ -112,7 +112,7 @@ class VlanAdmission(TableAdmission):
 
 
 def _is_harvesters_own(request: AdmissionRequest) -> bool:
-    """Whether Harvester's controller writes a kind of its own: what users may not, such as VlanConfigs of mgmt, it may.
+    """Return whether Harvester's controller writes its own kind, which it may beyond what users may.
 
     Networks are users' objects, whoever writes them, and its requests about them are judged.
     """

@@ -288,7 +288,7 @@ def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:
 
 
 def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]], dict[int, set[Route]]]:
-    """The links that the default routes of each table go out of, and the routes out of the links `closely`, by index.
+    """Read the links of each table's default routes, and the routes out of the links `closely`, by index.
 
     A next hop among several counts for default routes alone: NetworkManager gives each VLAN routes of its own.
     """

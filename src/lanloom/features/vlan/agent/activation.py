@@ -316,5 +316,5 @@ class Activator:
 
 
 def _has_failed(connection: Connection) -> bool:
-    """Whether the last attempt failed, be it that NetworkManager gave up or that it is at the next one already."""
+    """Return whether the last attempt failed, even if NetworkManager is at the next one already."""
     return connection.phase == "failed" or (connection.phase == "activating" and bool(connection.reason))

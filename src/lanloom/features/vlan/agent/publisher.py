@@ -130,7 +130,7 @@ class ReportWriter(Generic[S]):
         return self._kind.labels(cluster_network, self._node, status)
 
     def _previous(self, name: str) -> Any:
-        """The report, in the form that the server answered with where the watch has not brought that yet, or None."""
+        """Return the report, as the server answered where the watch has not brought it yet, or None."""
         stored = self._informer.store.get(Key("", name))
         answer = self._answers.get(name)
         if answer is None or answer.until < asyncio.get_running_loop().time():
@@ -163,7 +163,7 @@ class ReportWriter(Generic[S]):
         self._answers[name] = _Answer(report, asyncio.get_running_loop().time() + TRUST_SECONDS)
 
     async def _create(self, name: str, labels: dict[str, str], status: S) -> Any:
-        """A report of that name with its labels: they can't be put on one that is there, so that is made anew."""
+        """Create a report of that name with its labels; an existing one without them is replaced."""
         resource = self._kind.resource
         body = {"metadata": {"name": name, "labels": labels}, "status": to_builtins(status)}
         try:

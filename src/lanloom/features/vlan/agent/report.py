@@ -97,7 +97,7 @@ def _status(
 
 
 def _merely_withheld(status: ClusterNetworkNodeStatus, selection: Selection) -> bool:
-    """Whether nothing is wrong but that the present revision is not carried: looking more often would not help."""
+    """Return whether the only problem is that the present revision is withheld: retrying would not help."""
     return {item.reason for item in status.conditions if item.status != "True"} == {selection.reason}
 
 

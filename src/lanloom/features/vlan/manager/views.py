@@ -105,7 +105,7 @@ class Derivations:
         *,
         beside: bool,
     ) -> Derivation:
-        """The derivation from these objects, which are all of that ClusterNetwork, and the addresses of pools."""
+        """Return the derivation from all objects of that ClusterNetwork and the addresses of pools."""
         name = network.metadata.name
         inputs = _Inputs(network.metadata.annotations, nads, configs, leases, host_networks, beside)
         known = self._known.get(name)

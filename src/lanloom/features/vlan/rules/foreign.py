@@ -187,7 +187,7 @@ def _interfaces(
     observed: LinkState,
     added: Added,
 ) -> VlanIds:
-    """The sub-interfaces that are Lanloom's: those that it is about to have made, and those that are still there."""
+    """Return Lanloom's sub-interfaces: those that are about to be made, and those that are still there."""
     wanted = {item.vid for item in network.interfaces} - unusable if network is not None else set()
     there = {
         link.vlan_id

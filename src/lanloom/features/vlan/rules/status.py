@@ -136,7 +136,7 @@ def _uplink(network: NodeNetwork, observed: LinkState) -> Link | None:
 
 
 def _rolled_back(finding: Finding, withheld: Problem | None) -> Finding:
-    """A form that was rolled back makes the node not ready; why the one that it returned to fails comes first."""
+    """Make a node not ready after a rollback; a failure of the revision that it returned to comes first."""
     if withheld is None or withheld.reason == "Held" or finding.status != "True":
         return finding
     return Finding("False", withheld.reason, withheld.message)
@@ -169,7 +169,7 @@ def leftover_status(
 
 
 def recheck_after(status: ClusterNetworkNodeStatus) -> float:
-    """Seconds until another look at the host is due: few while something is on its way, more after a failure."""
+    """Return the seconds until the next reconcile: few while a change is on its way, more after a failure."""
     unready = {condition.reason for condition in status.conditions if condition.status != "True"}
     if unready & _TRANSIENT:
         return 1.0

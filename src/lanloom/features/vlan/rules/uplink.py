@@ -198,7 +198,7 @@ def _uplink_problem(nic: str, reason: str, message: str) -> Problem:
 def build_steps(
     network: NodeNetwork, observed: LinkState, problems: tuple[Problem, ...]
 ) -> tuple[LinkStep, ...]:
-    """The steps from the links that are there to the uplink as it should be, without the NICs that have a problem."""
+    """Return the steps from the observed links to the desired uplink, without the NICs that have a problem."""
     unusable = {item.network for item in problems}
     links = observed.links
     bond, bridge = links.get(network.bond), links.get(network.bridge)
@@ -238,7 +238,7 @@ def build_steps(
 
 
 def _nic_steps(nic: Link, bond: Link | None, network: NodeNetwork) -> Iterable[LinkStep]:
-    """A bond gives its NICs its own MTU, but only when that changes."""
+    """Yield the steps for a NIC in place: up, and with its bond's MTU, which a bond passes on only when that changes."""
     if bond is not None and nic.mtu != network.mtu == bond.mtu:
         yield SetMtu(link=nic.name, mtu=network.mtu)
     if not nic.up:

@@ -85,7 +85,7 @@ def overview(
 
 
 def _isolated(networks: Iterable[ClusterNetwork], statuses: Iterable[ClusterNetworkNode]) -> dict[str, str]:
-    """Those that were made for a DummyClusterNetwork, with its name, and that no node has got an uplink of since."""
+    """Return those that were made for a DummyClusterNetwork, with its name, and have no uplink on any node."""
     carried = {item.status.cluster_network for item in statuses}
     return {
         item.metadata.name: item.metadata.annotations.get(NAME_ANNOTATION, "")

@@ -242,7 +242,7 @@ def _l3_view(
 
 
 def _interface(report: ClusterNetworkNode | None, network: str, vid: int) -> VlanInterface | None:
-    """The sub-interface of a network: under its own name, else under its VLAN id (an agent may know a hash only)."""
+    """Find the sub-interface of a network by its name, else by its VLAN id (an agent may know a hash only)."""
     known = report.status.interfaces if report else ()
     named = [item for item in known if item.network == network and item.vlan_id in (vid, 0)]
     return next(iter(named), next((item for item in known if item.vlan_id == vid), None))
