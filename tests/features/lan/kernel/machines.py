@@ -1,0 +1,302 @@
+"""Nodes as network namespaces on this kernel, joined by a bridge as their underlay, each with a real data plane.
+
+The API server is in the process. What a test makes lies below its temporary directory and ends with the block.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+
+from msgspec.structs import replace
+
+from lanloom.api.core import NODES
+from lanloom.features.lan.agent.node import NetlinkLanKernel
+from lanloom.features.lan.agent.parts import DataPlane
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device
+from lanloom.features.lan.agent.spokes import Spokes
+from lanloom.features.lan.agent.tapdevice import TapDevices
+from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
+from lanloom.node.records import RecordDirectory
+from lanloom.runtime.context import AgentContext
+from tests.fakes import FakeHost, FakeSwitch
+from tests.features.lan.agent.nodes import LanCluster
+from tests.harness.cluster import installed
+
+PATIENCE = 30.0
+
+
+def run(where: Path, command: str, *, check: bool = True) -> str:
+    """What a command prints that runs in the namespace at a path."""
+    done = subprocess.run(
+        ["nsenter", f"--net={where}", *command.split()], capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Waits until something holds; fails if that takes longer."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not await asyncio.to_thread(condition):
+        assert loop.time() < end, "it does not come about"
+        await asyncio.sleep(0.02)
+
+
+class Machine:
+    """A node: a namespace with the underlay `u0`, pods, a disk, and an agent."""
+
+    def __init__(self, cluster: LanCluster, directory: Path, number: int) -> None:
+        self.name = f"n{number}"
+        self.address = f"10.99.0.{number}"
+        self.directory = directory / self.name
+        self.names = NamespaceDirectory(self.directory / "netns")
+        self.pods = NamespaceDirectory(self.directory / "pods")
+        self.host = directory / "machines" / self.name
+        self._cluster = cluster
+        self._planes = 0
+        self._kernel: NetlinkLanKernel | None = None
+        self._plane: DataPlane | None = None
+        (self.directory / "dev").mkdir(parents=True)
+
+    @property
+    def spokes(self) -> Spokes:
+        """The port of the agent that runs."""
+        assert self._plane is not None
+        return self._plane.spokes
+
+    def start(self) -> None:
+        """Starts an agent."""
+        cluster = self._cluster
+        fake = FakeHost(self.name, switch=FakeSwitch(), now=cluster.now).host
+        context = AgentContext(
+            client=cluster.client,
+            recorder=cluster.recorder("lanloom-agent", self.name, cluster.client, Random(1)),
+            host=replace(fake, state=RecordDirectory(self.directory / "state")),
+            cluster="c",
+            cni=None,
+            on_cni_part=lambda _part, _there: None,
+            now=cluster.now,
+            rng=Random(1),
+            observe=lambda _name, _key, _seconds, _outcome: None,
+            settings={},
+            metrics={},
+        )
+        self._kernel = NetlinkLanKernel(self.names, TapDevices(self.directory / "dev"), host=self.host)
+        self._plane = plane = DataPlane(context, self._kernel)
+
+        async def process() -> None:
+            async with asyncio.TaskGroup() as group:
+                for informer in context.informers.all():
+                    group.create_task(informer.run())
+                group.create_task(plane.run())
+
+        cluster.begin(self.name, process())
+
+    async def kill(self) -> None:
+        """Ends the agent; what it had begun in a thread ends by itself."""
+        await self._cluster.kill(self.name)
+
+    async def offers(self, count: int = 8) -> None:
+        """Waits until the node has so many devices to offer."""
+        await until(lambda: len(self.spokes.devices()) == count)
+
+    async def floods(self, addresses: set[str], ns: str = "blue") -> None:
+        """Waits until frames for many receivers go to these nodes."""
+        await until(lambda: self.receivers(ns) == addresses)
+
+    def lan(self, ns: str = "blue") -> Path:
+        """The path of a LAN's namespace."""
+        return self.names.path(ns)
+
+    def pod(self, name: str) -> Path:
+        """A pod's network namespace."""
+        with make_namespace(name) as made:
+            self.pods.bind(name, made)
+        run(self.pods.path(name), "ip link set lo up")
+        return self.pods.path(name)
+
+    async def attach(
+        self, spoke: str, pod: str, address: str = "", *, mode: str = "veth", interface: str = "net1"
+    ) -> Attached:
+        """A new pod on a spoke; `address` (a CIDR) for its interface."""
+        path = await asyncio.to_thread(self.pod, pod)
+        device = Device(spoke, mode)  # type: ignore[arg-type]
+        attachment = Attachment(
+            device=device, container=f"c-{pod}", netns=str(path), interface=interface, pod=f"default/{pod}"
+        )
+        attached = await self.spokes.attach(attachment)
+        if address:
+            await asyncio.to_thread(run, path, f"ip address add {address} dev {interface}")
+        return attached
+
+    def links(self, ns: str = "blue") -> set[str]:
+        """The links of a LAN's namespace but its loopback; none where it is gone."""
+        try:
+            found = run(self.lan(ns), "ip -o link")
+        except AssertionError:
+            return set()
+        return {line.split(": ")[1].split("@")[0] for line in found.splitlines()} - {"lo"}
+
+    def receivers(self, ns: str = "blue") -> set[str]:
+        """Where frames for many receivers go."""
+        lines = run(self.lan(ns), "bridge fdb show dev vx0", check=False).splitlines()
+        return {line.split()[2] for line in lines if line.startswith("00:00:00:00:00:00")}
+
+    def taps(self) -> set[str]:
+        """The device files."""
+        return {path.name for path in (self.directory / "dev").iterdir()}
+
+    def clear(self) -> None:
+        """Takes away every namespace."""
+        for names in (self.names, self.pods):
+            directory = names.path("x").parent
+            for path in directory.iterdir() if directory.exists() else ():
+                names.remove(path.name)
+
+
+class Lab:
+    """Some machines on one underlay."""
+
+    def __init__(self, cluster: LanCluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.machines: list[Machine] = []
+        self._directory = directory
+        self.hosts = NamespaceDirectory(directory / "machines")
+
+    def __getitem__(self, number: int) -> Machine:
+        return self.machines[number]
+
+    def build(self, count: int, mtu: int) -> None:
+        """The switch, and machines on it."""
+        with make_namespace("switch") as switch:
+            self.hosts.bind("switch", switch)
+        run(self.hosts.path("switch"), "ip link add name br0 up mtu 9000 type bridge mcast_snooping 0")
+        for number in range(1, count + 1):
+            machine = Machine(self.cluster, self._directory, number)
+            self.machines.append(machine)
+            with make_namespace(machine.name) as made:
+                self.hosts.bind(machine.name, made)
+            run(
+                self.hosts.path("switch"),
+                f"ip link add p{number} up mtu {mtu} master br0 type veth peer name u0",
+            )
+            with open(machine.host) as target:
+                os.set_inheritable(target.fileno(), True)
+                subprocess.run(
+                    [
+                        "nsenter",
+                        f"--net={self.hosts.path('switch')}",
+                        *f"ip link set u0 netns /proc/{os.getpid()}/fd/{target.fileno()}".split(),
+                    ],
+                    check=True,
+                )
+            for command in (
+                f"link set u0 up mtu {mtu}",
+                "link set lo up",
+                f"address add {machine.address}/24 dev u0",
+            ):
+                run(machine.host, f"ip {command}")
+
+    def clear(self) -> None:
+        """Takes all namespaces away."""
+        for machine in self.machines:
+            machine.clear()
+            self.hosts.remove(machine.name)
+        with suppress(Exception):
+            self.hosts.remove("switch")
+
+
+@asynccontextmanager
+async def lab(directory: Path, count: int = 2, *, mtu: int = 1500) -> AsyncIterator[Lab]:
+    """A cluster with so many machines, their agents running."""
+    storage = await asyncio.to_thread(installed, *LanCluster.kinds)
+    async with LanCluster(storage) as cluster:
+        made = Lab(cluster, directory)
+        try:
+            await asyncio.to_thread(made.build, count, mtu)
+            for machine in made.machines:
+                await cluster.keep(NODES, {"metadata": {"name": machine.name}})
+                machine.start()
+            await until(lambda: not any(machine.spokes.unready() for machine in made.machines))
+            yield made
+        finally:
+            for machine in made.machines:
+                with suppress(KeyError):
+                    await machine.kill()
+            await asyncio.to_thread(made.clear)
+
+
+def played(count: int = 2) -> Callable[[Callable[[Lab], Awaitable[None]]], Callable[[Path], Awaitable[None]]]:
+    """Gives a test a lab of so many machines."""
+
+    def decorate(story: Callable[[Lab], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
+        async def test(tmp_path: Path) -> None:
+            async with lab(tmp_path, count) as made:
+                await story(made)
+
+        test.__doc__, test.__name__ = story.__doc__, story.__name__
+        return test
+
+    return decorate
+
+
+ETH_ALL = 3
+_AUXDATA = struct.Struct("=IIIHHHH")
+
+
+class Wire:
+    """Raw frames on an interface of a pod."""
+
+    def __init__(self, namespace: Namespace, interface: str) -> None:
+        self._sock = namespace.call(lambda: _packets(interface))
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
+
+    def send(self, frame: bytes) -> None:
+        """Puts a frame on the wire."""
+        self._sock.send(frame)
+
+    def heard(self) -> list[tuple[int, bytes]]:
+        """What came since: VLAN id (0 for none) and frame."""
+        found = []
+        with suppress(BlockingIOError):
+            while True:
+                frame, extra, _, _ = self._sock.recvmsg(9000, 64)
+                found.append((_vlan(extra), frame))
+        return found
+
+
+def _packets(interface: str) -> socket.socket:
+    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_ALL))
+    opened.bind((interface, ETH_ALL))
+    opened.setsockopt(263, 8, 1)  # PACKET_AUXDATA: the VLAN id, which the kernel takes out of the frame
+    opened.setsockopt(
+        263, 1, struct.pack("=iHH8s", socket.if_nametoindex(interface), 2, 0, bytes(8))
+    )  # all groups
+    opened.setblocking(False)
+    return opened
+
+
+def _vlan(extra: list[tuple[int, int, bytes]]) -> int:
+    for level, kind, data in extra:
+        if (level, kind) == (263, 8):
+            return int(_AUXDATA.unpack_from(data)[5]) & 0xFFF
+    return 0
+
+
+def frame(destination: str, source: str, payload: bytes, *, kind: int = 0x88B5, vlan: int = 0) -> bytes:
+    """An Ethernet frame of at least 60 bytes."""
+    head = bytes.fromhex(destination.replace(":", "")) + bytes.fromhex(source.replace(":", ""))
+    tag = struct.pack(">HH", 0x8100, vlan) if vlan else b""
+    return (head + tag + struct.pack(">H", kind) + payload).ljust(60, b"\0")

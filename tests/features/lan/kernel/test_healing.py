@@ -1,0 +1,174 @@
+"""Nodes on a real kernel that heal: somebody deletes what he finds, agents die, LANs come and go."""
+
+import asyncio
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lanloom.api.lan import LANS
+from lanloom.features.lan.agent.ports import Device
+from lanloom.node.errors import NamespaceError, NamespaceMissing
+from lanloom.node.namespaces import NamespaceDirectory, make_namespace
+from tests.features.lan.agent.nodes import NAMESPACE
+from tests.features.lan.kernel.machines import Lab, Machine, lab, played, run, until
+
+LINKS = {"br0", "vx0", "blue-aV0", "blue-cM0", "blue-cM1"}
+
+
+async def furnished(made: Lab) -> None:
+    """Two nodes with a pod each, the first with a machine as well."""
+    await made.cluster.lan()
+    for number, machine in enumerate(made.machines, 1):
+        await machine.offers()
+        await machine.attach(f"blue-{'ab'[number - 1]}", "p", f"172.16.0.{number}/24")
+    await made[0].spokes.allocate(Device("blue-c", "macvtap"))
+    await made[0].attach("blue-c", "vm", mode="macvtap")
+    await made[0].floods({made[1].address})
+    await made[1].floods({made[0].address})
+
+
+def whole(machine: Machine, peer: str) -> bool:
+    """Whether the first node has all of its LAN."""
+    if machine.links() != LINKS or machine.receivers() != {peer}:
+        return False
+    ports = {
+        line.split(": ")[1].split("@")[0]
+        for line in run(machine.lan(), "ip -o link show master br0").splitlines()
+    }
+    there = run(machine.pods.path("p"), "ip -o link show net1", check=False)
+    guest = run(machine.pods.path("vm"), "ip -o link show net1", check=False)
+    up = "UP" in there and "UP" in guest
+    return ports == {"vx0", "blue-aV0", "blue-cM0"} and up and len(machine.taps()) == 1
+
+
+@played(2)
+async def test_deleted(made: Lab) -> None:
+    """Any link, the namespace's name and a forwarding entry come back when they are deleted, wherever that is done."""
+    await furnished(made)
+    first, peer = made[0], made[1].address
+    await until(lambda: whole(first, peer))
+    mac = await asyncio.to_thread(run, first.pods.path("p"), "cat /sys/class/net/net1/address", check=False)
+    commands = [(first.lan(), f"ip link delete {name}") for name in sorted(LINKS)]
+    commands += [(first.pods.path(pod), "ip link delete net1") for pod in ("p", "vm")]
+    commands += [
+        (first.lan(), f"bridge fdb delete 00:00:00:00:00:00 dev vx0 dst {peer} self"),
+        (first.lan(), "ip link set blue-aV0 nomaster"),
+        (first.lan(), "ip link set vx0 down"),
+        (first.lan(), "ip link set br0 down"),
+        (first.lan(), "ip link set vx0 mtu 1300"),
+        (first.lan(), "bridge fdb append 00:00:00:00:00:00 dev vx0 dst 10.99.0.77 self"),
+    ]
+    for where, command in commands:
+        await asyncio.to_thread(run, where, command)
+        await until(lambda: whole(first, peer))
+    await asyncio.to_thread(first.names.remove, "blue")
+    await until(lambda: whole(first, peer))
+    assert mac == await asyncio.to_thread(
+        run, first.pods.path("p"), "cat /sys/class/net/net1/address", check=False
+    )
+
+
+@played(1)
+async def test_dead_agent(made: Lab) -> None:
+    """What happens while no agent runs is put right by the next one, and pods keep what they have meanwhile."""
+    await made.cluster.lan()
+    await made[0].offers()
+    await made[0].attach("blue-a", "p", "172.16.0.1/24")
+    await made[0].attach("blue-b", "q", "172.16.0.2/24")
+    await made[0].kill()
+    assert " 0% packet loss" in run(made[0].pods.path("p"), "ping -c 1 -W 1 172.16.0.2")
+    await asyncio.to_thread(run, made[0].lan(), "ip link delete blue-aV0")
+    await asyncio.to_thread(made[0].pods.remove, "q")
+    made[0].start()
+    await until(lambda: made[0].links() == {"br0", "vx0", "blue-aV0"})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@played(2)
+async def test_random(made: Lab) -> None:
+    """After 200 deletions and deaths at random moments all is as it was."""
+    await furnished(made)
+    first, peer, rng = made[0], made[1].address, Random(15)
+    for _ in range(200):
+        await asyncio.to_thread(_harm, first, rng)
+        if rng.random() < 0.5:
+            await asyncio.sleep(rng.random() * 0.05)
+            await first.kill()
+            first.start()
+    await until(lambda: whole(first, peer), 120)
+
+
+def _harm(machine: Machine, rng: Random) -> None:
+    names = sorted(machine.links())
+    match rng.randrange(6):
+        case 0:
+            machine.names.remove("blue")
+        case 1:
+            run(machine.pods.path(rng.choice(["p", "vm"])), "ip link delete net1", check=False)
+        case 2:
+            for peer in machine.receivers() if names else ():
+                run(
+                    machine.lan(),
+                    f"bridge fdb delete 00:00:00:00:00:00 dev vx0 dst {peer} self",
+                    check=False,
+                )
+        case _ if names:
+            run(machine.lan(), f"ip link delete {rng.choice(names)}", check=False)
+
+
+@pytest.mark.parametrize(
+    "count", [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+)
+async def test_no_leaks(tmp_path: Path, count: int) -> None:
+    """LANs that come and go leave no link, namespace, record, device or descriptor."""
+    async with lab(tmp_path, 1) as made:
+        machine = made[0]
+        before = _possessions(machine)
+        for number in range(count):
+            name = f"l{number}"
+            await made.cluster.lan(name, vni=number + 1)
+            await machine.offers()
+            tap = await machine.spokes.allocate(Device(f"{name}-b", "macvtap"))
+            assert tap is not None
+            await machine.attach(f"{name}-a", "p")
+            await machine.attach(f"{name}-b", "q", mode="macvtap")
+            await machine.spokes.detach("c-p", "net1")
+            await machine.spokes.detach("c-q", "net1")
+            machine.pods.remove("p")
+            machine.pods.remove("q")
+            await made.cluster.client.delete(LANS, name, NAMESPACE)
+            await machine.offers(0)
+        await until(lambda: _possessions(machine) == before)
+
+
+def _possessions(machine: Machine) -> tuple[object, ...]:
+    links = sorted(line.split(": ")[1] for line in run(machine.host, "ip -o link").splitlines())
+    state = machine.directory / "state"
+    names = [path.name for path in (machine.directory / "netns").glob("*")]
+    records = [path.name for path in state.glob("*")]
+    return links, names, records, machine.taps(), len(os.listdir("/proc/self/fd"))
+
+
+def test_directory(tmp_path: Path) -> None:
+    """A file of a dead process is used, another's file is not, and removing twice is no error."""
+    names = NamespaceDirectory(tmp_path)
+    (tmp_path / "half").touch()
+    with pytest.raises(NamespaceMissing):
+        names.open("half")
+    with make_namespace("half") as made:
+        names.bind("half", made)
+        with names.open("half") as found:
+            assert found.identity == made.identity
+        with pytest.raises(NamespaceError, match="already"):
+            names.bind("half", made)
+    names.remove("half")
+    names.remove("half")
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(NamespaceError, match="another file"):
+        names.remove("notes")
+    for name in ("", "..", "a/b", "-a", "a\n"):
+        with pytest.raises(NamespaceError, match="can't be the name"):
+            names.open(name)
