@@ -4,9 +4,10 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+from tests.harness.nodes.fixtures import node_programs, nodes_server, real_node
 from tests.harness.servers.fixtures import real_binaries, real_server, real_version
 
-__all__ = ["real_binaries", "real_server", "real_version"]
+__all__ = ["node_programs", "nodes_server", "real_binaries", "real_node", "real_server", "real_version"]
 
 # A machine that is busy with something else must not make a property test fail.
 settings.register_profile(

@@ -1,9 +1,12 @@
-"""Build a real kube-apiserver: `python -m tests.harness.servers.build`.
+"""Build a real kube-apiserver and a real kubelet: `python -m tests.harness.servers.build`.
 
 The embedded API server is worth what its likeness to the real one is worth, and no package registry ships the
-real one as a binary. Debian's source package does build, with Debian's Go compiler, in about six minutes on
+real one as a binary. Debian's source package does build, with Debian's Go compiler, in about nine minutes on
 two cores; nothing is installed for it. Whoever has newer binaries names their directory in KUBEBUILDER_ASSETS
 (the convention of envtest) and needs no build.
+
+The kubelet is in a directory of its own. It is compiled right after the servers, because most of its packages are
+theirs.
 """
 
 import os
@@ -11,6 +14,8 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lanloom_lab.assets import (
@@ -25,6 +30,7 @@ from lanloom_lab.errors import LabError
 
 VERSION = "1.20.2"
 PROGRAMS = ("kube-apiserver", "kube-controller-manager")
+KUBELET = "kubelet"
 REMEDY = "Try again with 5 GB free in the cache, or name a directory of binaries in KUBEBUILDER_ASSETS."
 
 REFLECT2 = "github.com/modern-go/reflect2"
@@ -41,9 +47,40 @@ def binaries(cache: Path, progress: Progress) -> Path:
     return publish(cache / f"kube-{VERSION}", lambda partial: _make(cache, partial, progress), progress)
 
 
+def kubelet(cache: Path, progress: Progress) -> Path:
+    """Return the path of a kubelet: that of KUBEBUILDER_ASSETS if it has one, or our own; build it if need be."""
+    configured = Path(os.environ.get("KUBEBUILDER_ASSETS", ""), KUBELET).absolute()
+    if os.environ.get("KUBEBUILDER_ASSETS") and configured.exists():
+        return configured
+    return (
+        publish(_kubelet_directory(cache), lambda partial: _make_kubelet(partial, progress), progress)
+        / KUBELET
+    )
+
+
+def _kubelet_directory(cache: Path) -> Path:
+    return cache / f"{KUBELET}-{VERSION}"
+
+
 def _make(cache: Path, partial: Path, progress: Progress) -> None:
     kubectl = debian_package(cache, ["kubernetes-client"], progress)
     etcd = debian_package(cache, ["etcd-server"], progress)
+    with _build(partial, progress) as build:
+        build.generate_openapi()
+        for program in PROGRAMS:
+            build.program(program, partial / program)
+        publish(_kubelet_directory(cache), lambda own: build.program(KUBELET, own / KUBELET), progress)
+    shutil.copy2(etcd / "usr/bin/etcd", partial)
+    shutil.copy2(kubectl / "usr/bin/kubectl", partial)
+
+
+def _make_kubelet(partial: Path, progress: Progress) -> None:
+    with _build(partial, progress) as build:
+        build.program(KUBELET, partial / KUBELET)
+
+
+@contextmanager
+def _build(partial: Path, progress: Progress) -> "Iterator[Build]":
     # Compiler and build tree (4 GB) are beside the result and not in /tmp, which may be small; what a killed
     # build leaves is removed with the partial result.
     with tempfile.TemporaryDirectory(dir=partial) as directory:
@@ -52,11 +89,7 @@ def _make(cache: Path, partial: Path, progress: Progress) -> None:
         reflect2 = debian_package(work, ["golang-github-modern-go-reflect2-dev"], progress)
         build = Build(work, go / "usr/lib/go-1.19", progress)
         build.unpack(reflect2 / "usr/share/gocode/src" / REFLECT2)
-        build.generate_openapi()
-        for program in PROGRAMS:
-            build.program(program, partial / program)
-    shutil.copy2(etcd / "usr/bin/etcd", partial)
-    shutil.copy2(kubectl / "usr/bin/kubectl", partial)
+        yield build
 
 
 class Build:

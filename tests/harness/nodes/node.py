@@ -1,0 +1,214 @@
+"""A real node: containerd and kubelet in an enclosure, joined to an API server on the host's loopback address."""
+
+import json
+import shlex
+import shutil
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.harness.nodes.enclosure import Enclosure, EnclosureError, python
+from tests.harness.nodes.programs import PAUSE_IMAGE, NodePrograms, write_images
+from tests.harness.nodes.relay import Relay
+
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+KUBECONFIG = "/run/node/kubeconfig"
+CNI_CONFIGURATIONS = "/run/cni/net.d"
+CNI_PLUGINS = "/opt/cni/bin"
+DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
+
+CONTAINERD_CONFIGURATION = f"""
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  # Machines for tests may lack CAP_SYS_RESOURCE; every sandbox would fail.
+  restrict_oom_score_adj = true
+  disable_tcp_service = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{CNI_PLUGINS}"
+    conf_dir = "{CNI_CONFIGURATIONS}"
+"""
+
+NETWORKS_PROGRAM = "meta"
+
+
+def with_nads(network: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration list that attaches pods to a cluster network, and to the NADs that they name."""
+    plugin = {"type": NETWORKS_PROGRAM, "kubeconfig": KUBECONFIG, "clusterNetwork": network}
+    return {"cniVersion": "0.4.0", "name": "networks", "plugins": [plugin]}
+
+
+PATIENCE = 180.0
+"""Seconds until something has failed; all of it takes a few on an idle machine."""
+
+BRIDGE: dict[str, Any] = {
+    "cniVersion": "0.4.0",
+    "name": "pods",
+    "plugins": [
+        {
+            "type": "bridge",
+            "bridge": "pods0",
+            "isGateway": True,
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{"subnet": "10.88.0.0/24"}]],
+                "dataDir": "/run/cni/ipam",
+            },
+        }
+    ],
+}
+"""A cluster network: CNI's own bridge plugin with local addresses."""
+
+
+def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], seconds: float = PATIENCE) -> None:
+    """Return once a condition holds; EnclosureError with the complaint if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise EnclosureError(complaint())
+        time.sleep(0.1)
+
+
+class RealNode:
+    """Use as a context manager.
+
+    `kubeconfig` is an administrator's, of a server at 127.0.0.1; `network` is the CNI configuration list of the
+    cluster's network; logs are written to `directory`. Once entered, containerd and kubelet run; `enclosure` runs
+    other programs there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        programs: NodePrograms,
+        kubeconfig: Path,
+        directory: Path,
+        network: Mapping[str, Any] = BRIDGE,
+    ) -> None:
+        self.name = name
+        self.enclosure = Enclosure(name, directory)
+        self._programs = programs
+        self._kubeconfig = kubeconfig
+        self._directory = directory
+        self._network = network
+
+    def __enter__(self) -> Self:
+        self.enclosure.__enter__()
+        try:
+            server = json.loads(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+            self._relay = Relay(self.enclosure.network, urllib.parse.urlsplit(server).port or 443)
+            self._relay.__enter__()
+            self._write_files()
+            self._start_containerd()
+            self.start_kubelet()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._relay.__exit__(kind, error, traceback)
+        self.enclosure.close()
+
+    def start_kubelet(self) -> None:
+        """Start kubelet; it is ready some seconds later."""
+        options = {
+            "address": "127.0.0.1",
+            "authorization-mode": "AlwaysAllow",
+            "cert-dir": "/var/lib/kubelet/pki",
+            "cgroup-driver": "cgroupfs",
+            "container-runtime": "remote",
+            "container-runtime-endpoint": f"unix://{CONTAINERD_SOCKET}",
+            "enforce-node-allocatable": "",
+            "eviction-hard": "",
+            "fail-swap-on": "false",
+            "hostname-override": self.name,
+            "image-gc-high-threshold": "100",
+            "kubeconfig": KUBECONFIG,
+            "make-iptables-util-chains": "false",
+            "node-ip": "127.0.0.1",
+            "node-status-update-frequency": "1s",
+            "oom-score-adj": "0",
+            "read-only-port": "0",
+            "resolv-conf": "",
+            "volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
+        }
+        words = [f"--{name}={value}" for name, value in options.items()]
+        self.enclosure.start("kubelet", self._programs.kubelet, *words, environment=self._environment)
+
+    def stop_kubelet(self) -> None:
+        """End kubelet; its pods go on."""
+        self.enclosure.stop("kubelet")
+
+    def ctr(self, *words: str) -> str:
+        """Run containerd's client in Kubernetes' namespace."""
+        program = self._programs.containerd / "usr/bin/ctr"
+        return self.enclosure.run(program, "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", *words)
+
+    def exec(self, container: str, *command: str) -> str:
+        """Run a command in a container (its id as in a pod's status) and return its output."""
+        identity = container.removeprefix("containerd://")
+        return self.ctr("tasks", "exec", "--exec-id", f"exec-{time.monotonic_ns()}", identity, *command)
+
+    def write(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
+        """Write a file of the node; below /run, /opt, /var/lib and /var/log it is the node's own."""
+        file = self.enclosure.root(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        file.chmod(mode)
+
+    def install_plugin(self, source: Path) -> None:
+        """Copy a CNI program to where containerd finds it."""
+        self.write(f"{CNI_PLUGINS}/{source.name}", source.read_bytes(), mode=0o755)
+
+    def configure_network(self, configuration: Mapping[str, Any]) -> None:
+        """Replace the CNI configuration list of the pods to come; containerd watches the directory."""
+        self.write(f"{CNI_CONFIGURATIONS}/10-pods.conflist", json.dumps(configuration))
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": self._programs.path}
+
+    def _write_files(self) -> None:
+        self.write(KUBECONFIG, self._kubeconfig.read_bytes(), mode=0o600)
+        self.write("/run/node/containerd.toml", CONTAINERD_CONFIGURATION)
+        for plugin in self._programs.plugins.iterdir():
+            self.install_plugin(plugin)
+        meta = shlex.join([*python(), "-m", "tests.harness.nodes.meta"])
+        self.write(f"{CNI_PLUGINS}/{NETWORKS_PROGRAM}", f"#!/bin/sh\nexec {meta}\n", mode=0o755)
+        self.configure_network(self._network)
+        images = self._directory / "images.tar"
+        write_images(self._programs.busybox, images)
+        shutil.copyfile(images, self.enclosure.root("/run/node/images.tar"))
+
+    def _start_containerd(self) -> None:
+        program = self._programs.containerd / "usr/bin/containerd"
+        self.enclosure.start(
+            "containerd", program, "--config", "/run/node/containerd.toml", environment=self._environment
+        )
+        wait_until(self._imports, lambda: f"containerd does not serve: {self.log('containerd')}")
+
+    def _imports(self) -> bool:
+        try:
+            self.ctr("images", "import", "/run/node/images.tar")
+        except EnclosureError:
+            if not self.enclosure.is_running("containerd"):
+                raise EnclosureError(f"containerd ended: {self.log('containerd')}") from None
+            return False
+        return True
+
+    def log(self, program: str, characters: int = 4000) -> str:
+        """Return the end of what a program has written."""
+        return self.enclosure.log_file(program).read_text(errors="replace")[-characters:]
