@@ -32,6 +32,8 @@ exec unshare --cgroup --net --mount --propagation private --pid --fork --kill-ch
     done
     mkdir -p /var/lib/containerd /var/lib/kubelet
     for place in containerd kubelet; do mount -t tmpfs -o mode=755 tmpfs /var/lib/$place; done
+    # Programs find control groups by the list of mounts, in which hidden ones would come first.
+    umount --recursive --lazy /sys
     mount -t sysfs sysfs /sys
     mount -t tmpfs -o mode=755 cgroup /sys/fs/cgroup
     for controller in $CONTROLLERS; do

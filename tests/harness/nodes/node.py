@@ -36,6 +36,9 @@ state = "/run/containerd"
     conf_dir = "{CNI_CONFIGURATIONS}"
 """
 
+ADDRESS = "192.0.2.10"
+"""The node's; kubelet refuses those of 127.0.0.0/8."""
+
 NETWORKS_PROGRAM = "meta"
 
 
@@ -105,6 +108,7 @@ class RealNode:
             server = json.loads(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
             self._relay = Relay(self.enclosure.network, urllib.parse.urlsplit(server).port or 443)
             self._relay.__enter__()
+            self.enclosure.run("ip", "address", "add", f"{ADDRESS}/32", "dev", "lo")
             self._write_files()
             self._start_containerd()
             self.start_kubelet()
@@ -138,7 +142,7 @@ class RealNode:
             "image-gc-high-threshold": "100",
             "kubeconfig": KUBECONFIG,
             "make-iptables-util-chains": "false",
-            "node-ip": "127.0.0.1",
+            "node-ip": ADDRESS,
             "node-status-update-frequency": "1s",
             "oom-score-adj": "0",
             "read-only-port": "0",

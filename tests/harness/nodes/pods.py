@@ -115,4 +115,12 @@ async def node_ready(client: HttpClient, node: RealNode) -> Raw:
         conditions = found["status"].get("conditions", ())
         return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
-    return await eventually(lambda: client.request("GET", NODES.path("", node.name)), is_ready, PATIENCE)
+    async def look() -> Raw:
+        if not node.enclosure.is_running("kubelet"):
+            raise NotRunning(f"kubelet has ended: {node.log('kubelet')}")
+        return await client.request("GET", NODES.path("", node.name))
+
+    try:
+        return await eventually(look, is_ready, PATIENCE)
+    except TimeoutError:
+        raise NotRunning(f"{node.name} is not Ready: {node.log('kubelet')}") from None

@@ -37,9 +37,7 @@ class TestRealNode:
         address = pod["status"]["podIP"]
         assert address.startswith("10.88.0.")
         assert address in real_node.exec(container_of(pod), "ip", "-4", "address", "show", "dev", "eth0")
-        assert "1 packets received" in real_node.enclosure.run("ping", "-c", "1", "-W", "5", address).replace(
-            "1 received", "1 packets received"
-        )
+        real_node.enclosure.run("ping", "-c", "1", "-W", "5", address)
         await pods.delete("first")
 
     async def test_pods_outlive_kubelet(self, real_node: RealNode, client: HttpClient) -> None:
