@@ -7,15 +7,7 @@ has that kind already, its schema has no place for these fields, and its objects
 from msgspec import Struct
 
 from lanloom.api.meta import Condition, Object
-from lanloom.api.resource import (
-    AGE,
-    L3_READY_PATH,
-    MESSAGE_PATH,
-    READY_PATH,
-    REASON_PATH,
-    Column,
-    Resource,
-)
+from lanloom.api.resource import AGE, L3_READY_PATH, MESSAGE_PATH, READY_PATH, REASON_PATH, Column, Resource
 
 GROUP = "network.lanloom.io"
 VERSION = "v1alpha1"

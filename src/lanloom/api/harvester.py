@@ -12,15 +12,7 @@ from msgspec import Meta, Struct
 
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Condition, Object
-from lanloom.api.resource import (
-    AGE,
-    L3_READY_PATH,
-    MESSAGE_PATH,
-    READY_PATH,
-    REASON_PATH,
-    Column,
-    Resource,
-)
+from lanloom.api.resource import AGE, L3_READY_PATH, MESSAGE_PATH, READY_PATH, REASON_PATH, Column, Resource
 from lanloom.text import quote
 
 GROUP = "network.harvesterhci.io"

@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from lanloom.api.core import Pod
-from lanloom.api.kubevirt import (
-    VirtualMachine,
-    VirtualMachineInstance,
-    VirtualMachineInstanceSpec,
-    nad_of,
-)
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, nad_of
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import (
     DEFAULT_NETWORK,
@@ -27,12 +22,7 @@ from lanloom.api.multus import (
     is_name,
     selections,
 )
-from lanloom.api.workloads import (
-    CronJob,
-    Job,
-    ReplicaSet,
-    Workload,
-)
+from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
 from lanloom.text import quote
 
 ANY = "*"

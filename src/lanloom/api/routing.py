@@ -9,14 +9,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, collapse_addresses
 from typing import NamedTuple
 
-from lanloom.api.l3 import (
-    THIS_NETWORK,
-    AnnotationError,
-    Mode,
-    Route,
-    Routing,
-    parse_cidr,
-)
+from lanloom.api.l3 import THIS_NETWORK, AnnotationError, Mode, Route, Routing, parse_cidr
 from lanloom.text import quote
 
 ROUTES_MAX = 64

@@ -15,15 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from lanloom.hostunit.files import (
-    NAME,
-    SCRIPT,
-    HostError,
-    Tree,
-    host_files,
-    host_links,
-    unit_names,
-)
+from lanloom.hostunit.files import NAME, SCRIPT, HostError, Tree, host_files, host_links, unit_names
 
 TIMEOUT = 60.0
 """Seconds after which systemd is taken for dead."""

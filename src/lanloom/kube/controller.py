@@ -12,14 +12,7 @@ from typing import Generic, Literal, TypeVar
 
 import structlog
 
-from lanloom.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    KubeError,
-    NotFound,
-    ServerError,
-    TransportError,
-)
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)

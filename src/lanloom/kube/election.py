@@ -17,12 +17,7 @@ import structlog
 
 from lanloom.api.core import LEASES, Lease
 from lanloom.api.meta import rfc3339_micro
-from lanloom.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    KubeError,
-    NotFound,
-)
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)

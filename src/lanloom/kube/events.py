@@ -15,22 +15,11 @@ from typing import Any, Literal, TypeVar
 import structlog
 from msgspec import Struct, to_builtins
 
-from lanloom.api.core import (
-    EVENTS,
-    Event,
-    EventDraft,
-    EventSource,
-    ObjectReference,
-)
+from lanloom.api.core import EVENTS, Event, EventDraft, EventSource, ObjectReference
 from lanloom.api.meta import Object, ObjectMeta, rfc3339
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import (
-    KubeError,
-    NotFound,
-    ServerError,
-    TransportError,
-)
+from lanloom.kube.errors import KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 

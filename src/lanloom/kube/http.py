@@ -17,13 +17,7 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig
-from lanloom.kube.errors import (
-    ConfigError,
-    SilentWatch,
-    TransportError,
-    Unreachable,
-    from_status,
-)
+from lanloom.kube.errors import ConfigError, SilentWatch, TransportError, Unreachable, from_status
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.kube.tls import client_context, why_not_connected

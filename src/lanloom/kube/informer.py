@@ -18,14 +18,7 @@ import structlog
 from lanloom.api.meta import Key, Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import (
-    ApiError,
-    Gone,
-    KubeError,
-    NotFound,
-    ServerError,
-    SilentWatch,
-)
+from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.kube.queue import backoff
 from lanloom.kube.store import Change, Indexes, Store

@@ -15,12 +15,7 @@ import structlog
 
 from lanloom.api.core import SECRETS, Secret
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    KubeError,
-    NotFound,
-)
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.ports import Client
 from lanloom.runtime.certificates import (
     Bundle,

@@ -18,13 +18,7 @@ from lanloom.api.core import WebhookConfiguration
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
-from lanloom.runtime.webhooktable import (
-    REVIEW_SECONDS,
-    Verb,
-    Watched,
-    Webhook,
-    watched,
-)
+from lanloom.runtime.webhooktable import REVIEW_SECONDS, Verb, Watched, Webhook, watched
 
 REFERENCES_PATH = "/references"
 

@@ -24,12 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.kube.tls import memory_file
 from lanloom.runtime.certificates import Bundle
-from lanloom.runtime.https.bodies import (
-    DEPTH,
-    VALUES,
-    check_json,
-    decoded,
-)
+from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json, decoded
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
 from lanloom.runtime.https.server import HttpsServer, listen

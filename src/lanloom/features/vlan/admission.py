@@ -5,15 +5,7 @@ from functools import partial
 from typing import Any
 
 from lanloom.api import names
-from lanloom.api.admission import (
-    AdmissionRequest,
-    Raw,
-    Unreadable,
-    Verdict,
-    new_of,
-    old_of,
-    refusal,
-)
+from lanloom.api.admission import AdmissionRequest, Raw, Unreadable, Verdict, new_of, old_of, refusal
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,

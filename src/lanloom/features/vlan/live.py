@@ -14,12 +14,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from lanloom.api.admission import (
-    AdmissionRequest,
-    Raw,
-    new_of,
-    old_of,
-)
+from lanloom.api.admission import AdmissionRequest, Raw, new_of, old_of
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,

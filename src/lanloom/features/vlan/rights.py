@@ -6,22 +6,9 @@ That an agent writes only its own node's reports is what the validating webhook 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import SERVICE_ACCOUNTS
-from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    GROUP,
-    HOST_NETWORK_CONFIGS,
-    VLAN_CONFIGS,
-    VLAN_STATUSES,
-)
+from lanloom.api.harvester import CLUSTER_NETWORKS, GROUP, HOST_NETWORK_CONFIGS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
-from lanloom.runtime.rights import (
-    FOLLOW,
-    MAKE,
-    READ,
-    Access,
-    Rights,
-    Rule,
-)
+from lanloom.runtime.rights import FOLLOW, MAKE, READ, Access, Rights, Rule
 
 _REPORTS = CLUSTER_NETWORK_NODES
 _HARVESTER: Rule = {

@@ -70,12 +70,7 @@ from lanloom.node.netlink.messages import (
     walk,
     word,
 )
-from lanloom.node.ports import (
-    Link,
-    LinkState,
-    Route,
-    Rule,
-)
+from lanloom.node.ports import Link, LinkState, Route, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
 _ADDRESS = struct.Struct("=BBBBI")

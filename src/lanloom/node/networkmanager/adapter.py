@@ -7,15 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.networkmanager.bus import (
-    DBUS,
-    NM,
-    OBJECTS,
-    ROOT,
-    SETTINGS,
-    Bus,
-    open_bus,
-)
+from lanloom.node.networkmanager.bus import DBUS, NM, OBJECTS, ROOT, SETTINGS, Bus, open_bus
 from lanloom.node.networkmanager.objects import Failures, Objects, Profile, connection
 from lanloom.node.ports import Connection
 

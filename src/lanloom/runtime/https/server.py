@@ -17,12 +17,7 @@ from typing import Any
 import structlog
 import uvicorn
 
-from lanloom.runtime.https.connections import (
-    Connections,
-    Limits,
-    Slot,
-    peer_of,
-)
+from lanloom.runtime.https.connections import Connections, Limits, Slot, peer_of
 from lanloom.runtime.https.protocol import LimitedProtocol
 from lanloom.runtime.process import End, end_process, is_out_of_memory
 

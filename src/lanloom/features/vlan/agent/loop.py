@@ -17,12 +17,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNod
 from lanloom.api.harvester import VlanStatus
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.agent.activation import Activator
-from lanloom.features.vlan.agent.apply import (
-    BridgeRecord,
-    PlanExecutor,
-    Problems,
-    merged,
-)
+from lanloom.features.vlan.agent.apply import BridgeRecord, PlanExecutor, Problems, merged
 from lanloom.features.vlan.agent.desired import DesiredState
 from lanloom.features.vlan.agent.publisher import (
     NODE_REPORTS,
@@ -32,24 +27,13 @@ from lanloom.features.vlan.agent.publisher import (
     VlanStatuses,
 )
 from lanloom.features.vlan.agent.repairs import Repairs, by_kind
-from lanloom.features.vlan.agent.report import (
-    HostSnapshot,
-    NodeReports,
-    node_reports,
-    repair_events,
-)
+from lanloom.features.vlan.agent.report import HostSnapshot, NodeReports, node_reports, repair_events
 from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
 from lanloom.features.vlan.informers import AgentInformers
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.drift import Drift
-from lanloom.features.vlan.rules.plan import (
-    Plan,
-    built,
-    carried_networks,
-    plan,
-    settleable,
-)
+from lanloom.features.vlan.rules.plan import Plan, built, carried_networks, plan, settleable
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.features.vlan.rules.status import RESYNC_SECONDS
 from lanloom.kube.controller import Controller, Observer

@@ -8,13 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import completed, run
-from lanloom.cli.listing import (
-    Listing,
-    listing_options,
-    output_option,
-    print_data,
-    print_rows,
-)
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
 from lanloom.cli.options import kubeconfig_option
 from lanloom.features.vlan.cli.plan import plan
 from lanloom.runtime.feature import CommandOptions

@@ -12,13 +12,7 @@ from typing import TypeVar
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import NODES, Node
-from lanloom.api.harvester import (
-    VLAN_CONFIGS,
-    VLAN_STATUSES,
-    ClusterNetwork,
-    HostNetworkConfig,
-    VlanConfig,
-)
+from lanloom.api.harvester import VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork, HostNetworkConfig, VlanConfig
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of

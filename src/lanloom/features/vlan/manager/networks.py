@@ -25,17 +25,8 @@ from lanloom.api.harvester import (
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
-from lanloom.features.vlan.manager.pools import (
-    claim_of,
-    complaint,
-    usable,
-)
-from lanloom.features.vlan.manager.views import (
-    Derivation,
-    Derivations,
-    NodeStates,
-    NodeView,
-)
+from lanloom.features.vlan.manager.pools import claim_of, complaint, usable
+from lanloom.features.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.cluster import annotation_patch, matched_annotation, present_leases
 from lanloom.features.vlan.rules.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan

@@ -24,15 +24,7 @@ from lanloom.api.clusternetworknode import Management
 from lanloom.features.vlan.rules.network import Interface, Problem, is_down
 from lanloom.features.vlan.rules.profile import read, routing_rules
 from lanloom.features.vlan.rules.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
-from lanloom.node.ports import (
-    LOCAL_TABLE,
-    MAIN_TABLE,
-    Connection,
-    Link,
-    LinkState,
-    Route,
-    Rule,
-)
+from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""

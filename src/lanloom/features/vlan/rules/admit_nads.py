@@ -18,18 +18,8 @@ from lanloom.api.l3 import (
     parse_node_ip_map,
 )
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadconfig import (
-    VmNetwork,
-    cluster_network_of,
-    parse_config,
-    read_config,
-)
-from lanloom.api.routing import (
-    parse_address,
-    parse_dns,
-    parse_gateway,
-    parse_routes,
-)
+from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
+from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit_l3 import check_l3, nodes_that_left
 from lanloom.features.vlan.rules.admit_nadconfig import LABELS, check_config, check_labels, derived_labels

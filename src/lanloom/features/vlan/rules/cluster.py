@@ -10,14 +10,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import DEFAULT_MTU, ClusterNetwork, HostNetworkConfig, VlanConfig, usable_mtu
 from lanloom.api.l3 import L3, AnnotationError
-from lanloom.api.l3keys import (
-    L3Entry,
-    decode,
-    is_l3_key,
-    legacy_suffixes,
-    network_suffix,
-    suffix_of_key,
-)
+from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, network_suffix, suffix_of_key
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.conflicts import age

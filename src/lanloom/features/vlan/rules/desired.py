@@ -15,27 +15,12 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.features.vlan.rules.conflicts import age
 from lanloom.features.vlan.rules.l3values import Unsettled, l3_entries
-from lanloom.features.vlan.rules.names import (
-    interface_name,
-    is_cluster_network,
-    profile_file,
-    routing_table,
-)
-from lanloom.features.vlan.rules.network import (
-    AWAITING_ADDRESS,
-    Interface,
-    NodeNetwork,
-    Problem,
-)
+from lanloom.features.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
+from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, NodeNetwork, Problem
 from lanloom.features.vlan.rules.profile import Profile, profile_of, render
 from lanloom.features.vlan.rules.reserved import Reserved, conflict, own_reserved
 from lanloom.features.vlan.rules.uplink import parse_uplink
-from lanloom.node.vlanids import (
-    Range,
-    VlanIds,
-    merge,
-    vlan_ids,
-)
+from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
 
 
 def matched_nodes(item: VlanConfig | ClusterNetwork) -> tuple[str, ...] | None:

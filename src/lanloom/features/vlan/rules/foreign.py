@@ -18,13 +18,7 @@ from lanloom.features.vlan.rules.network import NodeNetwork, Problem, kept_ids
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import AddVlans, RemoveVlans
-from lanloom.node.vlanids import (
-    VlanIds,
-    contains,
-    merge,
-    subtract,
-    vlan_ids,
-)
+from lanloom.node.vlanids import VlanIds, contains, merge, subtract, vlan_ids
 
 
 class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,12 +6,7 @@ from typing import NamedTuple
 from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.features.vlan.rules.activation import lack
-from lanloom.features.vlan.rules.network import (
-    AWAITING_ADDRESS,
-    Interface,
-    Problem,
-    is_down,
-)
+from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.node.ports import Connection, LinkState
 
 

@@ -24,14 +24,7 @@ from lanloom.api.l3 import (
     parse_mode,
     parse_node_ip_map,
 )
-from lanloom.api.l3keys import (
-    L3Entry,
-    decode,
-    encode,
-    encode_reference,
-    is_l3_key,
-    network_suffix,
-)
+from lanloom.api.l3keys import L3Entry, decode, encode, encode_reference, is_l3_key, network_suffix
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import l3_vid

@@ -19,13 +19,7 @@ from lanloom.features.vlan.rules.names import (
     parse_profile_file,
     profile_file,
 )
-from lanloom.features.vlan.rules.network import (
-    Interface,
-    NodeNetwork,
-    Problem,
-    blocked,
-    kept_ids,
-)
+from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, blocked, kept_ids
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import DeleteLink, SetMaster
 from lanloom.node.vlanids import contains

@@ -11,16 +11,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from msgspec import Struct
 
 from lanloom.api import names
-from lanloom.api.l3 import (
-    L3,
-    VID_MAX,
-    VID_MIN,
-    AnnotationError,
-    Mode,
-    Routing,
-    parse_cidr,
-    parse_vid,
-)
+from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
 from lanloom.features.vlan.rules.names import (
     interface_name,
@@ -30,12 +21,7 @@ from lanloom.features.vlan.rules.names import (
     routing_table,
 )
 from lanloom.node.errors import ProfileError
-from lanloom.node.keyfile import (
-    OWNER_KEY,
-    OWNER_SECTION,
-    Keyfile,
-    parse,
-)
+from lanloom.node.keyfile import OWNER_KEY, OWNER_SECTION, Keyfile, parse
 from lanloom.node.ports import MAIN_TABLE, Rule
 from lanloom.text import quote
 

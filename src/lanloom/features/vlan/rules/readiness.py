@@ -18,13 +18,7 @@ from lanloom.api.core import EventDraft
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.network import AWAITING_ADDRESS
-from lanloom.features.vlan.rules.status import (
-    L3_READY,
-    PASSING,
-    READY,
-    Finding,
-    with_finding,
-)
+from lanloom.features.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_finding
 from lanloom.kube.conditions import find
 
 NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})

@@ -27,12 +27,7 @@ from lanloom.features.vlan.rules.network import (
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, Link, LinkState
-from lanloom.node.vlanids import (
-    merge,
-    render,
-    subtract,
-    vlan_ids,
-)
+from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 
 READY = "ready"
 L3_READY = "L3Ready"

@@ -21,24 +21,10 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.rules.names import is_link
-from lanloom.features.vlan.rules.network import (
-    NodeNetwork,
-    Problem,
-    blocked,
-    is_down,
-    kept_ids,
-)
+from lanloom.features.vlan.rules.network import NodeNetwork, Problem, blocked, is_down, kept_ids
 from lanloom.node.marks import describe_owner
 from lanloom.node.ports import Link, LinkState, LinkStep
-from lanloom.node.steps import (
-    AddVlans,
-    EnsureBond,
-    EnsureBridge,
-    RemoveVlans,
-    SetMaster,
-    SetMtu,
-    SetUp,
-)
+from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, RemoveVlans, SetMaster, SetMtu, SetUp
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
 from lanloom.text import quote
 
@@ -238,7 +224,7 @@ def build_steps(
 
 
 def _nic_steps(nic: Link, bond: Link | None, network: NodeNetwork) -> Iterable[LinkStep]:
-    """Yield the steps for a NIC in place: up, and with its bond's MTU, which a bond passes on only when that changes."""
+    """Yield the steps for a NIC in its bond: up, and with the bond's MTU. A bond passes it on only when it changes."""
     if bond is not None and nic.mtu != network.mtu == bond.mtu:
         yield SetMtu(link=nic.name, mtu=network.mtu)
     if not nic.up:

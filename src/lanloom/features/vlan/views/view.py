@@ -21,12 +21,7 @@ from lanloom.features.vlan.rules.status import READY as UPLINK_READY
 from lanloom.features.vlan.views.objects import VlanObjects
 from lanloom.features.vlan.views.overview import NODE_DOWN, NODE_DOWN_MESSAGE
 from lanloom.kube.conditions import find
-from lanloom.node.vlanids import (
-    VlanIds,
-    merge,
-    render,
-    subtract,
-)
+from lanloom.node.vlanids import VlanIds, merge, render, subtract
 
 READY = "Ready"
 

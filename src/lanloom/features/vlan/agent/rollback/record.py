@@ -14,13 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.api.harvester import (
-    BOND_MODES,
-    MTU_MAX,
-    MTU_MIN,
-    TX_QUEUE_MAX,
-    parse_mac,
-)
+from lanloom.api.harvester import BOND_MODES, MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
 from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.features.vlan.agent.rollback.changes import BOOT_CONFIRM_SECONDS, Checkpoint
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
@@ -31,12 +25,7 @@ from lanloom.features.vlan.rules.profile import read
 from lanloom.features.vlan.rules.uplink import LONGEST_MIIMON
 from lanloom.node.errors import RecordError
 from lanloom.node.ports import Host
-from lanloom.node.vlanids import (
-    VlanIds,
-    merge,
-    subtract,
-    vlan_ids,
-)
+from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 
 log = structlog.get_logger(__name__)
 
