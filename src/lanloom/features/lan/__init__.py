@@ -9,4 +9,5 @@ FEATURE = Feature(
     after=("dummy",),
     manager="lanloom.features.lan.parts:build",
     metrics="lanloom.features.lan.metrics:LanMetrics",
+    blockers="lanloom.features.lan.blockers:BLOCKERS",
 )
