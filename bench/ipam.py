@@ -105,7 +105,7 @@ def _takes(bits: Bits | FlatBits, count: int) -> float:
     started = time.process_time_ns()
     for at in range(count):
         taken[at] = take()
-    spent = time.process_time_ns() - started - _look()
+    spent = time.process_time_ns() - started - _compact()
     for number in taken:
         if number >= 0:
             bits.free(number)
@@ -122,11 +122,11 @@ def _adversarial(bits: Bits | FlatBits) -> float:
         bits.take_lowest()
         bits.take_lowest()
         spent += time.process_time_ns() - started
-    return (spent - 20 * _look()) / 40
+    return (spent - 20 * _compact()) / 40
 
 
 @cache
-def _look() -> int:
+def _compact() -> int:
     """Nanoseconds that a look at the clock takes by itself, which is more than a free address does."""
     clock = time.process_time_ns
     return min(-clock() + clock() for _ in range(1000))

@@ -28,7 +28,7 @@ BINDING_RESOURCES = frozenset({_BINDINGS, _CLUSTER_BINDINGS})
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """What somebody wants to do: to a resource, or, with `path`, to an address that is none."""
+    """An action for authorization: on a resource, or, with `path`, on another address."""
 
     verb: str
     group: str = ""
@@ -60,7 +60,7 @@ class Authorizer:
         ledger.listen(self._on_change)
 
     def check(self, user: UserInfo, attempt: Attempt) -> None:
-        """Raises Forbidden unless the user may do it."""
+        """Raise Forbidden unless the user may do it."""
         if self.allows(user, attempt):
             return
         if attempt.path:

@@ -23,14 +23,14 @@ class BackupError(Exception):
 
 
 class Backup(Struct, frozen=True):
-    """What a backup holds: the number of `objects`, and its `size` in bytes."""
+    """The contents of a backup: the number of `objects`, and its `size` in bytes."""
 
     objects: int
     size: int
 
 
 async def back_up(client: "HttpClient", path: Path) -> Backup:
-    """Writes the server's data to `path`, all of them or nothing. Raises BackupError, KubeError, OSError.
+    """Write the server's data to `path`, all of them or nothing. Raises BackupError, KubeError, OSError.
 
     A file that is there is replaced. Only its owner can read the new one: it has all Secrets.
     """
@@ -59,7 +59,7 @@ async def _fetch(client: "HttpClient", draft: Path) -> None:
 
 
 def _checked(draft: Path) -> Backup:
-    """What a file holds, which must be a whole database."""
+    """Check a file, which must be a whole database, and describe its contents."""
     try:
         with closing(sqlite3.connect(draft)) as db:
             (verdict,) = db.execute("PRAGMA quick_check").fetchone()

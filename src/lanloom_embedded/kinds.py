@@ -1,4 +1,4 @@
-"""What the API server serves: one `ServedKind` for each version of each resource.
+"""The kinds that the API server serves: one `ServedKind` for each version of each resource.
 
 Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, validation and storage need
 not know which is which. Objects of all versions of a resource are stored together.
@@ -25,7 +25,7 @@ ALL_VERBS: tuple[Verb, ...] = (
 
 
 class GroupPlural(NamedTuple):
-    """What names a resource in storage, whatever the version."""
+    """The name of a resource in storage, whatever the version."""
 
     group: str
     plural: str

@@ -103,7 +103,7 @@ class LocalClient:
             await watch.wait(due - loop.time())
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        """Creates an object."""
+        """Create an object."""
         await asyncio.sleep(0)
         raw = _plain(body)
         raw |= {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -121,7 +121,7 @@ class LocalClient:
         *,
         subresource: str = "",
     ) -> T:
-        """Applies a JSON merge patch."""
+        """Apply a JSON merge patch."""
         await asyncio.sleep(0)
         wanted = _plain(patch)
         with _kube_errors():
@@ -145,7 +145,7 @@ class LocalClient:
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace: int | None = None,
     ) -> None:
-        """Deletes an object, or marks it for deletion."""
+        """Delete an object, or mark it for deletion."""
         await asyncio.sleep(0)
         options = DeleteOptions(
             uid=uid,

@@ -1,4 +1,4 @@
-"""What `lanloom serve` measures besides its manager: the requests that its API server answers."""
+"""Metrics of `lanloom serve` besides those of its manager: the requests that its API server answers."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ class ServeMetrics(ManagerMetrics):
         )
 
     def missing(self) -> Iterator[str]:
-        """What the server lacks to be ready, in words."""
+        """Describe the missing conditions of readiness."""
         if not self.api_serves:
             yield "the API server does not serve yet"
         if self._manager:

@@ -41,7 +41,7 @@ def merge_patch(current: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def _identity(item: Any, key: str) -> str:
-    """What an item of a list is known by: its merge key's value, or itself in a set of values (empty key).
+    """Return the identity of a list's item: its merge key's value, or itself in a set of values (empty key).
 
     Raises BadRequest for an object without the key.
     """
@@ -268,7 +268,7 @@ class _Copies:
         self._bytes = self._values = 0
 
     def add(self, value: Any) -> None:
-        """Takes in the value that is to be copied. Raises _TooMuchCopied."""
+        """Take in the value that is to be copied. Raises _TooMuchCopied."""
         text = msgspec.json.encode(value)
         self._bytes += len(text)
         self._values += count_values(text)

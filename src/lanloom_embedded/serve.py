@@ -117,7 +117,7 @@ CONNECTIONS = 4096
 """Connections of the API server, half of them of one peer. Each watch holds one."""
 
 _OF_THE_MANAGER = frozenset({GroupPlural("", "secrets"), GroupPlural("coordination.k8s.io", "leases")})
-"""What the manager needs to become the leader and to register its webhooks: its certificate and its Lease."""
+"""The objects that the manager needs to become the leader and register its webhooks: its certificate and Lease."""
 
 _ADMINISTRATOR = user("kubernetes-admin", "", (MASTERS,))
 
@@ -143,7 +143,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
 
 
 async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
-    """Serves until cancelled; `ready` gets the server's address. Raises StorageError, OSError, ValueError."""
+    """Serve until cancelled; `ready` gets the server's address. Raises StorageError, OSError, ValueError."""
     rng = Random(secrets.randbits(128))
     poster = HttpsPoster()
     engine = Engine(
@@ -174,7 +174,7 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
 
 
 async def apply_foundation(engine: Engine) -> None:
-    """Brings a server the kinds, the namespaces, the roles and the webhook configurations that Lanloom needs.
+    """Bring a server the kinds, the namespaces, the roles and the webhook configurations that Lanloom needs.
 
     Only what differs is written, and no webhook is asked. Definitions of others are left alone. What can't be written
     is logged: the server starts all the same, because what is in the way can only be removed through it.
@@ -198,7 +198,7 @@ async def apply_foundation(engine: Engine) -> None:
 
 
 async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
-    """Creates an object, or merges what the manifest says into the one that is there."""
+    """Create an object, or merge what the manifest says into the one that is there."""
     group, _, version = manifest["apiVersion"].rpartition("/")
     kind = engine.registry.find_kind(group, version, manifest["kind"])
     if kind is None:
@@ -231,7 +231,7 @@ async def _https(
     metrics: ServeMetrics,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The HTTPS server, accepting connections; yields the task that serves."""
-    users = TokenFile(tokens, {identity.token: _ADMINISTRATOR}, time.monotonic, _complain)
+    users = TokenFile(tokens, {identity.token: _ADMINISTRATOR}, time.monotonic, _report)
     limits = limits_of_process(CONNECTIONS)
     app = ApiServer(
         engine,
@@ -282,7 +282,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def _first_end(running: list[Awaitable[None]]) -> None:
-    """Waits for whatever ends first: none of them should."""
+    """Wait for whatever ends first: none of them should."""
     await asyncio.wait([asyncio.ensure_future(each) for each in running], return_when=asyncio.FIRST_COMPLETED)
     for each in running:
         task = asyncio.ensure_future(each)
@@ -309,7 +309,7 @@ def _names(sockets: list[socket.socket]) -> tuple[str, ...]:
 
 
 def write_kubeconfig(path: Path, address: str, identity: Identity) -> None:
-    """Writes the administrator's kubeconfig, readable by its owner only, all of it or nothing."""
+    """Write the administrator's kubeconfig, readable by its owner only, all of it or nothing."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -332,7 +332,7 @@ def write_kubeconfig(path: Path, address: str, identity: Identity) -> None:
     draft.rename(path)
 
 
-def _complain(message: str) -> None:
+def _report(message: str) -> None:
     log.warning("tokens", message=message)
 
 

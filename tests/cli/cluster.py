@@ -98,7 +98,7 @@ class Cluster:
         self.do(create)
 
     def clear(self) -> None:
-        """Takes every network and NIC away."""
+        """Take every network and NIC away."""
 
         async def delete(client: Client) -> None:
             for nic in (await client.list(NICS)).items:

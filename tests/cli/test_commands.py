@@ -17,7 +17,7 @@ Completed = subprocess.CompletedProcess[str]
 
 
 def lanloom(*words: str, home: Path | None = None) -> Completed:
-    """Runs `lanloom …` without any cluster configured."""
+    """Run `lanloom …` without any cluster configured."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home or "/nonexistent")}
     return subprocess.run(
         [sys.executable, "-m", "lanloom", *words],

@@ -60,7 +60,7 @@ def show(listing: Any) -> None:
 
 
 def run(*words: str, columns: int = 200) -> Result:
-    """Lists the two rows."""
+    """List the two rows."""
     return CliRunner(env={"COLUMNS": str(columns)}).invoke(show, words)
 
 

@@ -16,7 +16,7 @@ from lanloom_embedded.front.authentication import (
     user,
 )
 from lanloom_embedded.kinds import Raw
-from tests.embedded.engine.world import engine_world, kind_of
+from tests.embedded.engine.running import kind_of, running_engine
 
 ROOT = user("root", "", ("system:masters",))
 
@@ -144,7 +144,7 @@ def get(**parts: str) -> Attempt:
 )
 async def test_rule_allows_exactly_what_it_names(rules: Raw, attempt: Attempt, allowed: bool) -> None:
     """A rule allows its verbs on its resources, names and paths, and nothing else."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         authorizer = Authorizer(engine.ledger)
         assert not authorizer.allows(ALICE, attempt)
         await bind(engine, [rules], user_subject("alice"))
@@ -161,7 +161,7 @@ async def test_rule_allows_exactly_what_it_names(rules: Raw, attempt: Attempt, a
 )
 async def test_binding_speaks_of_users_groups_and_service_accounts(subject: Raw, who: UserInfo) -> None:
     """A binding gives its role to a user, to the members of a group, or to a service account."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await bind(engine, [rule()], subject)
         authorizer = Authorizer(engine.ledger)
         assert authorizer.allows(who, get())
@@ -170,7 +170,7 @@ async def test_binding_speaks_of_users_groups_and_service_accounts(subject: Raw,
 
 async def test_role_of_a_namespace_ends_at_its_border() -> None:
     """A RoleBinding allows nothing in other namespaces, nor in all of them."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await bind(engine, [rule(verbs=["*"])], user_subject("alice"), place="default")
         authorizer = Authorizer(engine.ledger)
         assert authorizer.allows(ALICE, get())
@@ -180,7 +180,7 @@ async def test_role_of_a_namespace_ends_at_its_border() -> None:
 
 async def test_rights_end_with_their_binding() -> None:
     """A binding that is deleted allows nothing from then on."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         authorizer = Authorizer(engine.ledger)
         await bind(engine, [rule()], user_subject("alice"))
         assert authorizer.allows(ALICE, get())
@@ -191,6 +191,6 @@ async def test_rights_end_with_their_binding() -> None:
 
 async def test_masters_need_no_role() -> None:
     """system:masters may do everything even without any object, so that nobody is locked out."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = UserInfo(username="root", groups=("system:masters",))
         assert Authorizer(engine.ledger).allows(root, get(verb="delete", group="anything"))

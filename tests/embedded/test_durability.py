@@ -47,14 +47,14 @@ class Ledger:
             self._reached.set()
 
     async def more(self, writes: int) -> None:
-        """Returns when so many more writes were acknowledged."""
+        """Return when so many more writes were acknowledged."""
         self._awaited = writes
         self._reached.clear()
         await self._reached.wait()
 
 
 async def write(client: HttpClient, name: str, ledger: Ledger) -> None:
-    """Counts up in one object until the server is gone."""
+    """Count up in one object until the server is gone."""
     value = ledger.values.get(name, 0)
     if not value:
         made = await client.create(CONFIG_MAPS, {"metadata": {"name": name}, "data": {"n": "1"}}, "default")

@@ -27,7 +27,7 @@ from lanloom.kube.http import HttpClient
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.serve import ServeSettings, apply_foundation, serve
-from tests.embedded.engine.world import engine_world, kind_of
+from tests.embedded.engine.running import kind_of, running_engine
 from tests.harness.harvester import install
 from tests.harness.servers.real import free_ports
 from tests.runtime.metrics.probing import Watched
@@ -125,7 +125,7 @@ async def test_a_webhook_that_is_down_does_not_keep_the_server_down(tmp_path: Pa
 
 async def test_a_restart_writes_only_what_differs() -> None:
     """The server's own objects keep their versions, unless somebody changed them: then they are as they should be."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await apply_foundation(engine)
         before = engine.ledger.version
         await apply_foundation(engine)
@@ -139,7 +139,7 @@ async def test_a_restart_writes_only_what_differs() -> None:
 
 async def test_definitions_of_others_stay_on_a_restart() -> None:
     """Harvester's definitions that somebody applied are there as they were after the next start."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await apply_foundation(engine)
         await install(LocalClient(engine))
         before = engine.ledger.version

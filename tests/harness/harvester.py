@@ -93,7 +93,7 @@ async def install(admin: Client) -> None:
 
 
 async def uninstall(admin: Client) -> None:
-    """Takes its service account away; its definitions and objects stay."""
+    """Take its service account away; its definitions and objects stay."""
     await admin.delete(SERVICE_ACCOUNTS, names.HARVESTER_ACCOUNT, names.HARVESTER_NAMESPACE)
 
 

@@ -33,7 +33,7 @@ class Entering:
         self._path = path
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
-        """Calls `function` in a thread that is in the namespace."""
+        """Call `function` in a thread that is in the namespace."""
         return asyncio.wrap_future(_in_thread(lambda: _entered(self._path, function)))
 
 
@@ -53,7 +53,7 @@ def namespace(name: str) -> Iterator[Path]:
 
 
 def create(name: str) -> Path:
-    """Makes a named namespace. Raises NodeError where it can't, FileExistsError where the name is taken."""
+    """Make a named namespace. Raises NodeError where it can't, FileExistsError where the name is taken."""
     DIRECTORY.mkdir(mode=0o755, exist_ok=True)
     path = DIRECTORY / name
     path.touch(exist_ok=False)
@@ -66,7 +66,7 @@ def create(name: str) -> Path:
 
 
 def delete(name: str) -> None:
-    """Deletes a named namespace; a missing one is no error."""
+    """Delete a named namespace; a missing one is no error."""
     path = DIRECTORY / name
     if not path.exists():
         return

@@ -59,7 +59,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [task for _, task in sorted(self._alive.items()) if not task.done()]
 
     def cancel_pending(self) -> None:
-        """Cancels what is left until nothing is: tasks may start others while they end."""
+        """Cancel what is left until nothing is: tasks may start others while they end."""
         while left := self.pending():
             for task in left:
                 task.cancel()
@@ -107,7 +107,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 handle._run()
 
     def _collect_due(self) -> None:
-        """Moves due timers to the ready queue; lets time jump if nothing is ready."""
+        """Move due timers to the ready queue; let time jump if nothing is ready."""
         ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
         while timers and timers[0].cancelled():
             heapq.heappop(timers)._scheduled = False
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T], *, rng: Random | None = None, start: float = START) -> T:
-    """Runs `main` to its end in virtual time, then cancels the tasks that it left and waits for them.
+    """Run `main` to its end in virtual time, then cancel the tasks that it left and wait for them.
 
     Raises what `main` raises, `DeadlockError`, or the first error of a task that nobody awaited.
     """

@@ -12,13 +12,13 @@ from lanloom.processes.definitions import (
     resources,
 )
 from lanloom_embedded.local import LocalClient
-from tests.embedded.engine.world import engine_world
+from tests.embedded.engine.running import running_engine
 from tests.harness.harvester import definitions
 
 
 async def test_a_cluster_gets_what_it_lacks() -> None:
     """An empty cluster gets every kind once; a look alone changes nothing, and a second time there is nothing to do."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         assert {item.outcome for item in await install(client, dry_run=True)} == {"created"}
         assert (await client.list(CRDS)).items == ()
@@ -28,7 +28,7 @@ async def test_a_cluster_gets_what_it_lacks() -> None:
 
 async def test_definitions_of_others_are_left_alone() -> None:
     """Where Harvester defines its kinds, these stay as they are, and the output says so; the rest is brought along."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         for definition in definitions():
             definition["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
@@ -50,7 +50,7 @@ async def test_definitions_of_others_are_left_alone() -> None:
 
 async def test_own_definitions_are_brought_up_to_date() -> None:
     """A definition of an older version of Lanloom is mended, whoever's kind it is."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await install(client)
         for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS):

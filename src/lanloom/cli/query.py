@@ -73,9 +73,9 @@ class Query(Struct, Generic[T], frozen=True):
         """Return the fields of those names. Raises Malformed."""
         known = {field.name: field for field in self.fields}
         if unknown := [name for name in names if name not in known]:
-            told = ", ".join(quote(name) for name in dict.fromkeys(unknown))
+            quoted = ", ".join(quote(name) for name in dict.fromkeys(unknown))
             some = "is no field" if len(set(unknown)) == 1 else "are no fields"
-            raise Malformed(f"{told} {some}; fields are: {', '.join(sorted(known))}")
+            raise Malformed(f"{quoted} {some}; fields are: {', '.join(sorted(known))}")
         return tuple(known[name] for name in names)
 
 

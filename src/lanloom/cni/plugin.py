@@ -245,7 +245,7 @@ def dumps(body: "dict[str, object]") -> str:
 
 
 def give_up(_signal: object, _frame: object) -> None:
-    """Ends a call that has waited for too long: a DEL as one that succeeded, all else to be tried again."""
+    """End a call that has waited for too long: a DEL as one that succeeded, all else to be tried again."""
     text = f"lanloom-ipam: the call came to no end in {WHOLE} seconds"
     if os.environ.get("CNI_COMMAND") == "DEL":
         os.write(2, (text + "; nothing needs to be done\n").encode())

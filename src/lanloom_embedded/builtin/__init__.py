@@ -35,13 +35,13 @@ def _compiled(key: GroupPlural) -> CompiledSchema:
 
 
 def prune_builtin(kind: ServedKind, obj: Raw) -> list[str]:
-    """Removes unknown fields from an object in place and returns their paths."""
+    """Remove unknown fields from an object in place and return their paths."""
     removed = _compiled(kind.key).prune(obj)
     return removed + prune_schemas(obj) if kind.key == _CRDS else removed
 
 
 def default_builtin(kind: ServedKind, obj: Raw) -> None:
-    """Fills in what is absent, in place. It does so only once: what is there stays."""
+    """Fill in what is absent, in place. It does so only once: what is there stays."""
     fill_in(kind.key, obj)
     _compiled(kind.key).default(obj)
 

@@ -73,7 +73,7 @@ _KNOWN = frozenset(
 
 
 def prune_schemas(crd: Raw) -> list[str]:
-    """Removes unknown keys from the schemas of a CRD in place and returns their paths.
+    """Remove unknown keys from the schemas of a CRD in place and return their paths.
 
     A key that is null counts as absent, and a property that is null as an empty schema, as Go reads them.
     """

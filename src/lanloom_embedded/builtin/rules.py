@@ -264,7 +264,7 @@ _STRATEGIES = {"deployments": "strategy", "daemonsets": "updateStrategy"}
 
 
 def fill_in(resource: GroupPlural, obj: Raw) -> None:
-    """Fills in these defaults in place, as far as the object has the right form."""
+    """Fill in these defaults in place, as far as the object has the right form."""
     if (default := _DEFAULTS.get(resource)) is not None:
         default(obj)
     for name, empty in _LEFT_OUT_WHEN_EMPTY.items():
@@ -313,7 +313,7 @@ def _crd(obj: Raw) -> None:
 
 
 def _pod(obj: Raw) -> None:
-    """What the real server's admission plugins give a pod: a priority, and patience with nodes that are not ready."""
+    """Set a pod's defaults of the real server's admission plugins: a priority, and tolerations of unready nodes."""
     spec = _object(obj.get("spec"))
     if not spec:
         return
@@ -343,8 +343,8 @@ def _quality(spec: Raw) -> str:
     return "Guaranteed" if bound else "Burstable"
 
 
-def _patience(trouble: str) -> Raw:
-    return {"key": trouble, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+def _patience(taint: str) -> Raw:
+    return {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
 
 def _pod_spec(spec: Raw) -> None:

@@ -73,8 +73,8 @@ def anything(description: str = "", **more: Any) -> Raw:
 
 
 def _typed(kind: str, description: str, more: Mapping[str, Any]) -> Raw:
-    said = {"description": description} if description else {}
-    return {"type": kind, **said, **more}
+    described = {"description": description} if description else {}
+    return {"type": kind, **described, **more}
 
 
 OWNER_REFERENCE = record(

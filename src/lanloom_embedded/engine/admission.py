@@ -47,7 +47,7 @@ class NoWebhooks:
     """A caller for servers in which nobody registers webhooks."""
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
-        """Raises WebhookError."""
+        """Raise WebhookError."""
         raise WebhookError("this server calls no webhooks")
 
 
@@ -55,7 +55,7 @@ class _Match(NamedTuple):
     """A webhook to ask, and the kind in the version in which it sees the object."""
 
     hook: Hook
-    seen_as: ServedKind
+    review_kind: ServedKind
 
 
 class Admission:
@@ -88,7 +88,7 @@ class Admission:
         return obj
 
     async def validate(self, attributes: Attributes, call: Call) -> None:
-        """Raises the refusal of the first validating webhook that refuses."""
+        """Raise the refusal of the first validating webhook that refuses."""
         matches = self._matching(VALIDATING, attributes) if call.webhooks else []
         if not matches:
             return
@@ -103,7 +103,7 @@ class Admission:
         outcome = await self._call(match, attributes, obj, call)
         if outcome is None or outcome.patch is None or obj is None:
             return obj
-        patched = match.hook.apply(outcome.patch, {**obj, "apiVersion": match.seen_as.api_version})
+        patched = match.hook.apply(outcome.patch, {**obj, "apiVersion": match.review_kind.api_version})
         patched["apiVersion"] = attributes.kind.api_version
         patched["metadata"] = metadata.clean(patched.get("metadata"), attributes.kind.kind)
         decode(patched)
@@ -118,7 +118,7 @@ class Admission:
         uid = self._new_uid()
         try:
             async with asyncio.timeout(hook.timeout):
-                review = review_of(attributes, match.seen_as, obj, call, uid)
+                review = review_of(attributes, match.review_kind, obj, call, uid)
                 answer = await self._caller.call(hook.webhook, review)
             outcome = outcome_of(answer, uid)
         except (WebhookError, TimeoutError) as error:
@@ -137,7 +137,7 @@ class Admission:
             return []
         labels = self._namespace_labels(attributes)
         versions = self._registry.versions(attributes.kind.key)
-        seen = ((hook, hook.seen_as(attributes, versions)) for hook in hooks)
+        seen = ((hook, hook.review_kind(attributes, versions)) for hook in hooks)
         return [
             _Match(hook, kind) for hook, kind in seen if kind is not None and hook.selects(attributes, labels)
         ]

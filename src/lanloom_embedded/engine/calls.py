@@ -1,4 +1,4 @@
-"""What comes with every request beside its object: who asks, and how; and the warnings that go with its answer."""
+"""The context of every request: its user and options, and the warnings that go with its answer."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -35,11 +35,11 @@ class Warnings:
         if sum(map(len, self._texts)) <= _TOTAL_CHARACTERS:
             yield from self._texts
             return
-        told = 0
+        characters = 0
         for text in self._texts:
             yield text[:_CUT_CHARACTERS]
-            told += min(len(text), _CUT_CHARACTERS)
-            if told >= _TOTAL_CHARACTERS:
+            characters += min(len(text), _CUT_CHARACTERS)
+            if characters >= _TOTAL_CHARACTERS:
                 return
 
 
@@ -57,7 +57,7 @@ def _controller(name: str) -> UserInfo:
 
 
 CLEANUP = _controller("namespace-controller")
-"""What empties namespaces and CRDs."""
+"""The user that empties namespaces and CRDs."""
 
 COLLECTOR = _controller("generic-garbage-collector")
 """The garbage collector."""
@@ -78,7 +78,7 @@ class Call(Struct):
 
 
 class DeleteOptions(Struct, frozen=True, kw_only=True):
-    """What a deletion supposes and wants (meta/v1 DeleteOptions). Empty texts and None mean not given."""
+    """Preconditions and options of a deletion (meta/v1 DeleteOptions). Empty texts and None mean not given."""
 
     uid: str = ""
     resource_version: str = ""

@@ -38,7 +38,7 @@ _SHOWN = 5
 
 
 class Remaining(Struct, kw_only=True):
-    """What a clean-up left: objects by resource, those of them by finalizer, and why some could not be deleted."""
+    """The remainder of a clean-up: objects by resource and by finalizer, and why some could not be deleted."""
 
     objects: dict[GroupPlural, int]
     finalizers: dict[str, int]
@@ -165,7 +165,7 @@ class Cleanup:
             raise refusals[0]
 
     async def _report_refusals(self, kind: ServedKind, name: str, refusals: list[errors.StatusError]) -> None:
-        """Says in the namespace's conditions what it waits for."""
+        """Report in the namespace's conditions what it waits for."""
         left = Remaining(objects={}, finalizers={}, refusals=[error.message for error in refusals])
         for resource in self._ledger.resources():
             for state in self._ledger.table(resource).select(name):
@@ -195,7 +195,7 @@ class Cleanup:
     async def _delete_all(
         self, resource: GroupPlural, namespace: str, refusals: list[errors.StatusError]
     ) -> int:
-        """Deletes the objects; returns how many are still held back by something.
+        """Delete the objects; return how many are still held back by something.
 
         Why others could not be deleted is added to `refusals`: nothing stays because something else has to.
         """
@@ -250,7 +250,7 @@ class NamespaceStrategy(BuiltinStrategy):
         put_name_label(obj)
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
-        """Keeps the specification but on the finalize path."""
+        """Keep the specification but on the finalize path."""
         super().prepare_update(obj, old, subresource)
         if subresource == "finalize":
             obj["status"] = old.get("status", {})
@@ -259,7 +259,7 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def put_name_label(namespace: Raw) -> None:
-    """Labels a namespace with its name, whatever a client wants there."""
+    """Label a namespace with its name, whatever a client wants there."""
     meta = namespace["metadata"]
     if name := meta.get("name"):
         meta["labels"] = {**meta.get("labels", {}), NAME_LABEL: name}
@@ -290,7 +290,7 @@ class CrdStrategy(BuiltinStrategy):
         ]
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
-        """Keeps the status but on its own path, and notes a new storage version."""
+        """Keep the status but on its own path, and record a new storage version."""
         super().prepare_update(obj, old, subresource)
         if not subresource:
             obj["status"] = definitions.with_stored_version(obj.get("status") or {}, obj.get("spec") or {})

@@ -213,7 +213,7 @@ class Definitions:
         ledger.listen(self._on_change)
 
     async def settle(self, name: str, cause: Call) -> None:
-        """Brings the status of a CRD up to date, if it is still there. Mostly it is: that costs no write.
+        """Bring the status of a CRD up to date, if it is still there. Mostly it is: that costs no write.
 
         Webhooks are asked about the status if they were asked about its `cause`.
         """

@@ -33,7 +33,7 @@ _PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class Deleted(Struct, frozen=True):
-    """What a deletion did: the object's last or marked state, and whether it is gone."""
+    """The result of a deletion: the object's last or marked state, and whether it is gone."""
 
     state: Stored
     gone: bool
@@ -50,7 +50,7 @@ class Deleter:
     async def delete(
         self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions, call: Call
     ) -> Deleted:
-        """Deletes or marks an object. Raises NotFound, Conflict (preconditions), Forbidden."""
+        """Delete or mark an object. Raises NotFound, Conflict (preconditions), Forbidden."""
         key = Key(namespace, name)
         while True:
             current = self._ledger.latest(kind.key, key)
@@ -95,7 +95,7 @@ class Deleter:
         return Deleted(await self._ledger.write(kind.key, current.key, marked), False)
 
     async def _remove(self, kind: ServedKind, current: Stored, obj: Raw) -> Stored:
-        """Removes an object; a pod is marked first, as for every end of a pod. Returns its last state."""
+        """Remove an object; a pod is marked first, as for every end of a pod. Returns its last state."""
         marked = _marked(obj, [], 0, self._now())
         if kind.key == _PODS and marked != obj:
             current = await self._ledger.write(kind.key, current.key, marked)

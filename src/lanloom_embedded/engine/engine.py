@@ -81,7 +81,7 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Brings the first namespaces and sets the server's own controllers to work."""
+        """Bring the first namespaces and set the server's own controllers to work."""
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(controller.run()) for controller in self._controllers]
         namespaces = self.registry.any_version(NAMESPACES)
@@ -101,7 +101,7 @@ class Engine:
                 await self.ledger.write(NAMESPACES, state.key, namespace)
 
     async def close(self) -> None:
-        """Ends the controllers, waits for commits on their way, and lets go of the storage."""
+        """End the controllers, wait for commits on their way, and let go of the storage."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,7 +134,7 @@ class Engine:
         return Watch(self.ledger, kind, selection, resource_version, initial=initial)
 
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
-        """Creates an object."""
+        """Create an object."""
         state = await self._writer.create(kind, namespace, body, call)
         await self._settle(kind, state, call)
         return state
@@ -142,7 +142,7 @@ class Engine:
     async def update(
         self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
     ) -> tuple[Stored, bool]:
-        """Replaces an object; the second value says whether that created it."""
+        """Replace an object; the second value says whether that created it."""
         state, created = await self._writer.update(kind, namespace, name, body, call, subresource)
         await self._settle(kind, state, call)
         return state, created
@@ -150,7 +150,7 @@ class Engine:
     async def patch(
         self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
     ) -> Stored:
-        """Changes an object; `apply` gives a patched copy of the object that it gets."""
+        """Change an object; `apply` gives a patched copy of the object that it gets."""
         state = await self._writer.patch(kind, namespace, name, apply, call, subresource)
         await self._settle(kind, state, call)
         return state
@@ -158,13 +158,13 @@ class Engine:
     async def delete(
         self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions, call: Call
     ) -> Deleted:
-        """Deletes an object, or marks it for deletion."""
+        """Delete an object, or mark it for deletion."""
         return await self._deleter.delete(kind, namespace, name, options, call)
 
     async def delete_collection(
         self, kind: ServedKind, selection: Selection, options: DeleteOptions, call: Call
     ) -> Sequence[Stored]:
-        """Deletes all objects of a selection; returns their last states."""
+        """Delete all objects of a selection; return their last states."""
         last: list[Stored] = []
         for state in self.list_page(kind, selection).items:
             try:

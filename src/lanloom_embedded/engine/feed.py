@@ -54,7 +54,7 @@ class History:
         return compacted
 
     def forget(self, compacted: int) -> None:
-        """Forgets the past up to a version."""
+        """Forget the past up to a version."""
         self.compacted = max(self.compacted, compacted)
         while self._changes and self._changes[0].version <= compacted:
             self._weight -= _weight(self._changes.popleft())
@@ -80,7 +80,7 @@ class Feed:
         self.closed = False
 
     def append(self, change: Change) -> None:
-        """Adds the newest change. `wake` tells the waiters when a whole batch is in."""
+        """Add the newest change. `wake` tells the waiters when a whole batch is in."""
         self._versions.append(change.version)
         self._changes.append(change)
 
@@ -96,18 +96,18 @@ class Feed:
         return self._changes[bisect_right(self._versions, version) :]
 
     def forget(self, compacted: int) -> None:
-        """Drops changes up to a version."""
+        """Drop changes up to a version."""
         count = bisect_right(self._versions, compacted)
         del self._versions[:count]
         del self._changes[:count]
 
     def close(self) -> None:
-        """Ends every watch: the resource is no longer served."""
+        """End every watch: the resource is no longer served."""
         self.closed = True
         self._release()
 
     def wake(self) -> None:
-        """Lets everyone who waits look again, at the next tick."""
+        """Let everyone who waits look again, at the next tick."""
         if self._timer is not None or not self._waiters:
             return
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class Feed:
             self._timer = loop.call_at(due, self._release)
 
     async def wait(self, seconds: float) -> None:
-        """Returns at the next waking or after so long. Between a look for changes and this call must be no await."""
+        """Return at the next waking or after so long. Between a look for changes and this call must be no await."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._waiters[waiter] = None

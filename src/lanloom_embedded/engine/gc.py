@@ -35,7 +35,7 @@ class OwnerGraph:
         self._dependents: defaultdict[str, set[_Item]] = defaultdict(set)
 
     def record(self, item: _Item, before: ObjectMeta | None, after: ObjectMeta | None) -> None:
-        """Takes in a change of an object."""
+        """Take in a change of an object."""
         if before is not None:
             self._items.pop(before.uid, None)
             for owner in before.owner_references:
@@ -128,7 +128,7 @@ class GarbageCollector:
             await self._patch(item, _without_finalizer(FOREGROUND))
 
     async def _check_owners(self, item: _Item, meta: ObjectMeta) -> None:
-        """Deletes an object whose owners are gone or wait for it to go; forgets such owners if others live."""
+        """Delete an object whose owners are gone or wait for it to go; forget such owners if others live."""
         if not meta.owner_references or self._is_unsure(meta):
             return
         waiting = {owner.uid for owner in meta.owner_references if self._waits(owner)}

@@ -60,7 +60,7 @@ def unknown_fields(kind: ServedKind, paths: list[str]) -> errors.BadRequest:
 
 
 def place_new(kind: ServedKind, meta: Raw, namespace: str) -> None:
-    """Puts a new object into the namespace of the request. Raises BadRequest."""
+    """Put a new object into the namespace of the request. Raises BadRequest."""
     if meta.get("resourceVersion", "0") != "0":
         raise errors.BadRequest("resourceVersion should not be set on objects to be created")
     if kind.namespaced and meta.get("namespace", namespace) != namespace:

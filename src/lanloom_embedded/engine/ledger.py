@@ -41,7 +41,7 @@ class ResourceTable:
         self._order: list[tuple[str, Key]] = []
 
     def put(self, key: Key, state: Stored | None) -> None:
-        """Sets or removes an object."""
+        """Set or remove an object."""
         if state is None:
             if self.objects.pop(key, None) is not None:
                 del self._order[bisect_left(self._order, (place(key), key))]
@@ -98,13 +98,13 @@ class Ledger:
         return found
 
     def close_feed(self, resource: GroupPlural) -> None:
-        """Ends the watches of a resource that is no longer served."""
+        """End the watches of a resource that is no longer served."""
         feed = self._feeds.pop(resource, None)
         if feed is not None:
             feed.close()
 
     def close_feeds(self) -> None:
-        """Ends all watches."""
+        """End all watches."""
         for resource in tuple(self._feeds):
             self.close_feed(resource)
 
@@ -113,7 +113,7 @@ class Ledger:
         return tuple(self._tables)
 
     def listen(self, listener: Listener) -> None:
-        """Calls `listener` with every committed change, in order."""
+        """Call `listener` with every committed change, in order."""
         self._listeners.append(listener)
 
     def get(self, resource: GroupPlural, key: Key) -> Stored | None:
@@ -157,19 +157,19 @@ class Ledger:
         return change.after if change.after is not None else change.last_state()
 
     def snapshot(self) -> Snapshot:
-        """What is committed now, without the history."""
+        """Return the committed objects, without the history."""
         objects = (
             (resource, state) for resource, table in self._tables.items() for state in table.select("")
         )
         return Snapshot(self.version, self.version, tuple(objects))
 
     async def settle(self, resource: GroupPlural, key: Key) -> None:
-        """Waits until the newest state of an object is committed."""
+        """Wait until the newest state of an object is committed."""
         while (resource, key) in self._staged and self._committer is not None:
             await asyncio.shield(self._pending[-1][1] if self._pending else self._committer)
 
     async def close(self) -> None:
-        """Waits for what is on its way and lets go of the storage."""
+        """Wait for what is on its way and let go of the storage."""
         if self._committer is not None:
             await self._committer
         if self._room is not None:

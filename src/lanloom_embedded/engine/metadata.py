@@ -152,7 +152,7 @@ def unknown(value: Any) -> list[str]:
 
 
 def check_new(meta: Raw, namespaced: bool, name_rule: NameRule) -> list[FieldError]:
-    """What is wrong with the metadata of an object that is to be created."""
+    """Return the faults in the metadata of a new object."""
     found: list[FieldError] = []
     prefix = meta.get("generateName", "")
     if prefix:
@@ -173,7 +173,7 @@ def check_new(meta: Raw, namespaced: bool, name_rule: NameRule) -> list[FieldErr
 
 
 def check_update(meta: Raw, old: Raw) -> list[FieldError]:
-    """What is wrong with the metadata of an object's next state."""
+    """Return the faults in the metadata of an object's next state."""
     found: list[FieldError] = []
     if old.get("deletionTimestamp"):
         added = set(meta.get("finalizers", ())) - set(old.get("finalizers", ()))
@@ -191,7 +191,7 @@ def check_update(meta: Raw, old: Raw) -> list[FieldError]:
 
 
 def carry_over(meta: Raw, old: Raw) -> None:
-    """Fills in what an update may leave out, and takes back what only the server may set."""
+    """Fill in what an update may leave out, and take back what only the server may set."""
     if not meta.get("uid"):
         meta["uid"] = old["uid"]
     for name in ("creationTimestamp", "generation"):
@@ -214,7 +214,7 @@ def _check_common(meta: Raw) -> list[FieldError]:
 
 
 def check_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
-    """What is wrong with labels."""
+    """Return the faults of labels."""
     found: list[FieldError] = []
     for key, value in labels.items():
         found += [fields.invalid(path, key, why) for why in syntax.qualified_name(key)]

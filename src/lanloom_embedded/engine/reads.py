@@ -31,7 +31,7 @@ _TOKEN_VERSION = "meta.k8s.io/v1"
 
 
 class Selection(Struct, frozen=True):
-    """What of a resource is wanted. Selectors are in Kubernetes' own syntax."""
+    """A selection of a resource's objects. Selectors are in Kubernetes' own syntax."""
 
     namespace: str = ""
     labels: str = ""

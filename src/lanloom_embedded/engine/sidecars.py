@@ -43,21 +43,21 @@ class HighWaterMark:
         return int(found[1])
 
     def open(self, version: int) -> None:
-        """Opens the mark for writing, and makes it durable with this version if there is none. Raises OSError."""
+        """Open the mark for writing, and make it durable with this version if there is none. Raises OSError."""
         if not self.path.exists():
             self._make(version)
         self._file = os.open(self.path, os.O_RDWR)
 
     def write(self, version: int) -> None:
-        """Sets the mark, in the kernel's cache. Raises OSError."""
+        """Set the mark, in the kernel's cache. Raises OSError."""
         os.pwrite(self._file, _record(version), 0)
 
     def sync(self) -> None:
-        """Waits until the mark is on disk. Raises OSError."""
+        """Wait until the mark is on disk. Raises OSError."""
         os.fdatasync(self._file)
 
     def close(self) -> None:
-        """Syncs the mark and closes it."""
+        """Sync the mark and close it."""
         if self._file >= 0:
             self.sync()
             os.close(self._file)
@@ -97,7 +97,7 @@ class Reserve:
         self._size = size
 
     def take(self) -> None:
-        """Takes the space, unless it is there already. Raises OSError when the disk has not enough."""
+        """Take the space, unless it is there already. Raises OSError when the disk has not enough."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(file, 0, self._size)
@@ -108,5 +108,5 @@ class Reserve:
             os.close(file)
 
     def give_up(self) -> None:
-        """Gives the space back to the disk."""
+        """Give the space back to the disk."""
         self._path.unlink(missing_ok=True)

@@ -81,7 +81,7 @@ class SqliteStorage:
         self._take_reserve()
 
     def load(self) -> Snapshot:
-        """What is kept. Raises StorageError."""
+        """Load the contents. Raises StorageError."""
         try:
             version, compacted = self._db.execute("SELECT version, compacted FROM progress").fetchone()
             objects = self._load_objects()
@@ -92,7 +92,7 @@ class SqliteStorage:
         return Snapshot(version, compacted, kept, history)
 
     async def commit(self, changes: Sequence[Change], compacted: int) -> None:
-        """Keeps all changes or none; returns when they are on disk. Raises StorageError, DiskFull."""
+        """Keep all changes or none; return when they are on disk. Raises StorageError, DiskFull."""
         async with self._lock:
             try:
                 await self._transact(changes, compacted)
@@ -103,13 +103,13 @@ class SqliteStorage:
         self._acknowledge(changes[-1].version)
 
     async def make_room(self) -> None:
-        """Gives the disk what the file doesn't need, and takes the reserve back. Where that fails, `full` stays."""
+        """Give the disk what the file doesn't need, and take the reserve back. Where that fails, `full` stays."""
         async with self._lock:
             await self._in_thread(self._shrink)
             await self._in_thread(self._take_reserve)
 
     async def _commit_in_need(self, changes: Sequence[Change], error: sqlite3.Error) -> None:
-        """Keeps the changes on a full disk: without the history, and, for a deletion, with the space of the reserve.
+        """Keep the changes on a full disk: without the history, and, for a deletion, with the space of the reserve.
 
         The history holds what was deleted: with it no deletion would free anything. The engine remembers it until the
         process ends.
@@ -164,7 +164,7 @@ class SqliteStorage:
             self.full = False
 
     async def close(self) -> None:
-        """Closes the file and gives up its lock."""
+        """Close the file and give up its lock."""
         if self._sync is not None:
             self._sync.cancel()
         self._executor.shutdown()
@@ -173,7 +173,7 @@ class SqliteStorage:
         self._db.close()
 
     def _acknowledge(self, version: int) -> None:
-        """Notes a committed version. A mark that can't be written is told: the write is safe without it."""
+        """Record a committed version. A mark that can't be written is reported: the write is safe without it."""
         try:
             self._mark.write(version)
         except OSError as error:
@@ -291,7 +291,7 @@ def _is_full(error: sqlite3.Error) -> bool:
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """Makes the tables of a new data file, within the caller's transaction."""
+    """Make the tables of a new data file, within the caller's transaction."""
     for statement in _SCHEMA.split(";"):
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -320,7 +320,7 @@ VERSIONS_AHEAD = 1_000_000
 """How far the versions of a copy are ahead of its original.
 
 The original goes on giving out versions after the copy was made. With a copy that starts beyond them no client
-takes an old version for a new one: whoever asks for changes since then is told to list anew.
+takes an old version for a new one: a request for changes since then has to list anew.
 """
 
 

@@ -19,7 +19,7 @@ class DiskFull(StorageError):
 
 
 class Snapshot(Struct, frozen=True):
-    """What a storage held when it was opened.
+    """The contents of a storage when it was opened.
 
     `version` is the newest resourceVersion ever given out; `compacted` the newest one whose change is forgotten.
     `history` holds the changes after `compacted`, oldest first.
@@ -40,11 +40,11 @@ class Storage(Protocol):
     full: bool
 
     def load(self) -> Snapshot:
-        """What is kept. Raises StorageError."""
+        """Load the contents. Raises StorageError."""
         ...
 
     async def commit(self, changes: Sequence[Change], compacted: int) -> None:
-        """Keeps all changes or none; returns when they outlive the process. Raises StorageError, DiskFull.
+        """Keep all changes or none; return when they outlive the process. Raises StorageError, DiskFull.
 
         Changes up to `compacted` may be forgotten; the objects themselves are kept. Changes of which one is a step of
         a deletion (`Change.frees`) may use the space that is kept for that.
@@ -52,11 +52,11 @@ class Storage(Protocol):
         ...
 
     async def make_room(self) -> None:
-        """Tries to end `full`: takes the space for deletions back from the disk. May be called at any time."""
+        """Try to end `full`: take the space for deletions back from the disk. May be called at any time."""
         ...
 
     async def close(self) -> None:
-        """Lets go of the storage."""
+        """Let go of the storage."""
         ...
 
 
@@ -72,13 +72,13 @@ class MemoryStorage:
         self._history: list[Change] = []
 
     def load(self) -> Snapshot:
-        """What is kept."""
+        """Load the contents."""
         objects = tuple((resource, state) for (resource, _), state in self._objects.items())
         history = tuple(change for change in self._history if change.version > self._compacted)
         return Snapshot(self._version, self._compacted, objects, history)
 
     async def commit(self, changes: Sequence[Change], compacted: int) -> None:
-        """Keeps the changes, at once."""
+        """Keep the changes, at once."""
         for change in changes:
             if change.after is None:
                 self._objects.pop((change.resource, change.key), None)

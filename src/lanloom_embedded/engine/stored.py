@@ -72,14 +72,14 @@ class Change(Struct, frozen=True):
         return self.after is None or self.after.meta().deletion_timestamp is not None
 
     def last_state(self) -> Stored:
-        """What a deletion shows: the object as it was, in the version of its deletion."""
+        """Return the object as it was, in the version of its deletion."""
         if self.before is None:
             raise ValueError(f"{self.resource} {self.key} was not there before version {self.version}")
         return stored(self.before.raw(), self.version)
 
 
 def stored(raw: Raw, version: int) -> Stored:
-    """Puts `version` (0: none) into an object and makes it ready to be kept."""
+    """Put `version` (0: none) into an object and make it ready to be kept."""
     meta = {**raw["metadata"], "resourceVersion": str(version)}
     if not version:
         del meta["resourceVersion"]
@@ -95,7 +95,7 @@ def restored(data: bytes, version: int) -> Stored:
 
 
 def wire_prefix(kind: ServedKind) -> bytes:
-    """What stands before the bytes of an object, up to its first field."""
+    """Return the bytes before an object's first field."""
     head = _encoder.encode({"apiVersion": kind.api_version, "kind": kind.kind})
     return head[:-1] + b","
 

@@ -36,11 +36,11 @@ class Strategy(Protocol):
         ...
 
     def prepare_create(self, obj: Raw) -> None:
-        """Sets what the server decides about a new object, in place."""
+        """Set what the server decides about a new object, in place."""
         ...
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
-        """Takes back what this request may not change, in place."""
+        """Take back what this request may not change, in place."""
         ...
 
     def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
@@ -48,7 +48,7 @@ class Strategy(Protocol):
         ...
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
-        """What is allowed but unwise about a valid object; `old` is None when it is new."""
+        """Return warnings about a valid object; `old` is None when it is new."""
         ...
 
 
@@ -144,7 +144,7 @@ class BuiltinStrategy:
         return found + broken
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
-        """What the kind's own rules warn of."""
+        """Return the warnings of the kind's own rules."""
         return []
 
 
@@ -200,7 +200,7 @@ _CREATE_ON_UPDATE = frozenset(
 
 
 def put(obj: Raw, name: str, value: object) -> None:
-    """Sets a field, or removes it for None."""
+    """Set a field, or remove it for None."""
     if value is None:
         obj.pop(name, None)
     else:
@@ -240,7 +240,7 @@ class Registry:
         return found
 
     def override(self, resource: GroupPlural, make: Callable[[ServedKind], Strategy]) -> None:
-        """Gives a resource rules of its own."""
+        """Give a resource rules of its own."""
         self._overrides[resource] = make
 
     def any_version(self, resource: GroupPlural) -> ServedKind | None:
@@ -252,7 +252,7 @@ class Registry:
         return self._kinds.get(resource, ())
 
     def serve(self, resource: GroupPlural, versions: tuple[ServedKind, ...]) -> None:
-        """Serves a custom resource in these versions only; without any, no longer. Built-in ones stay."""
+        """Serve a custom resource in these versions only; without any, no longer. Built-in ones stay."""
         present = self._kinds.get(resource, ())
         if present == versions or any(kind.builtin for kind in present):
             return

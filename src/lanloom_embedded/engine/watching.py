@@ -75,18 +75,18 @@ class Watch:
         return [event for change in changes if (event := self._event(change)) is not None]
 
     def span(self) -> tuple[int, int] | None:
-        """What `take` would cover, if every watch that is at the same place would get the same; else None."""
+        """Return the span of `take`, if every watch at the same place would get the same; else None."""
         if self._initial or self._selects is not None or self._namespace:
             return None
         return self.position, self._feed.newest
 
     def skip(self) -> None:
-        """Does as if the changes of `span` had been taken. Raises Expired as `take` does."""
+        """Do as if the changes of `span` had been taken. Raises Expired as `take` does."""
         self._check_age()
         self._advance()
 
     async def wait(self, seconds: float) -> None:
-        """Returns when there may be events or the resource is no longer served, or after so long."""
+        """Return when there may be events or the resource is no longer served, or after so long."""
         if not self._initial and not self.closed and self._feed.newest <= self.position:
             await self._feed.wait(seconds)
 
@@ -116,7 +116,7 @@ class Watch:
 
 
 def event_of(change: Change) -> Event:
-    """What a watcher of everything sees of a change."""
+    """Return the event of a change for a watcher of everything."""
     if change.after is None:
         return Event("DELETED", change.last_state())
     return Event("ADDED" if change.before is None else "MODIFIED", change.after)

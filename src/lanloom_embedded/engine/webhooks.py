@@ -30,7 +30,7 @@ class WebhookError(Exception):
 
 
 class Attributes(Struct, frozen=True, kw_only=True):
-    """What admission is asked about. `old` is None on CREATE, `object` on DELETE."""
+    """The attributes of an admission request. `old` is None on CREATE, `object` on DELETE."""
 
     kind: ServedKind
     operation: str
@@ -43,7 +43,7 @@ class Attributes(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a webhook answered."""
+    """The answer of a webhook."""
 
     allowed: bool
     status: Raw = {}
@@ -76,7 +76,7 @@ class Hook(Struct, frozen=True):
         """Whether the webhook wants to see what later ones changed."""
         return bool(self.webhook.get("reinvocationPolicy") == "IfNeeded")
 
-    def seen_as(self, attributes: Attributes, versions: Sequence[ServedKind]) -> ServedKind | None:
+    def review_kind(self, attributes: Attributes, versions: Sequence[ServedKind]) -> ServedKind | None:
         """The kind in the version that the rules ask for: the request's own if they do, or else another one.
 
         None if no rule matches. `versions` are all that are served of the resource.
@@ -101,7 +101,7 @@ class Hook(Struct, frozen=True):
         )
 
     def check_dry_run(self, dry_run: bool) -> None:
-        """Raises BadRequest if this is a dry run and the webhook might do something."""
+        """Raise BadRequest if this is a dry run and the webhook might do something."""
         if dry_run and self.webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             message = f"admission webhook {json.dumps(self.name)} does not support dry run"
             raise errors.BadRequest(message)
@@ -128,19 +128,19 @@ def hooks_of(configuration: Raw) -> tuple[Hook, ...]:
     return tuple(Hook(webhook) for webhook in configuration.get("webhooks") or ())
 
 
-def review_of(attributes: Attributes, seen_as: ServedKind, obj: Raw | None, call: Call, uid: str) -> Raw:
-    """The AdmissionReview that is sent; `seen_as` is the kind in the version that the webhook asks for."""
+def review_of(attributes: Attributes, review_kind: ServedKind, obj: Raw | None, call: Call, uid: str) -> Raw:
+    """The AdmissionReview that is sent; `review_kind` is the kind in the version that the webhook asks for."""
     options = {**attributes.options, "dryRun": ["All"]} if call.dry_run else attributes.options
     request: Raw = {
         "uid": uid,
-        "kind": _kind(seen_as),
-        "resource": _resource(seen_as),
+        "kind": _kind(review_kind),
+        "resource": _resource(review_kind),
         "requestKind": _kind(attributes.kind),
         "requestResource": _resource(attributes.kind),
         "operation": attributes.operation,
         "userInfo": msgspec.to_builtins(call.user),
-        "object": converted(obj, seen_as),
-        "oldObject": converted(attributes.old, seen_as),
+        "object": converted(obj, review_kind),
+        "oldObject": converted(attributes.old, review_kind),
         "dryRun": call.dry_run,
         "options": options or None,
     }
@@ -168,7 +168,7 @@ def converted(obj: Raw | None, kind: ServedKind) -> Raw | None:
 
 
 def outcome_of(answer: Raw, uid: str) -> Outcome:
-    """Reads the AdmissionReview that came back. Raises WebhookError."""
+    """Read the AdmissionReview that came back. Raises WebhookError."""
     response = answer.get("response")
     if not isinstance(response, dict):
         raise WebhookError("webhook response did not set response")

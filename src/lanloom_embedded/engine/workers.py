@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 async def work(queue: WorkQueue[K], attend: Callable[[K], Awaitable[None]]) -> None:
-    """Attends to keys until it is cancelled."""
+    """Attend to keys until it is cancelled."""
     while True:
         key = await queue.get()
         try:

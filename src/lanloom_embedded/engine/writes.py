@@ -72,7 +72,7 @@ class Writer:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
-        """Creates an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace)."""
+        """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace)."""
         obj = await self._first_state(kind, namespace, body, call)
         key = Key(namespace, obj["metadata"]["name"])
         # Admission took its time: the namespace may have gone, the name may be taken.
@@ -119,7 +119,7 @@ class Writer:
     async def update(
         self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
     ) -> tuple[Stored, bool]:
-        """Replaces an object (PUT); the second value says whether that created it."""
+        """Replace an object (PUT); the second value says whether that created it."""
         strategy = self._registry.strategy(kind)
         check_type(kind, body)
         new = self._decode(kind, strategy, body, call)
@@ -143,7 +143,7 @@ class Writer:
     async def patch(
         self, kind: ServedKind, namespace: str, name: str, apply: Transform, call: Call, subresource: str = ""
     ) -> Stored:
-        """Changes an object by a patch; `apply` gives the patched copy of what it gets."""
+        """Change an object by a patch; `apply` gives the patched copy of what it gets."""
         strategy = self._registry.strategy(kind)
 
         def transform(old: Raw) -> Raw:
@@ -278,7 +278,7 @@ def _is_new_wish(kind: ServedKind, strategy: Strategy, new: Raw, old: Raw) -> bo
 
 
 def _wanted(obj: Raw, has_status: bool) -> Raw:
-    """What of an object its generation counts."""
+    """The parts of an object that its generation counts."""
     ignored = ("metadata", "status") if has_status else ("metadata",)
     return {name: value for name, value in obj.items() if name not in ignored}
 

@@ -40,7 +40,7 @@ class Backups:
         self._authorizer = authorizer
 
     async def serve(self, exchange: Exchange, user: UserInfo) -> None:
-        """Answers one request. Raises Forbidden, MethodNotAllowed.
+        """Answer one request. Raises Forbidden, MethodNotAllowed.
 
         The right to the path is not enough: the copy has all Secrets, that of the administrator among them.
         """
@@ -80,7 +80,7 @@ class ApiServer:
         self._backups = Backups(engine, self._authorizer)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serves one HTTP request."""
+        """Serve one HTTP request."""
         if scope["type"] != "http":
             raise ValueError(f"this application speaks HTTP only, not {scope['type']}")
         exchange = Exchange(scope, receive, send)
@@ -123,7 +123,7 @@ class ApiServer:
             await self._objects.serve(exchange, kind, target, verb, user)
 
     def _authenticate(self, exchange: Exchange) -> UserInfo:
-        """Raises Unauthorized for credentials that nobody knows."""
+        """Raise Unauthorized for credentials that nobody knows."""
         credentials = exchange.header(b"authorization")
         if not credentials:
             return ANONYMOUS

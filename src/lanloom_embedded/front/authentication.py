@@ -44,14 +44,14 @@ def user(name: str, uid: str, groups: tuple[str, ...]) -> UserInfo:
 
 
 def digest(token: str) -> bytes:
-    """What a token is looked up by."""
+    """Return the key of a token."""
     return hashlib.sha256(token.encode()).digest()
 
 
 class TokenFile:
     """The users of a token file, if there is one, and of tokens given directly.
 
-    A file that became unreadable or malformed leaves the users as they were, and `complain` is told why.
+    A file that became unreadable or malformed leaves the users as they were, and `report` gets the reason.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class TokenFile:
         path: Path | None,
         fixed: Mapping[str, UserInfo],
         clock: Callable[[], float],
-        complain: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._path = path
         self._fixed = {digest(token): who for token, who in fixed.items()}
         self._clock = clock
-        self._complain = complain
+        self._report = report
         self._users: dict[bytes, UserInfo] = dict(self._fixed)
         self._seen: tuple[int, int] | None = None
         self._checked = float("-inf")
@@ -85,7 +85,7 @@ class TokenFile:
             self._seen = seen
             self._users = {**parse_tokens(path.read_text()), **self._fixed}
         except (OSError, ValueError) as error:
-            self._complain(f"tokens are not read from {path}: {error}")
+            self._report(f"tokens are not read from {path}: {error}")
 
 
 ANONYMOUS_NAME = "system:anonymous"
@@ -157,7 +157,7 @@ def _text(name: bytes, value: bytes) -> str:
 
 
 def _attempts(wanted: _Wanted) -> Iterator[Attempt]:
-    """What the requester must be allowed to do, in the order in which kube-apiserver asks."""
+    """Return the permissions that the requester needs, in kube-apiserver's order."""
     account = _service_account(wanted.user)
     if account is None:
         yield Attempt(verb="impersonate", resource="users", name=wanted.user)

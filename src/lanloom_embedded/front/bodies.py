@@ -138,7 +138,7 @@ class _Builder:
         """For each open collection the name of the field whose value comes next."""
 
     def take(self, event: yaml.Event) -> None:
-        """Takes in the next event. Raises ValueError, EntityTooLarge, BadRequest."""
+        """Take in the next event. Raises ValueError, EntityTooLarge, BadRequest."""
         match event:
             case yaml.ScalarEvent():
                 self._scalar(event)
@@ -226,7 +226,7 @@ def _value(event: yaml.ScalarEvent) -> _Scalar:
 
 
 def _resolved(text: str, event: yaml.Event) -> _Scalar:
-    """What a plain scalar stands for."""
+    """Return the value of a plain scalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] not in "+-.0123456789":

@@ -1,4 +1,4 @@
-"""What the server says about itself: discovery, OpenAPI, version, health.
+"""Documents about the server itself: discovery, OpenAPI, version, health.
 
 Documents are made from the served kinds and kept until those change.
 """
@@ -36,7 +36,7 @@ class Documents:
         self._generation = -1
 
     async def serve(self, exchange: Exchange, target: Target) -> None:
-        """Answers one request."""
+        """Answer one request."""
         if exchange.method != "GET":
             raise errors.wrong_method()
         path = target.path.rstrip("/") or "/"
@@ -58,7 +58,7 @@ class Documents:
             await exchange.answer(body, form=form)
 
     async def nothing(self, exchange: Exchange, target: Target) -> None:
-        """Says that there is nothing at this address, in one of the real server's three ways."""
+        """Report that there is nothing at this address, in one of the real server's three ways."""
         groups = {kind.group for kind in self._registry.kinds() if kind.builtin}
         path = target.path
         if path.startswith("/api/") or (path.startswith("/apis/") and target.group in groups):
@@ -156,7 +156,7 @@ class Documents:
 def _accepts_protobuf(exchange: Exchange) -> bool:
     """Whether protobuf is among what the client accepts, and not after JSON."""
     accept = exchange.header(b"accept")
-    return accept.startswith((openapi.PROTOBUF, openapi.PROTOBUF_ASKED))
+    return accept.startswith((openapi.PROTOBUF, openapi.PROTOBUF_ACCEPTED))
 
 
 def _aggregated_version(accept: str) -> str:

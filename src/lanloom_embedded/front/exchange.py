@@ -13,7 +13,7 @@ Send = Callable[[Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 SLICE_BYTES = 64 * 1024
-"""What is handed on at once: between two slices the client's reading is waited for."""
+"""The size of a slice: between two of them the server waits for the client to read."""
 
 _JSON: Header = (b"content-type", b"application/json")
 _YAML: Header = (b"content-type", b"application/yaml")
@@ -64,11 +64,11 @@ class Exchange:
         return ""
 
     async def answer(self, body: bytes, *, code: int = 200, form: Form = JSON_FORM) -> None:
-        """Sends a whole answer."""
+        """Send a whole answer."""
         await self.answer_raw(body, _JSON if form.encoding == "application/json" else _YAML, code)
 
     async def answer_raw(self, body: bytes, content_type: Header, code: int = 200) -> None:
-        """Sends a whole answer of any media type."""
+        """Send a whole answer of any media type."""
         length = (b"content-length", str(len(body)).encode())
         headers = [content_type, _NO_CACHE, length, *self._warnings(), *self._more_headers]
         self.begun = True
@@ -81,29 +81,29 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": last})
 
     async def answer_text(self, text: str, code: int = 200) -> None:
-        """Sends plain text."""
+        """Send plain text."""
         await self.answer_raw(text.encode(), _TEXT, code)
 
     async def refuse(self, error: StatusError) -> None:
-        """Sends a Status."""
+        """Send a Status."""
         if seconds := (error.details or {}).get("retryAfterSeconds"):
             self._more_headers.append((b"retry-after", str(seconds).encode()))
         await self.answer(encode(error.status(), JSON_FORM), code=error.code)
 
     async def begin_stream(self, form: Form) -> None:
-        """Begins an answer whose length nobody knows."""
+        """Begin an answer whose length nobody knows."""
         content_type = _JSON if form.encoding == "application/json" else _YAML
         headers = [content_type, _NO_CACHE, *self._warnings()]
         self.begun = True
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def stream(self, chunk: bytes) -> None:
-        """Sends a part of a streamed answer."""
+        """Send a part of a streamed answer."""
         for part in _slices(chunk):
             await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def end_stream(self) -> None:
-        """Ends a streamed answer."""
+        """End a streamed answer."""
         await self._send({"type": "http.response.body", "body": b""})
 
     def _warnings(self) -> list[Header]:

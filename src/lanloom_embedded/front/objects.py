@@ -43,7 +43,7 @@ _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOpti
 
 
 async def delete_options(exchange: Exchange, user: UserInfo) -> tuple[Call, DeleteOptions]:
-    """What a deletion supposes and wants. Raises BadRequest, Invalid."""
+    """Read the preconditions and options of a deletion. Raises BadRequest, Invalid."""
     body = await bodies.read(exchange.receive)
     content_type = exchange.header(b"content-type")
     given = await bodies.object_in(body, content_type, "DeleteOptions") if body.strip() else {}
@@ -54,7 +54,7 @@ async def delete_options(exchange: Exchange, user: UserInfo) -> tuple[Call, Dele
 
 
 def call_of(exchange: Exchange, user: UserInfo) -> Call:
-    """What comes with every writing request. Raises Invalid."""
+    """Read the options of a writing request. Raises Invalid."""
     options = _OPTIONS.get(exchange.method, "DeleteOptions")
     validation = exchange.query.get("fieldValidation", "") or "Warn"
     if validation not in _FIELD_VALIDATIONS:
@@ -146,7 +146,7 @@ class Objects:
     async def serve(
         self, exchange: Exchange, kind: ServedKind, target: Target, verb: str, user: UserInfo
     ) -> None:
-        """Answers one request. Raises StatusError before anything is sent."""
+        """Answer one request. Raises StatusError before anything is sent."""
         check_address(kind, target, verb)
         if kind.deprecated:
             exchange.warnings.add([kind.deprecated])

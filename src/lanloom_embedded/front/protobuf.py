@@ -45,7 +45,7 @@ class _Budget:
         self._left = VALUES
 
     def spend(self) -> None:
-        """Takes one more field. Raises EntityTooLarge."""
+        """Take one more field. Raises EntityTooLarge."""
         self._left -= 1
         if self._left < 0:
             raise too_many_values()

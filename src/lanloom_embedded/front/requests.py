@@ -36,7 +36,7 @@ class NoSuchPath(Exception):
 
 
 class Target(Struct, frozen=True):
-    """What a path names. Without `plural` it is no resource but a document of `group` and `version`, or other."""
+    """The target of a path. Without `plural` it is no resource but a document of `group` and `version`, or other."""
 
     path: str
     group: str = ""
@@ -48,7 +48,7 @@ class Target(Struct, frozen=True):
 
 
 def target_of(path: str) -> Target:
-    """Takes a path apart."""
+    """Take a path apart."""
     parts = path.split("/")[1:]
     if "%" in path:
         parts = [unquote(part) for part in parts]
@@ -119,7 +119,7 @@ _NAMELESS_VERBS = ("create", "deletecollection", "list", "watch")
 
 
 def check_address(kind: ServedKind, target: Target, verb: str) -> None:
-    """Raises NotFound, MethodNotAllowed or NoSuchPath for what the kind doesn't understand."""
+    """Raise NotFound, MethodNotAllowed or NoSuchPath for what the kind doesn't understand."""
     if kind.builtin:
         _check_builtin(kind, target, verb)
     else:

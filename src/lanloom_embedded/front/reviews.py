@@ -22,7 +22,7 @@ class Reviews:
         self._authorizer = authorizer
 
     async def serve(self, exchange: Exchange, kind: ServedKind, verb: str, user: UserInfo) -> None:
-        """Answers one review. Raises MethodNotAllowed, BadRequest, Invalid."""
+        """Answer one review. Raises MethodNotAllowed, BadRequest, Invalid."""
         if verb != "create":
             raise errors.wrong_method()
         form = negotiate(exchange.header(b"accept"))

@@ -146,7 +146,7 @@ class _Stream:
         self._announces = announces
 
     async def run(self, seconds: float, gone: asyncio.Future[None]) -> None:
-        """Sends events for so many seconds, or until the client is gone."""
+        """Send events for so many seconds, or until the client is gone."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         bookmark = loop.time() + _BOOKMARK_SECONDS
@@ -169,7 +169,7 @@ class _Stream:
             await self._watch.wait(min(end, bookmark) - loop.time())
 
     def _chunks(self) -> Iterable[bytes]:
-        """What there is to send. Raises Expired."""
+        """Return the bytes to send. Raises Expired."""
         span = self._watch.span()
         if self._memo is None or span is None:
             return _joined(map(self._framer, self._watch.take()))

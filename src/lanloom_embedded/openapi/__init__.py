@@ -26,7 +26,7 @@ from lanloom_embedded.openapi.schemas import (
     reference,
 )
 
-__all__ = ["PROTOBUF", "PROTOBUF_ASKED", "document", "encode_swagger", "index", "swagger"]
+__all__ = ["PROTOBUF", "PROTOBUF_ACCEPTED", "document", "encode_swagger", "index", "swagger"]
 
 _JSON = "application/json"
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
@@ -68,7 +68,7 @@ _STATUS = {verb: _ITEM[verb] for verb in ("get", "update", "patch")}
 
 
 def _patch_types(kind: ServedKind) -> tuple[str, ...]:
-    """What `kubectl apply` may send: it chooses the strategic patch wherever it is offered."""
+    """The patch types of `kubectl apply`: it chooses the strategic patch wherever it is offered."""
     return (*_PATCHES, _STRATEGIC) if kind.builtin else _PATCHES
 
 
@@ -184,10 +184,10 @@ def _answer(kind: ServedKind, verb: str) -> str:
 
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The media type of `encode_swagger`. Clients accept it by this name or, before 1.23, by `PROTOBUF_ASKED`."""
+"""The media type of `encode_swagger`. Clients accept it by this name or, before 1.23, by `PROTOBUF_ACCEPTED`."""
 
-PROTOBUF_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""What old clients ask for. An answer can't be of this type: Go refuses to parse it."""
+PROTOBUF_ACCEPTED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""The media type in old clients' requests. An answer can't be of this type: Go refuses to parse it."""
 
 _TITLE = "Kubernetes"
 

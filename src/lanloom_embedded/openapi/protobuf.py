@@ -1,4 +1,4 @@
-"""What old kubectls read of a swagger document, in the protobuf form of gnostic's OpenAPIv2.proto.
+"""The parts of a swagger document that old kubectls read, in the protobuf form of gnostic's OpenAPIv2.proto.
 
 kubectl before 1.27 asks for `/openapi/v2` in this form only: Debian's 1.20.2, which the tests run, gets 406 without it
 and then refuses every `apply`, `create`, `diff` and `explain`. kubectl 1.32 does not ask for version 2 at all. The old

@@ -48,14 +48,14 @@ class CompiledSchema:
         self._fill_in = compile_defaults(schema)
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
-        """Removes the fields that the schema doesn't know; returns their paths (`spec.list[0].field`).
+        """Remove the fields that the schema doesn't know; return their paths (`spec.list[0].field`).
 
         apiVersion, kind and metadata always stay.
         """
         return prune(obj, self._schema)
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Drops nulls that the schema doesn't allow and fills in defaults."""
+        """Drop nulls that the schema doesn't allow and fill in defaults."""
         drop_nulls(obj, self._schema)
         self._fill_in(obj)
 
@@ -89,7 +89,7 @@ class CompiledSchema:
         return found
 
     def _broken_below(self, obj: dict[str, Any], old: dict[str, Any] | None, field: str) -> list[FieldError]:
-        """What is wrong with one field: the messages begin at it, the paths of the errors at the object."""
+        """Return the faults of one field: the messages begin at it, the paths of the errors at the object."""
         schema = self._schema.get("properties", {}).get(field)
         if schema is None or field not in obj:
             return []

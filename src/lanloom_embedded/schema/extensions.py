@@ -44,7 +44,7 @@ META_FIELDS = frozenset(
 
 
 def embedded_errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
-    """What is wrong with the objects that are embedded at and below a value."""
+    """Return the faults of embedded objects at and below a value."""
     if isinstance(value, dict):
         if schema.get("x-kubernetes-embedded-resource"):
             yield from _check(value, path)

@@ -17,14 +17,14 @@ _NOTHING: Schema = {}
 
 
 def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
-    """Removes unknown fields from an object in place and returns their paths."""
+    """Remove unknown fields from an object in place and return their paths."""
     removed: list[str] = []
     _prune_object(obj, schema, "", removed, is_resource=True)
     return removed
 
 
 def prune_value(value: Any, schema: Schema) -> list[str]:
-    """Removes unknown fields from any value in place and returns their paths."""
+    """Remove unknown fields from any value in place and return their paths."""
     removed: list[str] = []
     _prune(value, schema, "", removed)
     return removed
@@ -73,7 +73,7 @@ FillIn = Callable[[Any], None]
 
 
 def drop_nulls(value: Any, schema: Schema | None) -> None:
-    """Removes nulls that are neither nullable nor have a default, in place."""
+    """Remove nulls that are neither nullable nor have a default, in place."""
     if isinstance(value, dict):
         for key in tuple(value):
             below = _below(schema, key)

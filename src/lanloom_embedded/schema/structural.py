@@ -52,7 +52,7 @@ _COMBINATIONS = ("anyOf", "allOf", "oneOf")
 
 
 def check_structural(schema: Schema, path: str) -> list[FieldError]:
-    """What is wrong with a CRD's openAPIV3Schema, which stands at `path`, in the order of the messages.
+    """Return the faults of a CRD's openAPIV3Schema, which stands at `path`, in the order of the messages.
 
     The keywords of the schema have the right types (see `meta.check_types`).
     """

@@ -75,7 +75,7 @@ _NO_FIELD = "<nil>"
 
 def compile_validation(schema: Schema) -> Check:
     """A function that appends to a list every rule of the schema that a value breaks."""
-    made = (make(schema) for make, keys in _MAKERS if any(key in schema for key in keys))
+    made = (make(schema) for make, keys in _COMPILERS if any(key in schema for key in keys))
     checks = [check for check in made if check is not None]
     if len(checks) == 1:
         return checks[0]
@@ -310,7 +310,7 @@ def _property_count(schema: Schema) -> Callable[[dict[str, Any], str, Findings],
     return check
 
 
-_MAKERS: tuple[tuple[Callable[[Schema], Check | None], tuple[str, ...]], ...] = (
+_COMPILERS: tuple[tuple[Callable[[Schema], Check | None], tuple[str, ...]], ...] = (
     (_type, ("type", "x-kubernetes-int-or-string")),
     (_combinations, ("anyOf", "oneOf", "allOf", "not")),
     (_text, ("maxLength", "minLength", "pattern")),

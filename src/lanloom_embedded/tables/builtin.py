@@ -284,7 +284,7 @@ CREATED = Layout(
     (NAME, TableColumn("Created At", "date", "When the object was created.")),
     lambda obj, _: [_name(obj), obj["metadata"].get("creationTimestamp")],
 )
-"""What kinds show that the real server has no printer for."""
+"""The columns of kinds for which the real server has no printer."""
 
 _NODES = Layout(
     (

@@ -10,14 +10,14 @@ from lanloom_embedded.engine.calls import Call, DeleteOptions
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.reads import Selection
 from lanloom_embedded.engine.sqlite import SqliteStorage
-from tests.embedded.engine.world import config_map, engine_world, kind_of
+from tests.embedded.engine.running import config_map, kind_of, running_engine
 
 SIZE = 100_000
 """Bytes of an object."""
 
 
 async def fill(engine: Engine, prefix: str) -> list[str]:
-    """Creates objects until one is refused; returns the names of the others."""
+    """Create objects until one is refused; return the names of the others."""
     maps = kind_of(engine, "configmaps")
     made: list[str] = []
     while True:
@@ -31,13 +31,13 @@ async def fill(engine: Engine, prefix: str) -> list[str]:
 
 
 async def room(engine: Engine) -> None:
-    """Waits until the server has looked for space."""
+    """Wait until the server has looked for space."""
     if engine.ledger._room is not None:
         await engine.ledger._room
 
 
 async def written(engine: Engine, name: str) -> None:
-    """Creates an object; the first attempts may come before the server sees that there is space again."""
+    """Create an object; the first attempts may come before the server sees that there is space again."""
     maps = kind_of(engine, "configmaps")
     for _ in range(3):
         try:
@@ -56,7 +56,7 @@ def names(engine: Engine) -> set[str]:
 
 async def deletes_free_space(directory: Path) -> None:
     """The server fills the disk itself; what is deleted makes room for what comes then."""
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         maps = kind_of(engine, "configmaps")
         made = await fill(engine, "a")
         assert len(made) > 100, made
@@ -73,13 +73,13 @@ async def deletes_free_space(directory: Path) -> None:
         await engine.patch(maps, "default", "held", without_finalizers, Call())
         kept = names(engine)
         assert kept == {*made[:10], "small", *more}
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         assert names(engine) == kept
 
 
 async def others_fill_the_disk(directory: Path) -> None:
     """Another program takes all space, and gives it back."""
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         maps = kind_of(engine, "configmaps")
         for number in range(300):
             await engine.create(maps, "default", config_map(f"a{number}"), Call())
@@ -91,20 +91,20 @@ async def others_fill_the_disk(directory: Path) -> None:
         filler.unlink()
         await written(engine, "after")
         assert not engine.ledger._storage.full
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         assert "after" in names(engine)
         assert not any(name.startswith("a") and name != "after" for name in names(engine))
 
 
 async def start_on_a_full_disk(directory: Path) -> None:
     """A server starts on a disk without space for its reserve, and takes deletions only."""
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), Call())
     (directory / "data-reserve").unlink()
     take_all(directory / "filler")
     with (directory / "filler").open("r+b") as filler:
         filler.truncate((directory / "filler").stat().st_size - 1024 * 1024)
-    async with engine_world(SqliteStorage(directory / "data")) as engine:
+    async with running_engine(SqliteStorage(directory / "data")) as engine:
         assert await fill(engine, "b") == []
         await engine.delete(kind_of(engine, "configmaps"), "default", "a", DeleteOptions(), Call())
         (directory / "filler").unlink()
@@ -120,7 +120,7 @@ def without_finalizers(old: dict[str, object]) -> dict[str, object]:
 
 
 def take_all(path: Path) -> None:
-    """Takes all space of a disk, to the last block."""
+    """Take all space of a disk, to the last block."""
     with path.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12):
             try:

@@ -20,11 +20,11 @@ from lanloom_embedded.engine.reads import Selection
 from lanloom_embedded.engine.webhooks import Hook, WebhookError
 from lanloom_embedded.kinds import Raw, ServedKind
 from lanloom_embedded.patches import merge_patch
-from tests.embedded.engine.world import (
+from tests.embedded.engine.running import (
     WIDGETS,
     config_map,
-    engine_world,
     kind_of,
+    running_engine,
     until,
 )
 from tests.harness.virtual import run
@@ -60,13 +60,13 @@ class PlayedWebhooks:
 
 
 def patching(*operations: Raw) -> Answer:
-    """Allows, with a JSON patch."""
+    """Allow, with a JSON patch."""
     patch = base64.b64encode(json.dumps(operations).encode()).decode()
     return lambda _: {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
 
 async def register(engine: Engine, plural: str, *webhooks: Raw, name: str = "hooks") -> None:
-    """Stores a configuration of webhooks, each with what its test doesn't say."""
+    """Store a configuration of webhooks, each with what its test doesn't say."""
     kind = kind_of(engine, plural, "admissionregistration.k8s.io")
     defaults: Raw = {
         "admissionReviewVersions": ["v1"],
@@ -89,7 +89,7 @@ async def test_refusal_carries_the_webhooks_words() -> None:
         "allowed": False,
         "status": {"message": "no", "code": 403, "reason": "Forbidden"},
     }
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"})
         kind = kind_of(engine, "configmaps")
         with pytest.raises(StatusError) as caught:
@@ -107,7 +107,7 @@ async def test_a_namespace_says_why_an_object_stays() -> None:
         "allowed": False,
         "status": {"message": "the VMs shop/web use it", "code": 403, "reason": "Forbidden"},
     }
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         namespaces, maps = kind_of(engine, "namespaces"), kind_of(engine, "configmaps")
         await engine.create(namespaces, "", {"metadata": {"name": "n"}}, Call())
         await engine.create(maps, "n", config_map("a"), Call())
@@ -130,7 +130,7 @@ async def test_mutating_webhooks_see_each_others_work() -> None:
     hooks = PlayedWebhooks()
     hooks.answers["one.example.com"] = patching({"op": "add", "path": "/data/first", "value": "1"})
     hooks.answers["two.example.com"] = patching({"op": "add", "path": "/data/second", "value": "2"})
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         await register(engine, MUTATING, {"name": "one.example.com"}, {"name": "two.example.com"})
         await register(engine, VALIDATING, {"name": "three.example.com"})
         made = await engine.create(kind_of(engine, "configmaps"), "default", config_map("a", k="v"), Call())
@@ -148,7 +148,7 @@ async def test_webhook_that_wants_it_is_asked_again_after_later_changes() -> Non
     """reinvocationPolicy IfNeeded: asked again when a later webhook changed the object, and only then."""
     hooks = PlayedWebhooks()
     hooks.answers["two.example.com"] = patching({"op": "add", "path": "/data/second", "value": "2"})
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         again = {"reinvocationPolicy": "IfNeeded"}
         await register(
             engine, MUTATING, {"name": "one.example.com"} | again, {"name": "two.example.com"} | again
@@ -164,7 +164,7 @@ def test_failure_policy_decides_when_a_webhook_is_silent(policy: str) -> None:
     hooks.delay = 3600
 
     async def main() -> bool:
-        async with engine_world(webhooks=hooks) as engine:
+        async with running_engine(webhooks=hooks) as engine:
             await register(
                 engine, VALIDATING, {"name": "one.example.com", "failurePolicy": policy, "timeoutSeconds": 3}
             )
@@ -203,7 +203,7 @@ def test_failure_policy_decides_when_a_webhook_is_silent(policy: str) -> None:
 async def test_only_matching_webhooks_are_asked(webhook: Raw, asked: bool) -> None:
     """Rules and selectors decide whether a webhook is asked about an object."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"} | webhook)
         body = {"metadata": {"name": "a", "labels": {"colour": "red"}}}
         await engine.create(kind_of(engine, "configmaps"), "default", body, Call())
@@ -213,7 +213,7 @@ async def test_only_matching_webhooks_are_asked(webhook: Raw, asked: bool) -> No
 async def test_webhook_for_another_version_sees_the_object_in_that_version() -> None:
     """A rule for v1 matches a request in v1beta1, which the webhook then gets as v1."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         definitions = kind_of(engine, "customresourcedefinitions", "apiextensions.k8s.io")
         await engine.create(definitions, "", WIDGETS, Call())
         rule = {**RULE, "resources": ["widgets"], "apiVersions": ["v1"]}
@@ -230,7 +230,7 @@ async def test_webhook_for_another_version_sees_the_object_in_that_version() -> 
 async def test_dry_run_is_told_to_webhooks() -> None:
     """A dry run is told to the webhook, and nothing is kept."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com", "sideEffects": "NoneOnDryRun"})
         kind = kind_of(engine, "configmaps")
         await engine.create(kind, "default", config_map("a"), Call(dry_run=True))
@@ -243,7 +243,7 @@ async def test_configurations_are_never_asked_about() -> None:
     """A webhook for everything can't lock its own configuration."""
     hooks = PlayedWebhooks()
     hooks.answers["one.example.com"] = lambda _: {"allowed": False}
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         rule = RULE | {"resources": ["*"]}
         await register(engine, VALIDATING, {"name": "one.example.com", "rules": [rule]})
         kind = kind_of(engine, VALIDATING, "admissionregistration.k8s.io")
@@ -254,7 +254,7 @@ async def test_configurations_are_never_asked_about() -> None:
 async def test_deletion_is_asked_about_with_the_old_object() -> None:
     """On DELETE a webhook gets the object that is to go as the old one."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         kind = kind_of(engine, "configmaps")
         await engine.create(kind, "default", config_map("a", k="v"), Call())
         await register(engine, VALIDATING, {"name": "one.example.com"})
@@ -267,7 +267,7 @@ async def test_deletion_is_asked_about_with_the_old_object() -> None:
 async def test_what_goes_with_something_else_is_asked_about_in_the_name_of_who_takes_it() -> None:
     """Webhooks can tell what a controller deletes, with its owner or its namespace, from the server's own requests."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         kind, spaces = kind_of(engine, "configmaps"), kind_of(engine, "namespaces")
         await engine.create(spaces, "", {"metadata": {"name": "place"}}, Call())
         owner = await engine.create(kind, "place", config_map("owner"), Call())
@@ -293,7 +293,7 @@ async def test_what_must_stay_in_a_namespace_keeps_nothing_else_in_it() -> None:
     hooks = PlayedWebhooks()
     kept = {"a"}
     hooks.answers["one.example.com"] = lambda request: {"allowed": request["name"] not in kept}
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         kind, spaces = kind_of(engine, "configmaps"), kind_of(engine, "namespaces")
         secrets = kind_of(engine, "secrets")
         await engine.create(spaces, "", {"metadata": {"name": "place"}}, Call())
@@ -316,7 +316,7 @@ async def test_what_must_stay_in_a_namespace_keeps_nothing_else_in_it() -> None:
 async def test_patch_is_made_again_when_the_object_changed_during_admission() -> None:
     """A patch without a version holds for the state that another writer left while a webhook was asked."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         kind = kind_of(engine, "configmaps")
         await engine.create(kind, "default", config_map("a"), Call())
         await register(engine, VALIDATING, {"name": "one.example.com"})
@@ -332,7 +332,7 @@ async def test_patch_is_made_again_when_the_object_changed_during_admission() ->
 async def test_replacement_conflicts_when_the_object_changed_during_admission() -> None:
     """A replacement that names a version conflicts although the version was current when it came."""
     hooks = PlayedWebhooks()
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         kind = kind_of(engine, "configmaps")
         made = await engine.create(kind, "default", config_map("a"), Call())
         await register(engine, VALIDATING, {"name": "one.example.com"})
@@ -349,7 +349,7 @@ async def test_warnings_reach_the_caller_once() -> None:
     hooks = PlayedWebhooks()
     for name in ("one.example.com", "two.example.com"):
         hooks.answers[name] = lambda _: {"allowed": True, "warnings": ["old and slow"]}
-    async with engine_world(webhooks=hooks) as engine:
+    async with running_engine(webhooks=hooks) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"}, {"name": "two.example.com"})
         call = Call()
         await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), call)
@@ -372,7 +372,7 @@ async def test_answer_that_is_none_counts_as_failure(answer: Raw, why: str) -> N
             head = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
             return head | {"response": {"uid": review["request"]["uid"], "allowed": True}} | answer
 
-    async with engine_world(webhooks=Broken()) as engine:
+    async with running_engine(webhooks=Broken()) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"})
         with pytest.raises(InternalError, match=why):
             await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), Call())
@@ -385,7 +385,7 @@ async def test_unreachable_webhook_names_itself() -> None:
         async def call(self, webhook: Raw, review: Raw) -> Raw:
             raise WebhookError("nobody listens")
 
-    async with engine_world(webhooks=Dead()) as engine:
+    async with running_engine(webhooks=Dead()) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"})
         with pytest.raises(InternalError, match=r'webhook "one\.example\.com": nobody listens'):
             await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), Call())

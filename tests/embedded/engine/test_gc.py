@@ -13,11 +13,11 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.stored import Stored
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.patches import merge_patch
-from tests.embedded.engine.world import (
+from tests.embedded.engine.running import (
     NOW,
     config_map,
-    engine_world,
     kind_of,
+    running_engine,
     until,
 )
 
@@ -39,13 +39,13 @@ def reference(owner: Stored, *, block: bool = False) -> Raw:
 
 
 async def delete(engine: Engine, name: str, propagation: Propagation = "") -> None:
-    """Deletes a config map."""
+    """Delete a config map."""
     options = DeleteOptions(propagation=propagation)
     await engine.delete(kind_of(engine, "configmaps"), "default", name, options, Call())
 
 
 async def release(engine: Engine, name: str) -> None:
-    """Takes all finalizers off."""
+    """Take all finalizers off."""
     kind = kind_of(engine, "configmaps")
     change: Raw = {"metadata": {"finalizers": None}}
     await engine.patch(kind, "default", name, lambda old: merge_patch(old, change), Call())
@@ -69,7 +69,7 @@ def left(engine: Engine, *expected: str) -> Callable[[], bool]:
 
 async def test_a_whole_tree_goes_with_its_root() -> None:
     """Background deletion of an owner takes its dependents along, and theirs."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = await add(engine, "root")
         child = await add(engine, "child", root)
         await add(engine, "grandchild", child)
@@ -80,7 +80,7 @@ async def test_a_whole_tree_goes_with_its_root() -> None:
 
 async def test_an_object_stays_while_one_owner_lives() -> None:
     """An object with two owners loses the reference to the one that goes, and goes with the second."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         one, two = await add(engine, "one"), await add(engine, "two")
         await add(engine, "child", one, two)
         await delete(engine, "one")
@@ -91,7 +91,7 @@ async def test_an_object_stays_while_one_owner_lives() -> None:
 
 async def test_foreground_deletion_waits_for_those_that_block() -> None:
     """With Foreground the owner is there, marked, until its blocking dependents have gone."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = await add(engine, "root")
         await add(engine, "child", root, block=True, hold=True)
         await delete(engine, "root", "Foreground")
@@ -104,7 +104,7 @@ async def test_foreground_deletion_waits_for_those_that_block() -> None:
 
 async def test_foreground_deletion_does_not_wait_for_others() -> None:
     """Dependents that don't block go after their owner."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = await add(engine, "root")
         await add(engine, "child", root, hold=True)
         await delete(engine, "root", "Foreground")
@@ -115,7 +115,7 @@ async def test_foreground_deletion_does_not_wait_for_others() -> None:
 
 async def test_orphans_forget_their_owner() -> None:
     """With Orphan the dependents stay and no longer name the owner."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = await add(engine, "root")
         await add(engine, "child", root)
         await delete(engine, "root", "Orphan")
@@ -125,7 +125,7 @@ async def test_orphans_forget_their_owner() -> None:
 
 async def test_owner_of_another_life_owns_nothing() -> None:
     """An owner is known by its uid: one that was made anew under the same name doesn't keep the old dependents."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         root = await add(engine, "root")
         await delete(engine, "root")
         await add(engine, "root")
@@ -135,7 +135,7 @@ async def test_owner_of_another_life_owns_nothing() -> None:
 
 async def test_owner_of_an_unknown_kind_keeps_its_dependents() -> None:
     """Whether an owner lives whose kind is not served can't be said, so its dependents stay."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         body = config_map("child")
         unknown = {"apiVersion": "example.com/v1", "kind": "Nonsense", "name": "x", "uid": "0-0"}
         body["metadata"]["ownerReferences"] = [unknown]
@@ -149,13 +149,13 @@ async def test_owner_of_an_unknown_kind_keeps_its_dependents() -> None:
 async def test_what_a_dead_server_left_is_collected() -> None:
     """A server that starts collects what the former one had no time for."""
     storage = MemoryStorage()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         root = await add(engine, "root")
         await add(engine, "child", root)
     idle = Engine(storage, now=lambda: NOW, rng=Random(0))  # its controllers never start
     await delete(idle, "root")
     await idle.close()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         await until(left(engine))
         with pytest.raises(NotFound):
             engine.get(kind_of(engine, "configmaps"), "default", "child")

@@ -13,10 +13,10 @@ from lanloom_embedded.engine.reads import Selection
 from lanloom_embedded.engine.storage import MemoryStorage, StorageError
 from lanloom_embedded.engine.stored import Change, stored
 from lanloom_embedded.kinds import GroupPlural
-from tests.embedded.engine.world import (
+from tests.embedded.engine.running import (
     config_map,
-    engine_world,
     kind_of,
+    running_engine,
     until,
 )
 
@@ -32,7 +32,7 @@ class SlowStorage(MemoryStorage):
         self.failure: StorageError | None = None
 
     async def commit(self, changes: Sequence[Change], compacted: int) -> None:
-        """Waits for the gate."""
+        """Wait for the gate."""
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
@@ -43,7 +43,7 @@ class SlowStorage(MemoryStorage):
 async def test_writes_that_come_together_share_a_commit() -> None:
     """While one commit is on its way, all writes that come wait for one next commit."""
     storage = SlowStorage()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         kind = kind_of(engine, "configmaps")
         storage.gate.clear()
         storage.batches.clear()
@@ -61,7 +61,7 @@ async def test_writes_that_come_together_share_a_commit() -> None:
 async def test_nothing_is_shown_before_it_is_committed() -> None:
     """Readers and watchers see a write only when it is committed; the next writer builds on it at once."""
     storage = SlowStorage()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         kind = kind_of(engine, "configmaps")
         watch = engine.watch(kind, Selection(), str(engine.ledger.version))
         storage.gate.clear()
@@ -79,7 +79,7 @@ async def test_nothing_is_shown_before_it_is_committed() -> None:
 async def test_a_write_that_is_not_kept_never_happened() -> None:
     """When a commit fails, the writers are told, nothing is shown, and the next write works."""
     storage = SlowStorage()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         kind = kind_of(engine, "configmaps")
         storage.failure = StorageError("the disk is full")
         with pytest.raises(InternalError, match="the disk is full"):
@@ -92,7 +92,7 @@ async def test_a_write_that_is_not_kept_never_happened() -> None:
 
 async def test_racing_replacements_of_one_version_have_one_winner() -> None:
     """Of many replacements that name the same version, one succeeds and the others conflict."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         kind = kind_of(engine, "configmaps")
         made = await engine.create(kind, "default", config_map("a"), Call())
         bodies = [{**made.raw(), "data": {"writer": str(number)}} for number in range(10)]
@@ -104,7 +104,7 @@ async def test_racing_replacements_of_one_version_have_one_winner() -> None:
 
 async def test_racing_patches_all_take_effect() -> None:
     """Patches without a version never conflict: each is applied to what the former ones left."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         kind = kind_of(engine, "configmaps")
         await engine.create(kind, "default", config_map("a"), Call())
 

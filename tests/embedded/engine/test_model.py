@@ -21,7 +21,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.kinds import Raw, ServedKind
 from lanloom_embedded.patches import merge_patch
-from tests.embedded.engine.world import NOW
+from tests.embedded.engine.running import NOW
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 PLACES = st.sampled_from(["default", "kube-public"])
@@ -41,7 +41,7 @@ class Follower:
         self._watch: Watch = engine.watch(kind, selection, str(page.version))
 
     def replay(self) -> None:
-        """Takes in what happened."""
+        """Take in what happened."""
         for event in self._watch.take():
             key = event.state.key
             if event.type == "DELETED":
@@ -73,7 +73,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         self.kind = kind
 
     def teardown(self) -> None:
-        """Ends the engine."""
+        """End the engine."""
         self.runner.run(self.engine.close())
         self.runner.close()
 
@@ -135,7 +135,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(place=PLACES, name=NAMES)
     def remember(self, place: str, name: str) -> None:
-        """Reads an object, to write it back later."""
+        """Read an object, to write it back later."""
         if (place, name) in self.model:
             self.stale = (place, name, self.engine.get(self.kind, place, name).raw())
 
@@ -161,7 +161,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(selection=st.sampled_from([Selection(), Selection("default"), RED]))
     def follow(self, selection: Selection) -> None:
-        """Begins a watch."""
+        """Begin a watch."""
         self.followers.append(Follower(self.engine, self.kind, selection))
 
     @rule()

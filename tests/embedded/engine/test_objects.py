@@ -22,10 +22,10 @@ from lanloom_embedded.engine.reads import Selection
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.local import LocalClient
-from tests.embedded.engine.world import (
+from tests.embedded.engine.running import (
     WIDGETS,
-    engine_world,
     kind_of,
+    running_engine,
     until,
 )
 
@@ -37,7 +37,7 @@ def config_map(name: str, **data: str) -> ConfigMap:
 
 async def test_created_object_is_read_back_with_what_the_server_adds() -> None:
     """A created object gets a uid, a version and a time, and reads back equal."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         made = await client.create(CONFIG_MAPS, config_map("a", k="v"), "default")
         assert made.metadata.uid
@@ -48,7 +48,7 @@ async def test_created_object_is_read_back_with_what_the_server_adds() -> None:
 
 async def test_name_is_taken_once() -> None:
     """Creating a name that is taken raises AlreadyExists."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await client.create(CONFIG_MAPS, config_map("a"), "default")
         with pytest.raises(errors.AlreadyExists, match='configmaps "a" already exists'):
@@ -57,7 +57,7 @@ async def test_name_is_taken_once() -> None:
 
 async def test_stale_version_conflicts() -> None:
     """A patch that names an old version raises Conflict and changes nothing."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
         await client.patch(CONFIG_MAPS, "a", {"data": {"k": "2"}}, "default")
@@ -69,7 +69,7 @@ async def test_stale_version_conflicts() -> None:
 
 async def test_patch_without_effect_makes_no_event() -> None:
     """A patch that changes nothing leaves the version as it is."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
         same = await client.patch(CONFIG_MAPS, "a", {"data": {"k": "1"}}, "default")
@@ -78,7 +78,7 @@ async def test_patch_without_effect_makes_no_event() -> None:
 
 async def test_applied_crd_is_served_at_once() -> None:
     """A custom resource can be created as soon as its CRD's creation has returned."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         for manifest in manifests():
             await client.create(CRDS, manifest)
@@ -96,7 +96,7 @@ async def test_applied_crd_is_served_at_once() -> None:
 
 async def test_deleted_crd_takes_its_objects_along() -> None:
     """Deleting a CRD deletes its objects, and then its resource is no longer served."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         for manifest in manifests():
             await client.create(CRDS, manifest)
@@ -111,7 +111,7 @@ async def test_deleted_crd_takes_its_objects_along() -> None:
 
 async def test_finalizer_holds_an_object_back() -> None:
     """An object with a finalizer is marked when it is deleted, and goes with its last finalizer."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         body = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
         await client.create(CONFIG_MAPS, body, "default")
@@ -124,7 +124,7 @@ async def test_finalizer_holds_an_object_back() -> None:
 
 async def test_namespace_takes_its_content_along() -> None:
     """Deleting a namespace deletes what is in it, and accepts nothing new meanwhile."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await client.create(NAMESPACES, {"metadata": {"name": "n"}})
         held = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
@@ -146,7 +146,7 @@ async def test_namespace_takes_its_content_along() -> None:
 
 async def test_a_namespace_says_what_it_waits_for() -> None:
     """A namespace that waits for objects says in its conditions for which, and for whose finalizers."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await client.create(NAMESPACES, {"metadata": {"name": "n"}})
         held = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
@@ -164,7 +164,7 @@ async def test_a_namespace_says_what_it_waits_for() -> None:
 
 async def test_watch_tells_what_happens_after_its_version() -> None:
     """A watch from a list's version yields what happened since, and what happens then."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         listing = await client.list(CONFIG_MAPS, "default")
         await client.create(CONFIG_MAPS, config_map("a"), "default")
@@ -190,7 +190,7 @@ async def test_watch_tells_what_happens_after_its_version() -> None:
 
 async def test_background_deletion_takes_dependents_along() -> None:
     """An object goes when its only owner has gone."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         owner = await client.create(CONFIG_MAPS, config_map("owner"), "default")
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
@@ -204,7 +204,7 @@ async def test_background_deletion_takes_dependents_along() -> None:
 
 async def test_status_of_a_kind_without_one_is_not_found() -> None:
     """A patch of the status of a kind that has none raises NotFound, as over HTTP."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await client.create(CONFIG_MAPS, config_map("a"), "default")
         with pytest.raises(errors.NotFound):
@@ -213,7 +213,7 @@ async def test_status_of_a_kind_without_one_is_not_found() -> None:
 
 async def test_namespace_of_a_cluster_scoped_object_is_ignored() -> None:
     """Kinds of the whole cluster are the same from everywhere."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         await client.create(NAMESPACES, {"metadata": {"name": "n"}}, "default")
         assert (await client.get(NAMESPACES, "n", "kube-system")).metadata.namespace == ""
@@ -221,7 +221,7 @@ async def test_namespace_of_a_cluster_scoped_object_is_ignored() -> None:
 
 async def test_crd_takes_no_built_in_names() -> None:
     """A CRD under the names of a built-in kind is not accepted, and the kind is served as before."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         crd = copy.deepcopy(WIDGETS)
         group = "rbac.authorization.k8s.io"
@@ -243,7 +243,7 @@ async def test_crd_takes_no_built_in_names() -> None:
 
 async def test_a_pod_that_two_delete_at_once_goes_once() -> None:
     """Of two deletions of a pod at the same time, one removes it; its watchers see one end of it, and more after it."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         spec = {"containers": [{"name": "main", "image": "image"}]}
         body = {"metadata": {"name": "a"}, "spec": spec}
@@ -257,7 +257,7 @@ async def test_a_pod_that_two_delete_at_once_goes_once() -> None:
 
 async def test_namespaces_have_their_name_as_a_label() -> None:
     """Selectors can name a namespace: its name is a label, whatever a client wants there, and when it is generated."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         first = await client.get(NAMESPACES, "default")
         assert first.metadata.labels == {NAME_LABEL: "default"}
@@ -272,19 +272,19 @@ async def test_namespaces_have_their_name_as_a_label() -> None:
 async def test_namespaces_of_an_older_database_get_the_label() -> None:
     """Namespaces that were stored before the label existed have it when the server has started."""
     storage = MemoryStorage()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         state = engine.get(kind_of(engine, "namespaces"), "", "default")
         namespace = state.raw()
         del namespace["metadata"]["labels"]
         await engine.ledger.write(GroupPlural("", "namespaces"), state.key, namespace)
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         found = await LocalClient(engine).get(NAMESPACES, "default")
         assert found.metadata.labels == {NAME_LABEL: "default"}
 
 
 async def test_a_pods_generation_counts_what_is_wanted() -> None:
     """A pod's generation begins at 1, and grows with its specification and with its deletion, not with its labels."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         client = LocalClient(engine)
         spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "example.org/c:1"}]}
         made = await client.create(PODS, {"metadata": {"name": "a"}, "spec": spec}, "default")

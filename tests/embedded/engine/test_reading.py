@@ -11,11 +11,11 @@ from lanloom_embedded.engine.feed import Feed
 from lanloom_embedded.engine.reads import ListOptions, Selection
 from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.patches import merge_patch
-from tests.embedded.engine.world import (
+from tests.embedded.engine.running import (
     WIDGETS,
     config_map,
-    engine_world,
     kind_of,
+    running_engine,
     until,
 )
 from tests.harness.virtual import run
@@ -29,7 +29,7 @@ async def add(engine: Engine, name: str, place: str = "default", colour: str = "
 
 
 async def paint(engine: Engine, name: str, colour: str | None) -> None:
-    """Changes a config map's label."""
+    """Change a config map's label."""
     change = {"metadata": {"labels": {"colour": colour}}}
     kind = kind_of(engine, "configmaps")
     await engine.patch(kind, "default", name, lambda old: merge_patch(old, change), Call())
@@ -48,7 +48,7 @@ def seen(watch: Watch) -> list[tuple[str, str]]:
 
 async def test_pages_show_one_version() -> None:
     """Pages that are read while objects come and go make up the list of the first page's version."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         kind = kind_of(engine, "configmaps")
         for name in "abcd":
             await add(engine, name)
@@ -63,7 +63,7 @@ async def test_pages_show_one_version() -> None:
 
 async def test_page_of_a_forgotten_version_has_expired() -> None:
     """When the changes since the first page are forgotten, its token is answered with 410."""
-    async with engine_world(history=20) as engine:
+    async with running_engine(history=20) as engine:
         kind = kind_of(engine, "configmaps")
         for name in "abc":
             await add(engine, name)
@@ -76,7 +76,7 @@ async def test_page_of_a_forgotten_version_has_expired() -> None:
 
 async def test_order_is_that_of_the_whole_path() -> None:
     """Lists are sorted by the text namespace/name, so that a-b comes before a."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         namespaces = kind_of(engine, "namespaces")
         for place in ("a", "a-b"):
             await engine.create(namespaces, "", {"metadata": {"name": place}}, Call())
@@ -87,7 +87,7 @@ async def test_order_is_that_of_the_whole_path() -> None:
 
 async def test_exact_version_shows_the_past() -> None:
     """A list at an exact version shows what was there then; without `Exact` the version is only a least one."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         version = await add(engine, "a")
         await add(engine, "b")
         assert listed(engine, resource_version=version, match="Exact") == ["default/a"]
@@ -96,7 +96,7 @@ async def test_exact_version_shows_the_past() -> None:
 
 async def test_version_of_the_future_is_refused() -> None:
     """Nobody can list or read at a version that isn't there yet."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         version = await add(engine, "a")
         with pytest.raises(Timeout, match="Too large resource version"):
             listed(engine, resource_version=str(int(version) + 1))
@@ -106,7 +106,7 @@ async def test_version_of_the_future_is_refused() -> None:
 
 async def test_selectors_choose_by_labels_and_fields() -> None:
     """Label and field selectors narrow a list; an unknown field is a bad request."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await add(engine, "a", colour="red")
         await add(engine, "b", colour="blue")
         assert listed(engine, Selection(labels="colour!=red")) == ["default/b"]
@@ -117,7 +117,7 @@ async def test_selectors_choose_by_labels_and_fields() -> None:
 
 async def test_watch_of_a_selection_sees_objects_come_and_go() -> None:
     """An object that begins to match is ADDED, one that no longer does is DELETED."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await add(engine, "a")
         selection = Selection("default", labels="colour=red")
         watch = engine.watch(kind_of(engine, "configmaps"), selection)
@@ -130,7 +130,7 @@ async def test_watch_of_a_selection_sees_objects_come_and_go() -> None:
 
 async def test_watch_without_a_version_begins_with_what_is_there() -> None:
     """Without a version a watch first tells of every object as if it were new."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         await add(engine, "a")
         await add(engine, "b")
         watch = engine.watch(kind_of(engine, "configmaps"), Selection())
@@ -141,7 +141,7 @@ async def test_watch_without_a_version_begins_with_what_is_there() -> None:
 
 async def test_deletion_is_told_in_its_own_version() -> None:
     """The object of a DELETED event is the last state, with the version of the deletion."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         version = await add(engine, "a")
         watch = engine.watch(kind_of(engine, "configmaps"), Selection(), version)
         await engine.delete(kind_of(engine, "configmaps"), "default", "a", DeleteOptions(), Call())
@@ -153,7 +153,7 @@ async def test_deletion_is_told_in_its_own_version() -> None:
 
 async def test_watch_from_a_forgotten_version_has_expired() -> None:
     """A watch from before the history is answered with 410, and so is one that was too slow."""
-    async with engine_world(history=20) as engine:
+    async with running_engine(history=20) as engine:
         kind = kind_of(engine, "configmaps")
         version = await add(engine, "a")
         slow = engine.watch(kind, Selection(), version)
@@ -167,7 +167,7 @@ async def test_watch_from_a_forgotten_version_has_expired() -> None:
 
 async def test_quiet_watch_moves_on_with_other_resources() -> None:
     """The position of a watch of a quiet resource keeps up, so that its bookmarks outlive busy neighbours."""
-    async with engine_world(history=20) as engine:
+    async with running_engine(history=20) as engine:
         watch = engine.watch(kind_of(engine, "pods"), Selection(), str(engine.ledger.version))
         await add(engine, "a")
         for number in range(40):
@@ -178,7 +178,7 @@ async def test_quiet_watch_moves_on_with_other_resources() -> None:
 
 async def test_watches_end_with_their_resource() -> None:
     """When a CRD goes, the watches of its objects end after the last event."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         definitions = kind_of(engine, "customresourcedefinitions", "apiextensions.k8s.io")
         await engine.create(definitions, "", WIDGETS, Call())
         watch = engine.watch(kind_of(engine, "widgets", "example.com"), Selection())

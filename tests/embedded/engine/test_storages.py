@@ -26,7 +26,7 @@ Reopen = Callable[[], Storage]
 
 @pytest.fixture(params=["memory", "sqlite"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
-    """Opens the same storage, again and again; close the former one first."""
+    """Open the same storage, again and again; close the former one first."""
     memory = MemoryStorage()
     return lambda: memory if request.param == "memory" else SqliteStorage(tmp_path / "data")
 
@@ -161,7 +161,7 @@ def flip(path: Path) -> None:
 
 
 def cut(path: Path) -> None:
-    """Takes the last third of a file away."""
+    """Take the last third of a file away."""
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 2 // 3])
 
@@ -256,7 +256,7 @@ MOUNT = 'mount -t tmpfs -o size=32m tmpfs "$1" && shift && exec "$@"'
 
 
 def on_a_small_disk(directory: Path, scenario: str) -> None:
-    """Runs a scenario of `full_disk` with a disk of 32 MiB at the directory, which nobody else sees."""
+    """Run a scenario of `full_disk` with a disk of 32 MiB at the directory, which nobody else sees."""
     program = [sys.executable, "-m", full_disk.__name__, scenario, str(directory)]
     spaces = [
         "unshare",

@@ -14,7 +14,7 @@ from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.authentication import user
-from tests.embedded.engine.world import NOW, engine_world
+from tests.embedded.engine.running import NOW, running_engine
 
 USERS = {
     "root": user("root", "", ("system:masters",)),
@@ -33,7 +33,7 @@ class Answer:
         self.ended = False
 
     async def take(self, message: Mapping[str, Any]) -> None:
-        """Takes in a message of the application."""
+        """Take in a message of the application."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = [(name.decode(), value.decode()) for name, value in message["headers"]]
@@ -121,7 +121,7 @@ class Browser:
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
     """An application on an empty engine with the first roles."""
-    async with engine_world() as engine:
+    async with running_engine() as engine:
         for manifest in bootstrap_roles():
             group, _, version = manifest["apiVersion"].rpartition("/")
             kind = engine.registry.find_kind(group, version, manifest["kind"])

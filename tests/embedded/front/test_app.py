@@ -10,7 +10,7 @@ from lanloom.runtime.https import bodies
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.stored import Change
 from lanloom_embedded.kinds import Raw
-from tests.embedded.engine.world import WIDGETS, engine_world, until
+from tests.embedded.engine.running import WIDGETS, running_engine, until
 from tests.embedded.front.browser import TABLE, Browser, browsing
 from tests.harness.virtual import run
 
@@ -192,7 +192,7 @@ class Exhausted(MemoryStorage):
 async def test_a_lack_of_memory_is_no_answer() -> None:
     """A MemoryError is left to whoever ends the process."""
     storage = Exhausted()
-    async with engine_world(storage) as engine:
+    async with running_engine(storage) as engine:
         browser = Browser(engine)
         storage.exhausted = True
         with pytest.raises(MemoryError):

@@ -134,7 +134,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def app(_scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """Answers every request with `ok`."""
+    """Answer every request with `ok`."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
@@ -174,7 +174,7 @@ async def answer(stream: Stream) -> str:
 
 
 async def end(reader: asyncio.StreamReader) -> None:
-    """Returns when the server ended the connection."""
+    """Return when the server ended the connection."""
     try:
         while await reader.read(1024):
             continue
@@ -184,7 +184,7 @@ async def end(reader: asyncio.StreamReader) -> None:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def runner(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
-    """Runs a test on each of the event loops that serve."""
+    """Run a test on each of the event loops that serve."""
 
     def run(main: Callable[[], Awaitable[None]]) -> None:
         async def bounded() -> None:

@@ -16,7 +16,7 @@ from lanloom.runtime.https.connections import (
     Stage,
 )
 from lanloom.runtime.https.protocol import LimitedProtocol
-from tests.embedded.engine.world import until
+from tests.embedded.engine.running import until
 from tests.harness.virtual import run
 
 LIMITS = Limits(header_bytes=1024, pipelined=2)
@@ -38,18 +38,18 @@ class Wire(asyncio.Transport):
         self.reading = True
 
     def write(self, data: Any) -> None:
-        """Takes what goes to the client."""
+        """Take what goes to the client."""
         self.written += data
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """The test pauses and resumes by itself."""
 
     def pause_reading(self) -> None:
-        """Stops reading."""
+        """Stop reading."""
         self.reading = False
 
     def resume_reading(self) -> None:
-        """Reads again."""
+        """Read again."""
         self.reading = True
 
     def is_closing(self) -> bool:
@@ -57,11 +57,11 @@ class Wire(asyncio.Transport):
         return bool(self.ended)
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """End the connection after what was written."""
         self._end("closed")
 
     def abort(self) -> None:
-        """Ends the connection at once."""
+        """End the connection at once."""
         self._end("aborted")
 
     def _end(self, how: str) -> None:
@@ -95,7 +95,7 @@ class Connection:
         self.protocol.connection_made(self.wire)
 
     async def drip(self, data: bytes, seconds: float) -> float:
-        """Sends a byte in every so many seconds until the server ends the connection; returns how long it took."""
+        """Send a byte in every so many seconds until the server ends the connection; return how long it took."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         for byte in data:
@@ -106,7 +106,7 @@ class Connection:
         return loop.time() - began
 
     async def answered(self, count: int) -> None:
-        """Returns when so many requests are answered."""
+        """Return when so many requests are answered."""
         await until(lambda: len(self.requests) >= count)
         await asyncio.sleep(0)
 

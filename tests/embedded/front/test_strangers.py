@@ -14,7 +14,7 @@ from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.authentication import user
 from lanloom_embedded.front.exchange import Exchange
 from lanloom_embedded.front.rendering import negotiate
-from tests.embedded.engine.world import until
+from tests.embedded.engine.running import until
 from tests.embedded.front.browser import Answer, Browser, browsing
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -7,7 +7,7 @@ import pytest
 
 from lanloom_embedded.builtin import BUILTINS
 from lanloom_embedded.kinds import Raw, ServedKind
-from tests.embedded.engine.world import WIDGETS
+from tests.embedded.engine.running import WIDGETS
 from tests.embedded.front.browser import Browser, browsing
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -47,7 +47,7 @@ async def leading(cluster: IpamCluster) -> AsyncIterator[NodePools]:
 
 
 def with_pools(test: Callable[[IpamCluster, NodePools], Awaitable[None]]) -> Callable[[], None]:
-    """Makes a test of a coroutine that gets the server with its manager, and what gives nodes their addresses."""
+    """Make a test of a coroutine that gets the server with its manager, and what gives nodes their addresses."""
 
     async def main(cluster: IpamCluster) -> None:
         async with leading(cluster) as pools:

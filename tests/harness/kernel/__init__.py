@@ -44,7 +44,7 @@ class Case(Struct, frozen=True):
     text: str
 
     def check(self) -> None:
-        """Raises AssertionError with the report unless the test passed."""
+        """Raise AssertionError with the report unless the test passed."""
         assert self.outcome == "passed", f"{self.name} {self.outcome} inside:\n{self.text}"
 
 
@@ -77,7 +77,7 @@ def run_program_inside(scratch: Path, *arguments: str, seconds: float = 500) -> 
 
 
 def _run(scratch: Path, command: str, seconds: float) -> Path:
-    """Runs a shell command inside, in the checkout; the directory that it sees as /inside/results."""
+    """Run a shell command inside, in the checkout; the directory that it sees as /inside/results."""
     results = scratch / "results"
     results.mkdir()
     (results / "command").write_text(command)

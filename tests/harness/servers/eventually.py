@@ -46,7 +46,7 @@ BAD = {"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}
 
 
 async def reviewed(client: HttpClient) -> None:
-    """Waits until the server asks a manager that answers, about what is to be filled in and what is to be judged.
+    """Wait until the server asks a manager that answers, about what is to be filled in and what is to be judged.
 
     A server learns of webhooks a moment after they are registered. Until then it asks nobody, or goes on asking the
     manager of the test before; and it learns of those that fill in and those that judge one by one.

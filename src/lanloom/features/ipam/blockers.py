@@ -101,13 +101,13 @@ def _owners(evidence: Evidence) -> Iterable[str]:
             yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not evidence by a node yet'}"
 
 
-async def _ask_network(client: Client, network: Network) -> Answer:
+async def _network_answer(client: Client, network: Network) -> Answer:
     if not network.metadata.is_deleting:
         return Answer()  # the webhook names the users
     return _answer(network_blocker(network, (await client.list(NICS)).items))
 
 
-async def _ask_nic(client: Client, nic: Nic) -> Answer:
+async def _nic_answer(client: Client, nic: Nic) -> Answer:
     return _answer(nic_blocker(nic, await live_evidence(client, nic)), nic_notes(nic))
 
 
@@ -116,6 +116,6 @@ def _answer(blocker: Blocker | None, notes: tuple[str, ...] = ()) -> Answer:
 
 
 BLOCKERS = (
-    DeletionQuestion(resource=NETWORKS, finalizer=FINALIZER, ask=_ask_network),
-    DeletionQuestion(resource=NICS, finalizer=FINALIZER, ask=_ask_nic),
+    DeletionQuestion(resource=NETWORKS, finalizer=FINALIZER, ask=_network_answer),
+    DeletionQuestion(resource=NICS, finalizer=FINALIZER, ask=_nic_answer),
 )

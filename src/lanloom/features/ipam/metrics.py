@@ -1,4 +1,4 @@
-"""What a manager measures of address management: how full pools are, and what becomes of NICs.
+"""Metrics of address management in a manager: usage of pools, and states of NICs.
 
 Pools are read from the networks' statuses when somebody asks. What becomes of NICs is taken from the watch, on every
 replica alike, so that it does not matter which one leads. Networks and pools are an administrator's, and there are few;
@@ -83,7 +83,7 @@ class IpamMetrics:
         self._leaks.inc()
 
     def show(self, networks: Informer[Network], nics: Informer[Nic]) -> None:
-        """Shows these from now on; called once."""
+        """Show these from now on; called once."""
         nics.on_change(self._nic_changed)
         self._registry.register(OnDemand(lambda: _pools(networks.store.items())))
         self._registry.register(OnDemand(self._nics))
@@ -109,7 +109,7 @@ class IpamMetrics:
         self._follow(new.metadata.key, state)
 
     def _follow(self, key: Key, state: str) -> None:
-        """Takes in what a NIC waits for now, empty for nothing."""
+        """Take in what a NIC waits for now, empty for nothing."""
         before, now = self._pending.get(key, ""), asyncio.get_running_loop().time()
         if state == before:
             return

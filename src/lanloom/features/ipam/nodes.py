@@ -69,11 +69,11 @@ class NodePools:
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
-        """What runs on the leader."""
+        """The controllers that run on the leader."""
         return (self._controller,)
 
     def run(self) -> Coroutine[Any, Any, None]:
-        """Runs until cancelled. Claims of an earlier term are forgotten by the call itself.
+        """Run until cancelled. Claims of an earlier term are forgotten by the call itself.
 
         Whoever claims may begin before the coroutine does, and must not lose what it claimed.
         """
@@ -95,7 +95,7 @@ class NodePools:
             self._controller.enqueue(str(nad))
 
     def leases(self, nad: Key) -> NodeLeases:
-        """What the nodes of a NAD have now."""
+        """Return the current leases of a NAD's nodes."""
         claim = self._claims.get(nad)
         if claim is None:
             return NO_LEASES
@@ -114,7 +114,7 @@ class NodePools:
             return NodeLeases({}, dict.fromkeys(claim.nodes, str(error)))
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
-        """Calls `handler` with the NAD whenever its leases may have changed."""
+        """Call `handler` with the NAD whenever its leases may have changed."""
         self._handlers.append(handler)
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:

@@ -137,5 +137,5 @@ def ledger_of(network: NetworkObject, nics: Iterable[NicObject]) -> Ledger:
 
 
 def age(item: NicObject) -> tuple[str, str]:
-    """What sorts NICs, the oldest first."""
+    """The sort key of NICs, the oldest first."""
     return item.metadata.creation_timestamp or "", str(item.metadata.key)

@@ -99,7 +99,7 @@ def nic_of(item: api.Nic) -> Nic:
 
 
 def owner_of(item: api.Nic) -> Owner:
-    """What a NIC belongs to. Nodes have no namespace."""
+    """Return the owner of a NIC. Nodes have no namespace."""
     owner = item.spec.owner
     namespace = "" if owner.kind == api.NODE else item.metadata.namespace
     return Owner(kind=owner.kind, namespace=namespace, name=owner.name)

@@ -17,23 +17,23 @@ from tests.embedded.cases.kit.wire import Answer
 
 case = Area(__name__)
 
-MAKERS = {"configmaps": config_map, "widgets": widget}
+BUILDERS = {"configmaps": config_map, "widgets": widget}
 FINALIZER = "example.com/stay"
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def of_an_object(api: Api, plural: str) -> None:
     """A deletion is answered with a Status that names what is gone, and happens once."""
-    api.post(plural, MAKERS[plural]("a"))
+    api.post(plural, BUILDERS[plural]("a"))
     api.delete(f"{plural}/a")
     api.delete(f"{plural}/a", expect=404)
     api.get(f"{plural}/a", expect=404)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def that_a_finalizer_delays(api: Api, plural: str) -> None:
     """An object with a finalizer is only marked, and goes when the last finalizer is removed."""
-    api.post(plural, MAKERS[plural]("a", finalizers=[FINALIZER, "example.com/other"]))
+    api.post(plural, BUILDERS[plural]("a", finalizers=[FINALIZER, "example.com/other"]))
     api.delete(f"{plural}/a")
     api.get(f"{plural}/a")
     api.delete(f"{plural}/a")
@@ -42,15 +42,15 @@ def that_a_finalizer_delays(api: Api, plural: str) -> None:
     api.get(f"{plural}/a", expect=404)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def that_is_under_way(api: Api, plural: str) -> None:
     """While an object is being deleted, it takes no new finalizer but other changes, and keeps its mark."""
-    old = api.post(plural, MAKERS[plural]("a", finalizers=[FINALIZER]))
+    old = api.post(plural, BUILDERS[plural]("a", finalizers=[FINALIZER]))
     api.delete(f"{plural}/a")
     api.patch(f"{plural}/a", {"metadata": {"finalizers": [FINALIZER, "example.com/new"]}}, expect=422)
     api.patch(f"{plural}/a", {"metadata": {"labels": {"a": "b"}}})
     api.patch(f"{plural}/a", {"metadata": {"deletionTimestamp": None}}, expect=-1)
-    api.post(plural, MAKERS[plural]("a"), expect=409)
+    api.post(plural, BUILDERS[plural]("a"), expect=409)
     api.put(f"{plural}/a", {**old.body, "metadata": {"name": "a"}}, expect=-1)
     api.patch(f"{plural}/a", [{"op": "remove", "path": "/metadata/finalizers"}], "json", expect=-1)
     api.get(f"{plural}/a", expect=-1)
@@ -71,10 +71,10 @@ def options(**values: Any) -> Raw:
     return {"kind": "DeleteOptions", "apiVersion": "v1", **values}
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_preconditions(api: Api, plural: str) -> None:
     """A deletion may be conditional on the uid and on the resourceVersion."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     other = "00000000-0000-0000-0000-000000000001"
     api.delete(f"{plural}/a", options(preconditions={"uid": other}), expect=409)
     api.delete(f"{plural}/a", options(preconditions={"resourceVersion": "1"}), expect=409)
@@ -98,7 +98,7 @@ def with_preconditions(api: Api, plural: str) -> None:
 )
 def with_options(api: Api, body: str) -> None:
     """The options of a deletion are checked before anything is deleted."""
-    for plural, make in MAKERS.items():
+    for plural, make in BUILDERS.items():
         api.post(plural, make("a"))
         api.delete(f"{plural}/a", body, expect=-1)
         api.get(f"{plural}/a", expect=-1)
@@ -117,7 +117,7 @@ PARAMETERS = {
 def with_parameters(api: Api, parameter: str) -> None:
     """The options of a deletion may be parameters of the query instead of a body."""
     name, _, value = parameter.partition("=")
-    for plural, make in MAKERS.items():
+    for plural, make in BUILDERS.items():
         api.post(plural, make("a"))
         api.delete(f"{plural}/a", query={name: value}, expect=-1)
         api.get(f"{plural}/a", expect=-1)
@@ -159,7 +159,7 @@ def of_a_collection(api: Api) -> None:
     for name, colour in (("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue")):
         api.post("widgets", widget(name, labels={"colour": colour}))
         api.post("configmaps", config_map(name, labels={"colour": colour}))
-    for plural in MAKERS:
+    for plural in BUILDERS:
         with api.quietly():
             # The order of the answer's items is that of several deletions at once.
             gone = api.delete(plural, query={"labelSelector": "colour=red"})

@@ -15,10 +15,10 @@ from tests.embedded.cases.kit.suite import Area
 
 case = Area(__name__)
 
-MAKERS = {"configmaps": config_map, "widgets": widget}
+BUILDERS = {"configmaps": config_map, "widgets": widget}
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def of_nothing(api: Api, plural: str) -> None:
     """An empty list has an empty array of items."""
     api.get(plural)
@@ -31,11 +31,11 @@ def of_a_missing_namespace(api: Api) -> None:
     api.get("/apis/example.com/v1/namespaces/no-such-namespace/widgets")
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def in_order(api: Api, plural: str) -> None:
     """Items come in the order of their names, whatever the order of their creation."""
     for name in ("b", "c", "a", "a-1", "a.1"):
-        api.post(plural, MAKERS[plural](name))
+        api.post(plural, BUILDERS[plural](name))
     api.get(plural)
 
 
@@ -83,7 +83,7 @@ def by_labels(api: Api, selector: str) -> None:
         for number, labels in enumerate(shapes):
             api.post("configmaps", config_map(f"c-{number}", labels=labels))
             api.post("widgets", widget(f"w-{number}", labels=labels))
-    for plural in MAKERS:
+    for plural in BUILDERS:
         api.note(plural, api.get(plural, query={"labelSelector": selector}).names)
 
 
@@ -127,7 +127,7 @@ def by_fields(api: Api, selector: str) -> None:
         for name in ("a", "b"):
             api.post("configmaps", config_map(name))
             api.post("widgets", widget(name))
-    for plural in MAKERS:
+    for plural in BUILDERS:
         api.note(plural, api.get(plural, query={"fieldSelector": selector}).names)
 
 
@@ -173,14 +173,14 @@ def of_secrets_and_events_by_fields(api: Api) -> None:
     api.note("others", api.get("events", query={"fieldSelector": "reason!=Tested"}).names)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def in_pages(api: Api, plural: str) -> None:
     """Pages of a list are of one version, whatever happens meanwhile, and say how much remains."""
     with api.quietly():
         for number in range(5):
-            api.post(plural, MAKERS[plural](f"x-{number}"))
+            api.post(plural, BUILDERS[plural](f"x-{number}"))
     first = api.get(plural, query={"limit": 2})
-    api.post(plural, MAKERS[plural]("x-9"))
+    api.post(plural, BUILDERS[plural]("x-9"))
     api.delete(f"{plural}/x-3")
     second = api.get(plural, query={"limit": 2, "continue": first.metadata["continue"]})
     third = api.get(plural, query={"limit": 2, "continue": second.metadata["continue"]})
@@ -285,11 +285,11 @@ def at_a_bad_version(api: Api, query: str) -> None:
     api.get("configmaps", query=dict(part.split("=") for part in query.split("&")), expect=-1)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def at_a_version_before(api: Api, plural: str) -> None:
     """A list at an exact version holds what was there then, and nothing that came later."""
     before = api.get(plural)
-    api.post(plural, MAKERS[plural]("a"))
+    api.post(plural, BUILDERS[plural]("a"))
     api.get(plural, query={"resourceVersion": before.rv, "resourceVersionMatch": "Exact"})
 
 

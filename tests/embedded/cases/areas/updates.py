@@ -19,7 +19,7 @@ from tests.embedded.cases.kit.wire import Answer
 
 case = Area(__name__)
 
-MAKERS: dict[str, Callable[..., Raw]] = {"configmaps": config_map, "widgets": widget}
+BUILDERS: dict[str, Callable[..., Raw]] = {"configmaps": config_map, "widgets": widget}
 CHANGE: dict[str, Raw] = {"configmaps": {"data": {"k": "new"}}, "widgets": {"spec": {"size": 5}}}
 
 
@@ -29,61 +29,61 @@ def changed(answer: Answer, **changes: Any) -> Raw:
     return {**answer.body, **changes, "metadata": {k: v for k, v in metadata.items() if v is not None}}
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_the_current_version(api: Api, plural: str) -> None:
     """A replacement with the current resourceVersion takes place and gets a new one."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, **CHANGE[plural]))
     api.get(f"{plural}/a")
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_an_old_version(api: Api, plural: str) -> None:
     """A replacement with an old resourceVersion is a conflict."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, **CHANGE[plural]))
     api.put(f"{plural}/a", changed(old, metadata={"labels": {"late": "yes"}}), expect=409)
     api.get(f"{plural}/a")
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def without_a_version(api: Api, plural: str) -> None:
     """A replacement without resourceVersion is unconditional for built-in kinds, and refused for custom ones."""
-    api.post(plural, MAKERS[plural]("a"))
-    api.put(f"{plural}/a", {**MAKERS[plural]("a"), **CHANGE[plural]}, expect=-1)
+    api.post(plural, BUILDERS[plural]("a"))
+    api.put(f"{plural}/a", {**BUILDERS[plural]("a"), **CHANGE[plural]}, expect=-1)
     api.get(f"{plural}/a")
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_a_nonsensical_version(api: Api, plural: str) -> None:
     """A resourceVersion that is no number is refused."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, metadata={"resourceVersion": "abc"}), expect=-1)
     api.put(f"{plural}/a", changed(old, metadata={"resourceVersion": "0"}), expect=-1)
     api.put(f"{plural}/a", changed(old, metadata={"resourceVersion": "999999999"}), expect=-1)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def that_changes_nothing(api: Api, plural: str) -> None:
     """A replacement by the same object leaves the resourceVersion alone."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     new = api.put(f"{plural}/a", old.body)
     api.note("same version", new.rv == old.rv)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def of_the_uid(api: Api, plural: str) -> None:
     """A replacement with another uid is a conflict."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     other = "00000000-0000-0000-0000-000000000001"
     api.put(f"{plural}/a", changed(old, metadata={"uid": other}), expect=409)
     api.put(f"{plural}/a", changed(old, metadata={"uid": None}, **CHANGE[plural]))
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def of_server_metadata(api: Api, plural: str) -> None:
     """creationTimestamp, generation and deletionTimestamp keep the server's values."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     mine = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 9}
     api.put(f"{plural}/a", changed(old, metadata=mine), expect=-1)
     api.put(f"{plural}/a", changed(old, metadata={"creationTimestamp": None}), expect=-1)
@@ -91,25 +91,25 @@ def of_server_metadata(api: Api, plural: str) -> None:
     api.get(f"{plural}/a")
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_another_name(api: Api, plural: str) -> None:
     """The name of the body must be that of the path."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, metadata={"name": "b"}), expect=400)
     api.put(f"{plural}/a", changed(old, metadata={"name": None}), expect=-1)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_another_namespace(api: Api, plural: str) -> None:
     """The namespace of the body must be that of the path."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, metadata={"namespace": "default"}), expect=400)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def with_another_kind(api: Api, plural: str) -> None:
     """The type of the body must be that of the path."""
-    old = api.post(plural, MAKERS[plural]("a"))
+    old = api.post(plural, BUILDERS[plural]("a"))
     api.put(f"{plural}/a", changed(old, kind="Nonsense"), expect=-1)
     api.put(f"{plural}/a", changed(old, apiVersion="nonsense.example.com/v1"), expect=400)
 

@@ -8,26 +8,26 @@ from tests.embedded.cases.kit.suite import Area
 
 case = Area(__name__)
 
-MAKERS = {"configmaps": config_map, "widgets": widget}
+BUILDERS = {"configmaps": config_map, "widgets": widget}
 CHANGE = {"configmaps": {"data": {"k": "new"}}, "widgets": {"spec": {"size": 5}}}
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def from_a_version(api: Api, plural: str) -> None:
     """A watch from a list's version tells of every change after it."""
     start = api.get(plural)
     with api.watch(plural, resourceVersion=start.rv) as watch:
-        api.post(plural, MAKERS[plural]("a"))
+        api.post(plural, BUILDERS[plural]("a"))
         api.patch(f"{plural}/a", CHANGE[plural])
         api.delete(f"{plural}/a")
         watch.take(3)
 
 
-@case.each(MAKERS.keys())
+@case.each(BUILDERS.keys())
 def from_the_past(api: Api, plural: str) -> None:
     """A watch from an older version first tells of what happened since."""
     start = api.get(plural)
-    api.post(plural, MAKERS[plural]("a"))
+    api.post(plural, BUILDERS[plural]("a"))
     api.patch(f"{plural}/a", CHANGE[plural])
     with api.watch(plural, resourceVersion=start.rv) as watch:
         watch.take(2)
@@ -153,7 +153,7 @@ def with_bookmarks(api: Api, allowed: str) -> None:
 @case.each({"text": "abc", "negative": "-1"})
 def from_a_bad_version(api: Api, version: str) -> None:
     """A watch from something that is no version is refused."""
-    for plural in MAKERS:
+    for plural in BUILDERS:
         api.get(plural, query={"watch": "1", "resourceVersion": version, "timeoutSeconds": 1}, expect=-1)
 
 

@@ -77,8 +77,8 @@ def _is_discovered(api: Api, crd: Raw) -> bool:
     document = api.get(f"/apis/{group}", expect=-1)
     if document.status != 200 or group not in groups:
         return False
-    told = [{each["version"] for each in found["versions"]} for found in (groups[group], document.body)]
-    return all(versions <= found for found in told) and all(
+    served = [{each["version"] for each in found["versions"]} for found in (groups[group], document.body)]
+    return all(versions <= found for found in served) and all(
         _is_served(api, f"/apis/{group}/{version}", plural) for version in versions
     )
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from lanloom.api.admission import AdmissionRequest
-from tests.features.ipam.admission.requests import Present, told
+from tests.features.ipam.admission.requests import Present, verdict_of
 
 
 class Case(NamedTuple):
@@ -22,12 +22,12 @@ Cases = Mapping[str, Case]
 
 
 def each(cases: Cases) -> pytest.MarkDecorator:
-    """Runs a test for each case, under the name of its rule."""
+    """Run a test for each case, under the name of its rule."""
     return pytest.mark.parametrize("case", cases.values(), ids=list(cases))
 
 
 def answer(case: Case) -> str:
     """The message that the webhook really gives; empty if it allows the request."""
-    verdict = told(case.asked, *case.present)
+    verdict = verdict_of(case.asked, *case.present)
     assert verdict.allowed == (not verdict.message)
     return verdict.message

@@ -99,7 +99,7 @@ def granting(name: str, *ips: str, version: int = 0) -> Raw:
     return with_status(network(), grants=[grant])
 
 
-def told(asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None) -> Verdict:
+def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None) -> Verdict:
     """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
 
     async def ask(*storages: MemoryStorage) -> Verdict:

@@ -14,7 +14,7 @@ from tests.features.ipam.admission.cases import (
     answer,
     each,
 )
-from tests.features.ipam.admission.requests import AGENT, Present, Raw, network, nic, told, uid_of
+from tests.features.ipam.admission.requests import AGENT, Present, Raw, network, nic, uid_of, verdict_of
 from tests.harness.admission import request
 
 POD_UID, INSTANCE_UID = uid_of(PODS, "web"), uid_of(VIRTUAL_MACHINE_INSTANCES, "vm")
@@ -248,7 +248,7 @@ def test_owners_that_are_others(case: Case) -> None:
 )
 def test_owners_that_are_right(body: Raw) -> None:
     """What is there may be named by its uid or without, and what is not there may come."""
-    assert told(request(NICS, body), *HERE).message == ""
+    assert verdict_of(request(NICS, body), *HERE).message == ""
 
 
 @each(AGENT_CASES)
@@ -273,12 +273,14 @@ def test_what_agents_may_not(case: Case) -> None:
 )
 def test_what_agents_may(new: Raw | None, old: Raw | None, user: str) -> None:
     """An agent looks after the NICs of what runs on its node, and clears up those of pods that are gone."""
-    assert told(request(NICS, new, old, user=user), *HERE).message == ""
+    assert verdict_of(request(NICS, new, old, user=user), *HERE).message == ""
 
 
 def test_the_nic_of_a_pod_that_has_ended() -> None:
     """An agent may delete the NIC of a pod that will never run again, as it does when runtimes collect garbage."""
-    assert told(request(NICS, None, OF_POD, user=AGENT), NET, pod("web", phase="Succeeded")).message == ""
+    assert (
+        verdict_of(request(NICS, None, OF_POD, user=AGENT), NET, pod("web", phase="Succeeded")).message == ""
+    )
 
 
 def test_an_instance_without_a_machine_has_nics() -> None:
@@ -286,11 +288,11 @@ def test_an_instance_without_a_machine_has_nics() -> None:
     meta = {"ownerReferences": [reference("VirtualMachineInstance", "vm", INSTANCE_UID)]}
     body = nic("vm-eth0", owner={"kind": "VirtualMachine", "name": "vm", "uid": INSTANCE_UID}, meta=meta)
     present = (NET, instance(""), pod("source", instance=INSTANCE_UID))
-    assert told(request(NICS, body, user=AGENT), *present).message == ""
+    assert verdict_of(request(NICS, body, user=AGENT), *present).message == ""
 
 
 def test_others_are_no_agents() -> None:
     """An administrator may make and delete any NIC."""
     for body in (owned("Pod", "web", "1"), owned(NODE, "node1", "1"), nic("web-0", "192.0.2.1", force=True)):
-        assert told(request(NICS, body), NET).allowed
-        assert told(request(NICS, None, body), NET).allowed
+        assert verdict_of(request(NICS, body), NET).allowed
+        assert verdict_of(request(NICS, None, body), NET).allowed

@@ -18,7 +18,7 @@ from tests.features.ipam.admission.requests import (
     new_uuid,
     nic,
     subnet,
-    told,
+    verdict_of,
 )
 from tests.harness.admission import request
 from tests.harness.virtual import run
@@ -30,79 +30,79 @@ OWNED: Present = (NICS, holding("db-0", "192.0.2.10"))
 
 def test_an_address_that_was_released_a_moment_ago_is_free() -> None:
     """An owner that is gone, or has another address by now, hinders nobody, although no watch has told of it."""
-    assert told(WANTS, NET, seen=[NET, OWNED]).allowed
+    assert verdict_of(WANTS, NET, seen=[NET, OWNED]).allowed
     moved = (NICS, holding("db-0", "192.0.2.11"))
-    assert told(WANTS, NET, moved, seen=[NET, OWNED]).allowed
+    assert verdict_of(WANTS, NET, moved, seen=[NET, OWNED]).allowed
     elsewhere = (NICS, holding("db-0", "192.0.2.10", network="net2"))
-    assert told(WANTS, NET, elsewhere, seen=[NET, OWNED]).allowed
+    assert verdict_of(WANTS, NET, elsewhere, seen=[NET, OWNED]).allowed
 
 
 def test_an_address_that_is_owned_is_seen_twice() -> None:
     """What a second look finds too is refused."""
-    assert not told(WANTS, NET, OWNED).allowed
+    assert not verdict_of(WANTS, NET, OWNED).allowed
 
 
 def test_a_grant_that_was_fulfilled_elsewhere_hinders_nobody() -> None:
     """A grant that is gone from the network does not count, although no watch has told of it."""
     granted = (NETWORKS, granting("db-0", "192.0.2.10"))
-    assert told(WANTS, NET, seen=[granted]).allowed
-    assert not told(WANTS, (NICS, nic("db-0", "192.0.2.10")), granted).allowed
+    assert verdict_of(WANTS, NET, seen=[granted]).allowed
+    assert not verdict_of(WANTS, (NICS, nic("db-0", "192.0.2.10")), granted).allowed
 
 
 def test_a_grant_that_is_settled_hinders_nobody() -> None:
     """A grant that the network still shows counts no more when its NIC is gone, moved, or was written since."""
     granted = (NETWORKS, granting("db-0", "192.0.2.10", version=1))
-    assert told(WANTS, granted).allowed
-    assert told(WANTS, (NICS, holding("db-0", "192.0.2.11")), granted).allowed
+    assert verdict_of(WANTS, granted).allowed
+    assert verdict_of(WANTS, (NICS, holding("db-0", "192.0.2.11")), granted).allowed
     pending = (NETWORKS, granting("db-0", "192.0.2.10"))
-    assert told(WANTS, (NICS, nic("db-0", network="net2")), pending).allowed
-    assert not told(WANTS, (NICS, holding("db-0", "192.0.2.11")), pending).allowed
+    assert verdict_of(WANTS, (NICS, nic("db-0", network="net2")), pending).allowed
+    assert not verdict_of(WANTS, (NICS, holding("db-0", "192.0.2.11")), pending).allowed
 
 
 def test_a_grant_to_another_nic_by_now_hinders() -> None:
     """An address that went to another NIC than the watch has told of is refused, and the message names that one."""
     granted, seen = (NETWORKS, granting("db-1", "192.0.2.10")), (NETWORKS, granting("db-0", "192.0.2.10"))
-    verdict = told(WANTS, (NICS, nic("db-1", "192.0.2.10")), granted, seen=[seen])
+    verdict = verdict_of(WANTS, (NICS, nic("db-1", "192.0.2.10")), granted, seen=[seen])
     assert "(NIC default/db-1)" in verdict.message
 
 
 def test_a_subnet_of_a_moment_ago_is_seen() -> None:
     """A subnet that was added just before counts, and so does what is no longer reserved."""
     before = (NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}))
-    assert told(WANTS, NET, seen=[before]).allowed
+    assert verdict_of(WANTS, NET, seen=[before]).allowed
     reserved = (NETWORKS, network("net1", subnet(external=["192.0.2.10"])))
-    assert told(WANTS, NET, seen=[reserved]).allowed
+    assert verdict_of(WANTS, NET, seen=[reserved]).allowed
 
 
 def test_a_network_that_is_new_is_seen() -> None:
     """A NIC that comes right after its network, as of one file, is judged by it and not told that there is none."""
-    verdict = told(WANTS, NET, seen=[])
+    verdict = verdict_of(WANTS, NET, seen=[])
     assert (verdict.allowed, verdict.warnings) == (True, ())
     assert (
         "net1 does not contain 10.9.9.9"
-        in told(request(NICS, nic("web-0", "10.9.9.9")), NET, seen=[]).message
+        in verdict_of(request(NICS, nic("web-0", "10.9.9.9")), NET, seen=[]).message
     )
 
 
 def test_networks_are_judged_by_what_is_there_now() -> None:
     """A NIC that owns an address since a moment keeps its subnet, although no watch has told of it."""
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), network())
-    assert not told(cut, NET, OWNED, seen=[NET]).allowed
-    assert told(cut, NET, seen=[NET, OWNED]).allowed
+    assert not verdict_of(cut, NET, OWNED, seen=[NET]).allowed
+    assert verdict_of(cut, NET, seen=[NET, OWNED]).allowed
     gone = request(NETWORKS, None, network())
-    assert not told(gone, NET, OWNED, seen=[NET]).allowed
-    assert told(gone, NET, seen=[NET, OWNED]).allowed
+    assert not verdict_of(gone, NET, OWNED, seen=[NET]).allowed
+    assert verdict_of(gone, NET, seen=[NET, OWNED]).allowed
     named = request(NETWORKS, network("net2", name="prod"))
-    assert not told(named, (NETWORKS, network(name="prod")), seen=[]).allowed
+    assert not verdict_of(named, (NETWORKS, network(name="prod")), seen=[]).allowed
 
 
 def test_a_grant_of_a_nic_that_is_gone_is_void() -> None:
     """What was granted to a NIC that went before it was told keeps no subnet."""
     old = granting("web-0", "192.0.2.9")
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), old)
-    assert not told(cut, NET, (NICS, nic("web-0", "pool"))).allowed
-    assert told(cut, NET).allowed
-    assert told(request(NETWORKS, None, old), NET).allowed
+    assert not verdict_of(cut, NET, (NICS, nic("web-0", "pool"))).allowed
+    assert verdict_of(cut, NET).allowed
+    assert verdict_of(request(NETWORKS, None, old), NET).allowed
 
 
 class Silent:

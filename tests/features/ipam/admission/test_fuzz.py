@@ -166,7 +166,7 @@ def requests(draw: st.DrawFn) -> AdmissionRequest:
 
 
 def answered(asked: AdmissionRequest) -> None:
-    """Asks for defaults and for a verdict."""
+    """Request defaults and a verdict."""
     verdict = run(ADMISSION.validate(asked))
     assert verdict.allowed == (not verdict.message)
     for text in (verdict.message, *verdict.warnings):

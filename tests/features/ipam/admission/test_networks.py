@@ -18,7 +18,7 @@ from tests.features.ipam.admission.requests import (
     network,
     nic,
     subnet,
-    told,
+    verdict_of,
     with_status,
 )
 from tests.harness.admission import request
@@ -336,7 +336,7 @@ def test_networks_in_use_stay(case: Case) -> None:
 @pytest.mark.parametrize("case", [*CHANGE_CASES.values()], ids=list(CHANGE_CASES))
 def test_what_nobody_uses_may_change(case: Case) -> None:
     """The same edits are allowed where no NIC has to do with them, but for the one that changes the IP version."""
-    verdict = told(request(NETWORKS, case.asked.object, network()))
+    verdict = verdict_of(request(NETWORKS, case.asked.object, network()))
     assert verdict.allowed == ("IP version" not in case.message)
 
 
@@ -354,7 +354,7 @@ def test_what_nobody_uses_may_change(case: Case) -> None:
 )
 def test_changes_that_are_nobodys_matter(new: Raw) -> None:
     """Who owns addresses hinders no change that leaves them in their subnet."""
-    assert told(
+    assert verdict_of(
         request(NETWORKS, new, network()), (NICS, holding("web-0", "192.0.2.150", "192.0.2.10"))
     ).allowed
 
@@ -362,7 +362,7 @@ def test_changes_that_are_nobodys_matter(new: Raw) -> None:
 def test_a_pool_that_is_used_may_go_with_a_warning() -> None:
     """Who takes a pool away is told which NICs keep addresses of it."""
     asked = request(NETWORKS, network("net1", subnet(pools=[])), network())
-    verdict = told(asked, (NICS, holding("web-0", "192.0.2.10")))
+    verdict = verdict_of(asked, (NICS, holding("web-0", "192.0.2.10")))
     assert verdict.warnings == (
         "NICs keep addresses that are no longer in pool 192.0.2.10-192.0.2.100 (front): "
         "192.0.2.10 (NIC default/web-0)",
@@ -373,34 +373,34 @@ def test_a_pool_that_is_used_may_go_with_a_warning() -> None:
 def test_what_is_wrong_already_may_be_marked_and_may_go(body: Raw) -> None:
     """An object that was written while no webhook answered can be labelled, mended, and deleted."""
     labelled = {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}}
-    assert told(request(NETWORKS, labelled, body)).allowed
-    assert told(request(NETWORKS, {**network(), "metadata": {"name": "net1"}}, body)).allowed
-    assert told(request(NETWORKS, None, body)).allowed
+    assert verdict_of(request(NETWORKS, labelled, body)).allowed
+    assert verdict_of(request(NETWORKS, {**network(), "metadata": {"name": "net1"}}, body)).allowed
+    assert verdict_of(request(NETWORKS, None, body)).allowed
 
 
 def test_a_network_that_a_nic_has_left_may_go() -> None:
     """A NIC that asks for another network and owns nothing in this one does not keep it, whatever it was granted."""
-    assert told(request(NETWORKS, None, GRANTED), (NICS, nic("web-0", network="other"))).allowed
+    assert verdict_of(request(NETWORKS, None, GRANTED), (NICS, nic("web-0", network="other"))).allowed
 
 
 def test_a_network_that_is_leaving_is_not_held() -> None:
     """The finalizers of a network whose deletion was asked for can go whatever stands in it."""
     body = deleted(network("pool", connections=[CONNECTION]))
-    assert told(request(NETWORKS, deleted(network("pool")), body)).allowed
-    assert told(request(NETWORKS, None, body)).allowed
+    assert verdict_of(request(NETWORKS, deleted(network("pool")), body)).allowed
+    assert verdict_of(request(NETWORKS, None, body)).allowed
 
 
 def test_the_name_of_a_renamed_network_is_free() -> None:
     """A network may be called as the object of another one that was renamed."""
     first, second = network(name="prod"), network("net2", name="net1")
-    assert told(request(NETWORKS, second), (NETWORKS, first)).allowed
+    assert verdict_of(request(NETWORKS, second), (NETWORKS, first)).allowed
     again = request(NETWORKS, network(name="shop"), first)
-    assert told(again, (NETWORKS, first), (NETWORKS, second)).allowed
+    assert verdict_of(again, (NETWORKS, first), (NETWORKS, second)).allowed
 
 
 def test_a_network_keeps_its_own_name() -> None:
     """A network is not hindered by its own name and UUID, and may take its object's name back."""
     before = network(name="prod", uuid=OTHER)
     present = (NETWORKS, before)
-    assert told(request(NETWORKS, network(uuid=OTHER), before), present).allowed
-    assert told(request(NETWORKS, network(name="prod2", uuid=OTHER), before), present).allowed
+    assert verdict_of(request(NETWORKS, network(uuid=OTHER), before), present).allowed
+    assert verdict_of(request(NETWORKS, network(name="prod2", uuid=OTHER), before), present).allowed

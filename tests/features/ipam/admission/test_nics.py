@@ -20,7 +20,7 @@ from tests.features.ipam.admission.requests import (
     network,
     nic,
     subnet,
-    told,
+    verdict_of,
     with_status,
 )
 from tests.harness.admission import request
@@ -241,7 +241,7 @@ def test_an_owner_is_for_life_to_the_end() -> None:
     """A NIC that waits for its owner's end can't be given to one that has ended."""
     before = deleted(nic(owner={"kind": "Pod", "name": "web", "uid": "1"}))
     after = deleted(nic(owner={"kind": "Instance", "name": "web"}))
-    assert not told(request(NICS, after, before)).allowed
+    assert not verdict_of(request(NICS, after, before)).allowed
 
 
 def test_an_owners_uid_may_become_known() -> None:
@@ -249,7 +249,7 @@ def test_an_owners_uid_may_become_known() -> None:
     asked = request(
         NICS, nic(owner={"kind": "Pod", "name": "web", "uid": "1"}), nic(owner={"kind": "Pod", "name": "web"})
     )
-    assert told(asked).allowed
+    assert verdict_of(asked).allowed
 
 
 @pytest.mark.parametrize(
@@ -267,16 +267,16 @@ def test_an_owners_uid_may_become_known() -> None:
 )
 def test_nics_as_they_should_be(body: Raw) -> None:
     """What the allocator can give is allowed without a word."""
-    verdict = told(request(NICS, body), *PRESENT)
+    verdict = verdict_of(request(NICS, body), *PRESENT)
     assert (verdict.message, verdict.warnings) == ("", ())
 
 
 def test_what_may_still_come_is_warned_of() -> None:
     """A network or a pool that does not exist may be created later; who misspelt it is told."""
-    verdict = told(request(NICS, nic("web-0", "pool", network="net9")), *PRESENT)
+    verdict = verdict_of(request(NICS, nic("web-0", "pool", network="net9")), *PRESENT)
     assert verdict.allowed
     assert verdict.warnings == ("there is no Network net9 yet; the NIC gets addresses when there is",)
-    verdict = told(request(NICS, nic("web-0", "back")), *PRESENT)
+    verdict = verdict_of(request(NICS, nic("web-0", "back")), *PRESENT)
     assert verdict.allowed
     assert verdict.warnings == ("Network net1 has no pool back yet; the NIC gets addresses when it has",)
 
@@ -285,24 +285,24 @@ def test_what_a_nic_has_is_not_asked_for_again() -> None:
     """An address that the NIC owns, or asked for before, is not judged anew when something else changes."""
     outside = with_status(nic("web-0", "10.0.0.1"), network="net1", ips=["10.0.0.1"])
     for new in (nic("web-0", "10.0.0.1", "pool"), nic("web-0", "10.0.0.1", mac="aa:00:00:00:00:01")):
-        assert told(request(NICS, {**new, "status": outside["status"]}, outside), *PRESENT).allowed
+        assert verdict_of(request(NICS, {**new, "status": outside["status"]}, outside), *PRESENT).allowed
     own = with_status(nic("db-0", "192.0.2.10", "192.0.2.20"), network="net1", ips=["192.0.2.10"])
-    assert told(request(NICS, own, holding("db-0", "pool")), *PRESENT).allowed
+    assert verdict_of(request(NICS, own, holding("db-0", "pool")), *PRESENT).allowed
 
 
 def test_a_network_that_can_not_be_read_hinders_no_nic() -> None:
     """What is wrong with a network is not held against its NICs; the allocator says it."""
     broken = network("net1", subnet(cidr="nothing"))
-    assert told(request(NICS, nic("web-0", "192.0.2.1")), (NETWORKS, broken)).allowed
+    assert verdict_of(request(NICS, nic("web-0", "192.0.2.1")), (NETWORKS, broken)).allowed
 
 
 @pytest.mark.parametrize("body", [nic(mac="x"), nic("web-0", "pool", network="")])
 def test_what_is_wrong_already_may_be_marked_and_may_go(body: Raw) -> None:
     """An object that was written while no webhook answered can be labelled, deleted, and let go."""
     labelled = {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}}
-    assert told(request(NICS, labelled, body)).allowed
-    assert told(request(NICS, None, body)).allowed
+    assert verdict_of(request(NICS, labelled, body)).allowed
+    assert verdict_of(request(NICS, None, body)).allowed
     leaving = deleted(body)
-    assert told(
+    assert verdict_of(
         request(NICS, {**leaving, "metadata": {**leaving["metadata"], "finalizers": []}}, leaving)
     ).allowed

@@ -17,7 +17,7 @@ from tests.features.ipam.admission.requests import (
     holding,
     network,
     nic,
-    told,
+    verdict_of,
     with_status,
 )
 from tests.harness.admission import request
@@ -78,14 +78,14 @@ def test_the_present_allocator_writes(epoch: int) -> None:
 def test_the_embedded_server_writes() -> None:
     """The manager in the embedded server writes as the server itself."""
     new = with_status(RULED, allocator={"epoch": 5})
-    assert told(request(NETWORKS, new, RULED, user="system:lanloom:apiserver", status=True)).allowed
+    assert verdict_of(request(NETWORKS, new, RULED, user="system:lanloom:apiserver", status=True)).allowed
 
 
 def test_a_network_that_is_gone_holds_nobody_up() -> None:
     """A NIC can be told that its network is gone, whatever epoch that had."""
-    assert told(written("", 1).asked).allowed
+    assert verdict_of(written("", 1).asked).allowed
 
 
 def test_the_epoch_is_read_anew() -> None:
     """A manager whose watch lags behind accepts no write of a deposed allocator."""
-    assert not told(written("", 3).asked, *HERE, seen=[(NETWORKS, network())]).allowed
+    assert not verdict_of(written("", 3).asked, *HERE, seen=[(NETWORKS, network())]).allowed

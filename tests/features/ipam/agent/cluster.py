@@ -99,7 +99,7 @@ class AgentCluster(IpamCluster):
 
 
 def refusal(code: int, *words: str) -> "pytest.RaisesExc[CniError]":
-    """Expects a CniError with the code and these words in its message."""
+    """Expect a CniError with the code and these words in its message."""
 
     def fits(error: CniError) -> bool:
         return error.code == code and all(word in f"{error.msg} {error.details}" for word in words)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lanloom.features.ipam.agent.protocol import Raw, Request
 from lanloom.features.ipam.agent.server import CniServer
-from tests.embedded.engine.world import until
+from tests.embedded.engine.running import until
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanloom.api.ipam import NAD
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
-from lanloom.features.ipam.agent.nics import asked_for, nic_body
+from lanloom.features.ipam.agent.nics import nic_body, requested_ips
 from lanloom.features.ipam.agent.pods import (
     PodRef,
     attachments,
@@ -105,7 +105,7 @@ def test_no_input_breaks_a_rule(section: Any, annotation: Any, arguments: str) -
         lambda: parse_args(arguments),
         lambda: parse_ipam({"ipam": section}),
         lambda: parse_ipam(config(ips=section)),
-        lambda: asked_for(wild.metadata.annotations, pod_holder(wild, request()), parse_ipam(config())),
+        lambda: requested_ips(wild.metadata.annotations, pod_holder(wild, request()), parse_ipam(config())),
         lambda: decode(json.dumps(section).encode()),
     ):
         try:
@@ -271,14 +271,14 @@ def test_a_machines_nic_does_not_depend_on_its_pods() -> None:
 def test_names_in_annotations() -> None:
     """Addresses are asked for by the machine's network, the pod's interface, the NAD, or the CNI network's name."""
     body = launcher_body("x", "vmi-1", networks=json.dumps([{"name": "lan", "interface": LAN}]))
-    told = parse_ipam(config())
+    parsed = parse_ipam(config())
     for name in ("lan", LAN, "default/lan"):
         body["metadata"]["annotations"]["ipam.lanloom.io/addresses"] = wanted_addresses(
             **{name: ["192.0.2.4"]}
         )
         carried = pod(body)
         holder = machine_holder(carried, machine(), request(interface=LAN, settings=config(name="cni")))
-        assert asked_for(carried.metadata.annotations, holder, told) == ("192.0.2.4",)
+        assert requested_ips(carried.metadata.annotations, holder, parsed) == ("192.0.2.4",)
     plain = pod(pod_body(networks="other/lan"))
     holder = pod_holder(plain, request(settings=config(name="cni")))
     assert holder.known_as == ("net1", "other/lan", "cni")

@@ -17,7 +17,7 @@ from lanloom.kube.ports import Client
 from lanloom.runtime.cni import keep_installed
 from lanloom.runtime.cnicall import CniError
 from tests.cni.runtime import CONFIG, Answer, Runtime
-from tests.embedded.engine.world import until
+from tests.embedded.engine.running import until
 from tests.features.ipam.agent.cluster import AgentCluster
 from tests.features.ipam.agent.objects import args
 from tests.features.ipam.agent.sockets import serving
@@ -36,7 +36,7 @@ async def say(path: Path, text: bytes, *, end: bool = True) -> Raw:
 
 
 async def nothing(request: Request) -> Raw:
-    """Answers every call, and fails at some as an agent with a fault would."""
+    """Answer every call, and fail at some as an agent with a fault would."""
     if request.command == "STATUS":
         raise CniError(50, "not now", "why")
     if request.command == "GC":
@@ -44,11 +44,11 @@ async def nothing(request: Request) -> Raw:
     return {"heard": request.command}
 
 
-async def _agent(client: Client, socket: Path, programs: Path, told: dict[str, bool]) -> None:
+async def _agent(client: Client, socket: Path, programs: Path, parts: dict[str, bool]) -> None:
     """An agent's socket, and its program in a directory."""
     await asyncio.gather(
-        serve_cni(client, "node1", socket, now=lambda: 0.0, rng=Random(1), on_part=told.__setitem__),
-        keep_installed({PROGRAM: program(socket)}, programs, told.__setitem__, every=0.01),
+        serve_cni(client, "node1", socket, now=lambda: 0.0, rng=Random(1), on_part=parts.__setitem__),
+        keep_installed({PROGRAM: program(socket)}, programs, parts.__setitem__, every=0.01),
     )
 
 
@@ -182,27 +182,27 @@ async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     async with served_cluster() as cluster:
         lost = tmp_path / "file/cni.sock"
         await serve_cni(cluster.client, "node1", lost, now=lambda: 0.0, rng=Random(1))
-        told = dict[str, bool]()
-        task = asyncio.create_task(_agent(cluster.client, socket, tmp_path / "file/bin", told))
-        await until(lambda: told == {"plugin": False, "socket": True})
+        parts = dict[str, bool]()
+        task = asyncio.create_task(_agent(cluster.client, socket, tmp_path / "file/bin", parts))
+        await until(lambda: parts == {"plugin": False, "socket": True})
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_plugin_that_is_taken_away(tmp_path: Path) -> None:
     """The plugin is put back when it is gone or changed, and it is told whether plugin and socket are there."""
-    path, told = tmp_path / "bin/lanloom-ipam", dict[str, bool]()
+    path, parts = tmp_path / "bin/lanloom-ipam", dict[str, bool]()
     async with served_cluster() as cluster:
-        agent = _agent(cluster.client, tmp_path / "run/cni.sock", tmp_path / "bin", told)
+        agent = _agent(cluster.client, tmp_path / "run/cni.sock", tmp_path / "bin", parts)
         task = asyncio.create_task(agent)
-        await until(lambda: told == {"plugin": True, "socket": True})
+        await until(lambda: parts == {"plugin": True, "socket": True})
         path.unlink()
         await until(path.is_file)
         path.unlink()
         path.mkdir()
-        await until(lambda: not told["plugin"])
+        await until(lambda: not parts["plugin"])
         path.rmdir()
-        await until(lambda: told["plugin"])
-        assert path.is_file() and told["socket"]
+        await until(lambda: parts["plugin"])
+        assert path.is_file() and parts["socket"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

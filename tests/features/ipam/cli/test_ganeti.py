@@ -28,7 +28,7 @@ TEXT = haskell_text(DATA)
 
 
 def lanloom(*words: str | Path) -> Result:
-    """Runs `lanloom ganeti …` without a cluster."""
+    """Run `lanloom ganeti …` without a cluster."""
     return CliRunner().invoke(cli, ["ganeti", *map(str, words)], prog_name="lanloom")
 
 

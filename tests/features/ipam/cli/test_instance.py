@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 async def networks_are_held(client: Client) -> None:
-    """Waits until the manager has seen to it that networks stay as long as they are used: it writes nothing then."""
+    """Wait until the manager has seen to it that networks stay as long as they are used: it writes nothing then."""
     await eventually(
         partial(client.list, NETWORKS),
         lambda found: all(FINALIZER in item.metadata.finalizers for item in found.items),
@@ -42,12 +42,12 @@ async def networks_are_held(client: Client) -> None:
 
 
 def instance(cluster: Cluster, words: str) -> Result:
-    """Runs `lanloom instance …`."""
+    """Run `lanloom instance …`."""
     return cluster.lanloom("instance", *words.split())
 
 
 def done(cluster: Cluster, words: str) -> str:
-    """Runs `lanloom instance …`, which must succeed; what it printed."""
+    """Run `lanloom instance …`, which must succeed; what it printed."""
     result = instance(cluster, words)
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     return result.stdout

@@ -28,12 +28,12 @@ def cluster(server: Cluster) -> Iterator[Cluster]:
 
 
 def network(cluster: Cluster, *words: str) -> Result:
-    """Runs `lanloom network …`."""
+    """Run `lanloom network …`."""
     return cluster.lanloom("network", *words)
 
 
 def done(cluster: Cluster, *words: str) -> str:
-    """Runs `lanloom network …`, which must succeed; what it printed."""
+    """Run `lanloom network …`, which must succeed; what it printed."""
     result = network(cluster, *words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -71,8 +71,8 @@ NET1 = (
 
 def test_add_with_subnet_and_pool(cluster: Cluster) -> None:
     """A network is added with its subnet and pool, and what was added is told."""
-    told = done(cluster, *NET1).splitlines()
-    assert told == [
+    printed = done(cluster, *NET1).splitlines()
+    assert printed == [
         "+ network net1",
         "+ subnet 192.0.2.0/24 (gateway 192.0.2.1)",
         "+ subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.100 (name pool1)",
@@ -259,9 +259,9 @@ def test_changes_for_programs(cluster: Cluster) -> None:
     (subnet,) = made["spec"]["subnets"]
     assert subnet["pools"] == [{"range": "192.0.2.10-192.0.2.100", "name": "pool1"}]
     before = cluster.state()
-    told = json.loads(done(cluster, "rename", "--dry-run", *json_, "net1", "Shop_1"))
-    assert (told["name"], told["dry_run"], told["spec"]["name"]) == ("Shop_1", True, "Shop_1")
-    assert told["changes"] == [{"sign": "~", "text": "name net1 → Shop_1"}]
+    printed = json.loads(done(cluster, "rename", "--dry-run", *json_, "net1", "Shop_1"))
+    assert (printed["name"], printed["dry_run"], printed["spec"]["name"]) == ("Shop_1", True, "Shop_1")
+    assert printed["changes"] == [{"sign": "~", "text": "name net1 → Shop_1"}]
     assert cluster.state() == before
     for words in (("tag", "add", "net1", "blue"), ("connect", "-N", "link=br0", "net1", "one")):
         assert len(json.loads(done(cluster, *words, *json_))["changes"]) == 1
@@ -373,9 +373,9 @@ def test_a_dry_run_tells_and_writes_nothing(cluster: Cluster) -> None:
     done(cluster, "tag", "add", "net1", "a")
     before = cluster.state()
     for words, expected in DRY_RUNS.items():
-        told = done(cluster, *words.split(), "--dry-run").splitlines()
-        assert told[:-1] == expected
-        assert told[-1] == "This was a dry run: nothing was changed."
+        printed = done(cluster, *words.split(), "--dry-run").splitlines()
+        assert printed[:-1] == expected
+        assert printed[-1] == "This was a dry run: nothing was changed."
     assert cluster.state() == before
 
 

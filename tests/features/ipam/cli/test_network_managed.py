@@ -88,7 +88,7 @@ def test_the_whole_command_surface_on_kubernetes(kubernetes: Cluster) -> None:
 
 
 def try_surface(cluster: Cluster) -> None:
-    """Runs all commands, and looks at what came of them."""
+    """Run all commands, and look at what came of them."""
     for words in COMMANDS:
         done = cluster.lanloom("network", *words.split())
         assert done.exit_code == 0, f"{words}: {done.output}"

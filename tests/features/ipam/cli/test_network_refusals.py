@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def refuse(cluster: Cluster, words: str, status: int) -> str:
-    """Runs a command that must end with a status and leave everything identical; the line that it said."""
+    """Run a command that must end with a status and leave everything identical; the line that it said."""
     before = cluster.state()
     done = cluster.lanloom("network", *words.split())
     assert done.exit_code == status, done.output

@@ -43,7 +43,7 @@ def with_(*, force: bool = False, seed: int = 1) -> PlanOptions:
 async def add(
     client: Client, name: str, *nets: str, how: ApplyOptions = REAL, force: bool = False
 ) -> list[tuple[str, ...]]:
-    """Adds an instance; the addresses of its NICs."""
+    """Add an instance; the addresses of its NICs."""
     done = await instancechange.add(client, key(name), new_nics(nets), with_(force=force), how)
     return ips(done)
 
@@ -51,7 +51,7 @@ async def add(
 async def modify(
     client: Client, name: str, *nets: str, how: ApplyOptions = REAL, force: bool = False
 ) -> list[tuple[str, ...]]:
-    """Changes an instance; the addresses of its NICs."""
+    """Change an instance; the addresses of its NICs."""
     done = await instancechange.modify(client, key(name), changes(nets), with_(force=force), how)
     return ips(done)
 
@@ -159,10 +159,10 @@ async def test_what_a_nic_inherits_shows(cluster: IpamCluster) -> None:
     async def shown() -> list[Value]:
         found = find_instance(await read_state(cluster.client), PLACE, "inst1")
         assert found is not None
-        told = information(found)["nics"]
+        described = information(found)["nics"]
         values = [field.value(found) for field in fields]
-        assert isinstance(told, list)
-        assert [[nic[key] for nic in told] for key in ("mode", "link", "vlan")] == values[:3]
+        assert isinstance(described, list)
+        assert [[nic[key] for nic in described] for key in ("mode", "link", "vlan")] == values[:3]
         return values
 
     assert await shown() == [["bridged", "routed"], ["br0", "rt1"], ["100", None], "br0"]
@@ -570,7 +570,7 @@ async def test_any_changes_at_once(cluster: IpamCluster) -> None:
 
 
 async def _works(cluster: IpamCluster, rng: Random) -> int:
-    """Changes instances as it comes; how often it could."""
+    """Change instances as it comes; how often it could."""
     done = 0
     for _ in range(15):
         name = rng.choice(["a", "b", "c", "d"])

@@ -59,7 +59,7 @@ class Meddled(Interceptor):
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[tuple[Meddled, LocalClient]]:
+async def cluster() -> AsyncIterator[tuple[Meddled, LocalClient]]:
     """A server with Lanloom's kinds: one client to be meddled with, and that of somebody else."""
     engine = Engine(MemoryStorage(), now=time.time, rng=Random(1))
     await engine.start()
@@ -86,20 +86,20 @@ async def added(client: Client, name: str = "net1", cidr: str = "192.0.2.0/24") 
 
 
 async def changed(client: Client, *steps: Step, ident: str = "net1", dry_run: bool = False) -> Result:
-    """Changes a network by steps."""
+    """Change a network by steps."""
     edit = Edit(ident=ident, steps=lambda _: steps, new_uuid=uuids().__next__, dry_run=dry_run)
     return await modify(client, edit, Random(1))
 
 
 async def renamed(client: Client, name: str, ident: str = "net1") -> None:
-    """Gives a network another name."""
-    edit = Edit(ident=ident, steps=lambda _: [Rename(name=name)], new_uuid=str, judge=name_is_free)
+    """Give a network another name."""
+    edit = Edit(ident=ident, steps=lambda _: [Rename(name=name)], new_uuid=str, check=name_is_free)
     await modify(client, edit, Random(1))
 
 
 async def test_a_change_is_computed_anew_when_somebody_else_wrote_first() -> None:
     """What another one wrote between reading and writing is kept, and judged again."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         await added(client)
 
         async def meddle() -> None:
@@ -115,7 +115,7 @@ async def test_a_change_is_computed_anew_when_somebody_else_wrote_first() -> Non
 
 async def test_a_change_that_is_not_allowed_any_more_is_refused() -> None:
     """A second attempt is judged by what is there then."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         await added(client)
         await changed(client, AddTags(tags=("ours",)))
 
@@ -133,7 +133,7 @@ def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        async with world() as (client, other):
+        async with cluster() as (client, other):
             await added(client)
             numbers, began = count(), loop.time()
 
@@ -154,7 +154,7 @@ def test_changes_at_the_same_time_are_all_made() -> None:
     """Ten administrators who change one network each get what they asked for."""
 
     async def story() -> None:
-        async with world() as (client, other):
+        async with cluster() as (client, other):
             await added(client)
             tags = [f"tag{index}" for index in range(10)]
             await asyncio.gather(*(changed(client, AddTags(tags=(tag,))) for tag in tags))
@@ -165,7 +165,7 @@ def test_changes_at_the_same_time_are_all_made() -> None:
 
 async def test_what_is_as_it_was_is_not_written() -> None:
     """A change without an effect and a dry run write nothing, also where the text of a value is not canonical."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         spec = {
             "subnets": [{"cidr": "192.0.2.9/24", "uuid": "u", "pools": [{"range": "192.0.2.0/27"}]}],
             "tags": ["a"],
@@ -180,7 +180,7 @@ async def test_what_is_as_it_was_is_not_written() -> None:
 
 async def test_everything_else_of_the_object_stays() -> None:
     """The network's own UUID, labels, annotations, status and the objects of its subnets survive a change."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         body = {
             "metadata": {"name": "net1", "labels": {"a": "b"}, "annotations": {"c": "d"}},
             "spec": {
@@ -201,7 +201,7 @@ async def test_everything_else_of_the_object_stays() -> None:
 
 async def test_refused_and_malformed_changes_write_nothing() -> None:
     """One refused step, and none of the operation is made."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         before = await added(client)
         with pytest.raises(Denied):
             await changed(client, *modify_steps(["add:cidr=10.0.0.0/24"], ["add:172.16.0.1"]))
@@ -215,7 +215,7 @@ async def test_refused_and_malformed_changes_write_nothing() -> None:
 
 async def test_two_who_add_one_name_at_the_same_time() -> None:
     """The second one is told that the name is taken."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
 
         async def meddle() -> None:
             client.meddle = None
@@ -229,7 +229,7 @@ async def test_two_who_add_one_name_at_the_same_time() -> None:
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_name_is_unique_whatever_the_object_is_called(dry_run: bool) -> None:
     """Names with capitals become objects of other names; the name counts."""
-    async with world() as (client, _):
+    async with cluster() as (client, _):
         item = await added(client, "Net_1")
         assert item.metadata.name != "Net_1"
         with pytest.raises(Denied, match="there is a network Net_1 already"):
@@ -238,7 +238,7 @@ async def test_a_name_is_unique_whatever_the_object_is_called(dry_run: bool) -> 
 
 async def test_the_name_of_a_renamed_network_is_free() -> None:
     """Its object keeps its name, so that NICs find it; another network of that name gets another object."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         first = await added(client, "Net_1")
         await renamed(client, "old", "Net_1")
         for _ in range(2):
@@ -253,7 +253,7 @@ async def test_the_name_of_a_renamed_network_is_free() -> None:
 
 async def test_the_name_of_an_object_is_free() -> None:
     """A renamed network's name goes to another one, by add or by rename; objects that name the first still find it."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         first = await added(client)
         await added(client, "net2", cidr="10.0.0.0/24")
         await renamed(client, "old")
@@ -270,7 +270,7 @@ async def test_the_name_of_an_object_is_free() -> None:
 
 async def test_only_the_network_that_was_looked_at_is_removed() -> None:
     """One that was made anew under the same name in between stays."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         await added(client)
 
         async def meddle() -> None:
@@ -286,7 +286,7 @@ async def test_only_the_network_that_was_looked_at_is_removed() -> None:
 
 async def test_fields_count_what_is_granted_and_not_yet_written() -> None:
     """An address that the allocator gave away is not free, before the NIC's status says so."""
-    async with world() as (client, other):
+    async with cluster() as (client, other):
         await added(client)
         owner = {"kind": "Instance", "name": "inst1"}
         spec = {"owner": owner, "network": "net1", "ips": ["pool"]}

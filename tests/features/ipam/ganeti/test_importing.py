@@ -52,7 +52,7 @@ async def planned(target: IpamCluster, data: Json, *, keep: bool = False) -> Imp
 
 
 async def bring(target: IpamCluster, data: Json, *, keep: bool = False) -> Import:
-    """Imports all of it."""
+    """Import all of it."""
     plan = await planned(target, data, keep=keep)
     await carry_out(target.client, plan, lambda step: None)
     return plan
@@ -126,7 +126,7 @@ class Breaking:
         self.list = target.client.list
 
     async def create(self, *arguments: Any) -> Any:
-        """Creates, or not."""
+        """Create, or not."""
         self._left -= 1
         if self._left < 0:
             raise TransportError("cut off")
@@ -302,7 +302,7 @@ async def test_endangered(target: IpamCluster) -> None:
 
 
 async def reconfigure(target: IpamCluster, **values: Json) -> None:
-    """Changes the first subnet of the first network."""
+    """Change the first subnet of the first network."""
     first, *others = (msgspec.to_builtins(one) for one in (await target.net("net1")).spec.subnets)
     await target.configure({**first, **values}, *others, name="net1")
 

@@ -4,7 +4,7 @@ import asyncio
 
 from lanloom.api.ipam import NETWORKS, NICS, NicStatus
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.features.ipam.manager.allocator import TOLD_AT_ONCE
+from lanloom.features.ipam.manager.allocator import REPORTED_AT_ONCE
 from lanloom.features.ipam.manager.decisions import touched
 from tests.features.ipam.cluster import (
     PLACE,
@@ -230,8 +230,8 @@ async def test_fullness_is_told_once(cluster: IpamCluster) -> None:
         await cluster.rest()
     status = (await cluster.net()).status
     assert [condition(status, kind).status for kind in ("NearlyFull", "Full")] == ["False", "False"]
-    (told,) = [item for item in await cluster.events("PoolHasRoom") if "3 of 10" in item.message]
-    assert told.involved_object.kind == "Network"
+    (event,) = [item for item in await cluster.events("PoolHasRoom") if "3 of 10" in item.message]
+    assert event.involved_object.kind == "Network"
 
 
 @in_a_cluster
@@ -299,14 +299,17 @@ async def test_many_nics_are_settled_together(cluster: IpamCluster) -> None:
 async def test_events_tell_of_few_nics(cluster: IpamCluster) -> None:
     """An Event tells what a NIC got, but not where hundreds get theirs at once: each would be one more write."""
     await cluster.network("net", {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.0/24"}]})
-    for title, count, leader in (("few", TOLD_AT_ONCE, "manager-1"), ("many", TOLD_AT_ONCE + 1, "manager-2")):
+    for title, count, leader in (
+        ("few", REPORTED_AT_ONCE, "manager-1"),
+        ("many", REPORTED_AT_ONCE + 1, "manager-2"),
+    ):
         await cluster.kill(leader)
         for number in range(count):
             await cluster.nic(f"{title}{number}", "pool")
         cluster.lead("manager-2")
         await cluster.rest()
         assert all([await cluster.ips(f"{title}{number}") for number in range(count)])
-        assert len(await cluster.events("Allocated")) == TOLD_AT_ONCE
+        assert len(await cluster.events("Allocated")) == REPORTED_AT_ONCE
 
 
 @in_a_cluster

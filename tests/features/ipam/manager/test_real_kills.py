@@ -78,7 +78,7 @@ class Managers:
 
 
 async def persist(client: HttpClient, name: str) -> None:
-    """Makes a NIC, again and again while no webhook answers."""
+    """Make a NIC, again and again while no webhook answers."""
     spec = {"owner": {"kind": "Instance", "name": name}, "network": "rush", "ips": ["pool"]}
     while True:
         try:
@@ -90,7 +90,7 @@ async def persist(client: HttpClient, name: str) -> None:
 
 
 async def overthrow(client: HttpClient, managers: Managers) -> None:
-    """Kills the leader and frees its lease, for which the other one would have to wait else."""
+    """Kill the leader and free its lease, for which the other one would have to wait else."""
     lease = await eventually(
         lambda: client.get(LEASES, LEASE, LANLOOM_NAMESPACE),
         lambda item: managers.runs(item.spec.holder_identity),
@@ -108,7 +108,7 @@ def served(nics: tuple[Nic, ...]) -> list[str]:
 
 
 async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
-    """Returns when so many addresses were given; no two of them are ever the same."""
+    """Return when so many addresses were given; no two of them are ever the same."""
     async with asyncio.timeout(PATIENCE):
         while True:
             nics = (await client.list(NICS, PLACE)).items
@@ -120,7 +120,7 @@ async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
 
 
 async def begun(client: HttpClient, epoch: int) -> None:
-    """Returns when the leader of that epoch gives addresses; those before it may have given all that were asked for."""
+    """Return when the leader of that epoch gives addresses; those before it may have given all that were asked for."""
     await eventually(
         partial(client.get, NETWORKS, "rush"), lambda item: item.status.allocator.epoch >= epoch, PATIENCE
     )

@@ -17,7 +17,7 @@ class NoError(Exception):
 
 
 def demand(condition: object) -> None:
-    """Raises NoError unless it holds."""
+    """Raise NoError unless it holds."""
     if not condition:
         raise NoError
 

@@ -103,7 +103,7 @@ class Networks(RuleBasedStateMachine):
         return near, [*map(str, near), *names, *([] if near else ["z"])], present
 
     def perform(self, choices: list[Choice]) -> None:
-        """Does it in both worlds."""
+        """Do it in both."""
         kinds = {
             kind: [one for one in choices if one.kind == kind] for kind in ("subnet", "pool", "add", "remove")
         }

@@ -56,7 +56,7 @@ class IpamAdmission(TableAdmission):
         self._managers = Managers(client, user)
 
     def default_network(self, request: AdmissionRequest) -> Verdict:
-        """Fills in what a network leaves out."""
+        """Fill in what a network leaves out."""
         try:
             new = new_of(NETWORKS, request)
             if request.sub_resource or new is None:
@@ -66,7 +66,7 @@ class IpamAdmission(TableAdmission):
             return Verdict()  # the validating webhook says what is wrong
 
     def default_nic(self, request: AdmissionRequest) -> Verdict:
-        """Fills in what a NIC leaves out."""
+        """Fill in what a NIC leaves out."""
         try:
             new = new_of(NICS, request)
             return Verdict() if request.sub_resource or new is None else nic_defaults(new)
@@ -74,11 +74,11 @@ class IpamAdmission(TableAdmission):
             return Verdict()  # the validating webhook says what is wrong
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a network."""
+        """Allow or refuse changes of a network."""
         return await _verdict(self._network(request))
 
     async def validate_nic(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a NIC."""
+        """Allow or refuse changes of a NIC."""
         return await _verdict(self._nic(request))
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -120,4 +120,4 @@ WEBHOOKS = (
     Webhook("validate", NETWORKS, EVERY, IpamAdmission.validate_network),
     Webhook("validate", NICS, EVERY, IpamAdmission.validate_nic),
 )
-"""What the API server asks about, with the status subresources."""
+"""The resources that the webhooks review, with the status subresources."""

@@ -1,4 +1,4 @@
-"""What may be done to networks, and what the mutating webhook fills in.
+"""Validation of changes of networks, and their defaults.
 
 A change that takes something away is checked against a list of NICs that is read after the request came, and against
 the grants of the object as it was. So it excludes the allocator: if that grants an address in between, the network's
@@ -55,7 +55,7 @@ async def check_network_change(client: Client, new: Network | None, old: Network
 
 
 def check_size(network: Network) -> None:
-    """Raises Malformed for a network that can't be checked in time."""
+    """Raise Malformed for a network that can't be checked in time."""
     count = len(network.spec.subnets)
     if count > SUBNETS_MAX:
         raise Malformed(

@@ -1,4 +1,4 @@
-"""What a NIC's spec may say: by itself, with what its network has, and with the owner that is there.
+"""Validation of a NIC's spec: by itself, with its network, and with its owner.
 
 A NIC whose owner is gone is cleared up. One that is made for a running machine with the uid of an earlier one would
 lose its addresses while they are used. An owner that is not there at all may come.
@@ -97,7 +97,7 @@ def check_owner_stays(new: Nic, old: Nic) -> None:
 
 
 def check_nic(nic: Nic) -> None:
-    """What must hold of a NIC by itself. Raises Malformed, which begins with the field."""
+    """Validate a NIC by itself. Raises Malformed, which begins with the field."""
     spec = nic.spec
     _check_owner(nic)
     for name, text, check in (
@@ -206,7 +206,7 @@ def _unknown_pools(nic: Nic, network: NetworkModel, item: Network) -> Iterator[s
 
 @contextmanager
 def _at(nic: Nic) -> Iterator[None]:
-    """Puts the object before the message."""
+    """Put the object before the message."""
     with _prefixed(f"Nic {nic.metadata.key}: "):
         yield
 
@@ -226,7 +226,7 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 
 async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> None:
-    """Raises Denied for the uid of another one, and KubeError if the owner can't be read."""
+    """Raise Denied for the uid of another one, and KubeError if the owner can't be read."""
     owner = new.spec.owner
     if not owner.uid or (old is not None and old.spec.owner == owner):
         return

@@ -53,13 +53,13 @@ async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
 
 
 async def check_user(managers: Managers, user: UserInfo, title: str) -> None:
-    """Raises Denied for somebody who is no manager."""
+    """Raise Denied for somebody who is no manager."""
     if not await managers.include(user):
         raise Denied(f"{title}: status is written by Lanloom's manager only; change the spec instead")
 
 
 async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | None) -> None:
-    """Raises Denied, and KubeError if the pods can't be read. `node` is the agent's own, empty for an unknown one."""
+    """Raise Denied, and KubeError if the pods can't be read. `node` is the agent's own, empty for an unknown one."""
     nic = new or old
     if nic is None:
         return
@@ -83,7 +83,7 @@ async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | Non
 
 
 def _protected(nic: Nic) -> tuple[object, ...]:
-    """What of a NIC is not an agent's to change."""
+    """The fields of a NIC that an agent may not change."""
     meta = nic.metadata
     return replace(nic.spec, network="", ips=(), release=()), meta.finalizers, meta.owner_references
 

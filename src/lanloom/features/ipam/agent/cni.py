@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 def build(context: AgentContext) -> AgentPart:
-    """Answers the plugin, unless the agent was told to answer none."""
+    """Answer the plugin, unless the agent is configured to answer none."""
     metrics, settings = context.metrics["ipam"], context.cni
 
     async def run() -> None:
@@ -85,7 +85,7 @@ async def serve_cni(
     observe: Observer = lambda _command, _code: None,
     on_part: PartObserver = lambda _part, _there: None,
 ) -> None:
-    """Answers the plugin until cancelled; `observe` is told of each call, `on_part` whether the socket is there.
+    """Answer the plugin until cancelled; `observe` gets each call, `on_part` whether the socket is there.
 
     What fails here is logged, and the node's VLANs are kept all the same.
     """
@@ -112,5 +112,5 @@ class IpamAgentMetrics(FeatureMetrics):
         )
 
     def called(self, command: str, code: int) -> None:
-        """Counts an answer to the CNI plugin."""
+        """Count an answer to the CNI plugin."""
         self._cni_calls.labels(command, str(code)).inc()

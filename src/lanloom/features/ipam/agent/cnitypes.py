@@ -26,7 +26,7 @@ from lanloom.refusals import Malformed
 from lanloom.runtime.cnicall import BAD_CONFIG, DIFFERENT, REFUSED, CniError
 
 AUTOMATIC = "pool"
-"""What is asked for by default."""
+"""The default request."""
 
 MOST = 64
 """Entries of a list."""
@@ -43,7 +43,7 @@ class Route(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
 
 class Dns(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is handed on for the pod's resolver."""
+    """Settings of the pod's resolver, passed on unchanged."""
 
     nameservers: Texts = ()
     domain: Text = ""
@@ -54,7 +54,7 @@ class Dns(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
 class IpamConfig(
     Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """What the section says.
+    """The `ipam` section.
 
     `network` is a network's UUID, name or object name. `ips` are what the pod gets if it does not ask for others: as in
     a NIC's `spec.ips`; `pools` says the same with names of pools only. With `defaultRoute` the pod's default routes go
@@ -101,7 +101,7 @@ def parse_ipam(config: dict[str, Any]) -> IpamConfig:
 
 
 def parse_wanted(field: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Requests for addresses in their usual form. Raises CniError, which names the field."""
+    """Return requests for addresses in their usual form. Raises CniError, which names the field."""
     try:
         return tuple(map(format_request, parse_requests(wanted)))
     except Malformed as error:
@@ -125,7 +125,7 @@ def _where(message: str) -> str:
     return message.replace("`$.", "`ipam.").replace(" - at `$`", "")
 
 
-def stale_marks(nic: Nic, valid: frozenset[tuple[str, str]]) -> bool:
+def is_stale(nic: Nic, valid: frozenset[tuple[str, str]]) -> bool:
     """Whether a pod's NIC was made for an attachment that is not among the valid ones."""
     marks = nic.metadata.annotations
     return (marks.get(CONTAINER, ""), marks.get(LINK, "")) not in valid
@@ -181,7 +181,7 @@ def _defaults(subnets: list[Subnet], config: IpamConfig) -> list[Raw]:
 
 
 def check_given(nic: Nic, previous: object) -> None:
-    """Raises CniError unless the NIC still has every address of a result's `ips`, and nothing else."""
+    """Raise CniError unless the NIC still has every address of a result's `ips`, and nothing else."""
     have = set(map(format_address, owned(nic)))
     given = _given(previous)
     if have != given:

@@ -53,8 +53,8 @@ from lanloom.runtime.cnicall import BAD_CONFIG, REFUSED, CniError
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 
 
-def asked_for(annotations: Mapping[str, str], holder: Holder, config: IpamConfig) -> tuple[str, ...]:
-    """What a NIC's `spec.ips` is to be: what the pod's annotation says, else the configuration. Raises CniError."""
+def requested_ips(annotations: Mapping[str, str], holder: Holder, config: IpamConfig) -> tuple[str, ...]:
+    """Compute a NIC's `spec.ips` from the pod's annotation, else from the configuration. Raises CniError."""
     text = annotations.get(ADDRESSES)
     if text is None:
         return config.wanted
@@ -112,7 +112,7 @@ def nic_body(
 
 
 def change(nic: Nic, network: str, ips: tuple[str, ...]) -> dict[str, Any] | None:
-    """What must be patched so that a NIC that is there asks for this, None for nothing."""
+    """Compute the patch by which an existing NIC makes these requests; None if it is empty."""
     if (nic.spec.network, nic.spec.ips) == (network, ips):
         return None
     spec = {"network": network, "ips": list(ips), "release": None}
@@ -163,7 +163,7 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
 
 
 async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
-    """Writes down who uses a machine's NIC that is being deleted, before anybody does. Raises KubeError.
+    """Write down who uses a machine's NIC that is being deleted, before anybody does. Raises KubeError.
 
     Whoever found before that nobody uses it can't let go of it any more, because it has another version; whoever looks
     after that finds the pod.
@@ -185,7 +185,7 @@ def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
 
 
 async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
-    """Asks for a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
+    """Request a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
     with suppress(Conflict), ignore_not_found(key.name):
         await client.delete(NICS, key.name, key.namespace, uid=uid)
 

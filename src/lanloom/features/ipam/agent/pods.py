@@ -70,7 +70,7 @@ def parse_args(text: str) -> PodRef:
 
 
 def check_pod(pod: Pod, wanted: PodRef, node: str) -> None:
-    """Raises CniError unless it is the pod of the call, and one of this node."""
+    """Raise CniError unless it is the pod of the call, and one of this node."""
     title = f"pod {pod.metadata.key}"
     if not wanted.is_of(pod):
         raise CniError(UNKNOWN_CONTAINER, f"{title} is another one by now: its uid is not {wanted.uid}")
@@ -81,7 +81,7 @@ def check_pod(pod: Pod, wanted: PodRef, node: str) -> None:
 
 
 def attachments(pod: Pod) -> tuple[Attachment, ...]:
-    """What Multus attaches to a pod, in order. An annotation that Multus could not read either has none.
+    """Return the attachments of a pod by Multus, in order. An annotation that Multus could not read either has none.
 
     Multus counts interfaces that have no name of their own by their place in the list.
     """
@@ -135,7 +135,7 @@ def machine_network(machine: VirtualMachineInstance, interface: str) -> tuple[in
 
 
 def hashed_interface(network: str) -> str:
-    """What KubeVirt calls a pod's interface for the machine's network of that name."""
+    """Return KubeVirt's name of a pod's interface for the machine's network of that name."""
     return f"pod{hashlib.sha256(network.encode()).hexdigest()[:11]}"
 
 

@@ -1,4 +1,4 @@
-"""What each CNI command does: reads the pod, makes or deletes its NIC, waits for the allocator, and returns the result.
+"""CNI commands: read the pod, create or delete its NIC, wait for the allocator, and return the result.
 
 Nothing is kept here: the NIC's name follows from the pod or its machine, so a repeated call, a restarted agent and the
 node that a machine migrates to all find what is there. Addresses are given by the allocator alone. Events on the pod
@@ -28,18 +28,18 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.cnitypes import (
     IpamConfig,
     check_given,
+    is_stale,
     parse_ipam,
     result_of,
-    stale_marks,
 )
 from lanloom.features.ipam.agent.nics import (
     allocated,
     answered,
-    asked_for,
     delete_nic,
     find_network,
     hold_nic,
     nic_body,
+    requested_ips,
     settle_nic,
     until,
     unused,
@@ -166,7 +166,7 @@ class IpamService:
 
     async def _allocate(self, request: Request, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, request)
-        ips = asked_for(pod.metadata.annotations, holder, config)
+        ips = requested_ips(pod.metadata.annotations, holder, config)
         await self._events.unused(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, request, self._node)
         nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
@@ -200,7 +200,7 @@ class IpamService:
         return {}
 
     async def _release(self, ref: PodRef, request: Request) -> None:
-        """Deletes a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
+        """Delete a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
         pod = await get_or_none(self._client, PODS, ref.key)
         if pod is not None and ref.is_of(pod):
             ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
@@ -232,17 +232,17 @@ class IpamService:
         return {}
 
     async def _collect(self, request: Request) -> Raw:
-        """Deletes NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
+        """Delete NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
         name, valid = request.network_name, valid_attachments(request.config)
         nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={node_value(self._node)}")
         for nic in nics.items:
             of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
-            if of_this and stale_marks(nic, valid) and not await self._lives(nic):
+            if of_this and is_stale(nic, valid) and not await self._lives(nic):
                 await self._drop(nic)
         return {}
 
     async def _drop(self, nic: Nic) -> None:
-        """Deletes a NIC of a pod that has ended; one that can't be deleted is no reason to leave the others."""
+        """Delete a NIC of a pod that has ended; one that can't be deleted is no reason to leave the others."""
         try:
             await delete_nic(self._client, nic.metadata.key, nic.metadata.uid)
         except ApiError as error:

@@ -24,7 +24,7 @@ from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import dry_run_option, kubeconfig_option
 
 if TYPE_CHECKING:
-    from lanloom.features.ipam.commands.networks import Judge, Result
+    from lanloom.features.ipam.commands.networks import NetworkCheck, Result
     from lanloom.features.ipam.rules.change import Step
     from lanloom.features.ipam.rules.model import Network
     from lanloom.kube.ports import Client
@@ -151,7 +151,7 @@ def read_networks(kubeconfig: str | None, networks: Sequence[str] = ()) -> "Stat
 
 
 def check_idents(networks: Sequence[str]) -> None:
-    """Raises Malformed for what can be no network's name or UUID."""
+    """Raise Malformed for what can be no network's name or UUID."""
     from lanloom.features.ipam.rules.names import is_name, is_uuid
     from lanloom.refusals import Malformed
     from lanloom.text import quote
@@ -170,9 +170,13 @@ class ChangeOptions:
     kubeconfig: str | None
 
     def modify(
-        self, network: str, steps: "Callable[[Network], Iterable[Step]]", *, judge: "Judge | None" = None
+        self,
+        network: str,
+        steps: "Callable[[Network], Iterable[Step]]",
+        *,
+        check: "NetworkCheck | None" = None,
     ) -> None:
-        """Changes a network and tells what changed."""
+        """Change a network and report what changed."""
         from random import Random
 
         from lanloom.features.ipam.commands.networks import Edit
@@ -180,11 +184,11 @@ class ChangeOptions:
 
         with refusals():
             check_idents([network])
-        edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, judge=judge, dry_run=self.dry_run)
+        edit = Edit(ident=network, steps=steps, new_uuid=new_uuid, check=check, dry_run=self.dry_run)
         self.run(lambda client: modify_network(client, edit, Random()))
 
     def run(self, work: "Callable[[Client], Awaitable[Result]]") -> None:
-        """Does the work, whose input was read before, and tells what changed or would, and notes as warnings."""
+        """Do the work, whose input was read before, and report what changed or would, and notes as warnings."""
         from lanloom.features.ipam.cli.grammar.difference import differences
 
         done = run(self.kubeconfig, work, read=True)
@@ -216,7 +220,7 @@ def new_uuid() -> str:
 
 
 def _plain(done: "Result", *, dry_run: bool) -> dict[str, Any]:
-    """What changed, and the network as an object's spec describes it; null where there is none any more."""
+    """Return the changes, and the network in the form of a spec; null after its removal."""
     from msgspec import to_builtins
 
     from lanloom.features.ipam.cli.grammar.difference import differences

@@ -46,7 +46,7 @@ class ChangeOptions:
     kubeconfig: str | None
 
     def run(self, work: "Callable[[Client, Key, ApplyOptions], Awaitable[Result]]") -> None:
-        """Does the work, waiting for addresses, and tells what changed or would."""
+        """Do the work, waiting for addresses, and report what changed or would."""
         from lanloom.api.meta import Key
         from lanloom.features.ipam.commands.instancechange import ApplyOptions
         from lanloom.features.ipam.commands.instances import check_instance
@@ -89,7 +89,7 @@ def change_options(function: F) -> F:
 
 
 def plan_options(force: bool) -> "PlanOptions":
-    """What a change is planned with."""
+    """Return the options of a plan."""
     import secrets
     from random import Random
 

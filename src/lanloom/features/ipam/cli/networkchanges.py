@@ -197,7 +197,7 @@ def rename(network: str, name: str, change: ChangeOptions) -> None:
     with refusals():
         check_name(name, "a network")
     steps = [Rename(name=name)]
-    change.modify(network, lambda _: steps, judge=name_is_free)
+    change.modify(network, lambda _: steps, check=name_is_free)
 
 
 @click.command()
@@ -261,8 +261,8 @@ def connect(
 
     with refusals():
         steps = [Connect(connection=item) for item in connections(groups, nic_parameters)]
-    judge = None if no_conflicts_check else no_conflicts
-    change.modify(network, lambda _: steps, judge=judge)
+    check = None if no_conflicts_check else no_conflicts
+    change.modify(network, lambda _: steps, check=check)
 
 
 @click.command()
@@ -316,7 +316,7 @@ def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connec
 
 
 def check_once(groups: tuple[str, ...]) -> None:
-    """Raises Malformed for a node group that is named twice."""
+    """Raise Malformed for a node group that is named twice."""
     from lanloom.refusals import Malformed
 
     if len(set(groups)) < len(groups):

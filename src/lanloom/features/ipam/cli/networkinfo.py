@@ -42,7 +42,7 @@ Line = tuple[int, str]
 
 
 def print_network(of: "Described") -> None:
-    """Prints everything of a network."""
+    """Print everything of a network."""
     console = make_console()
     console.print(f"Network {of.network.name}", style="bold", markup=False)
     for indent, text in _lines(of):
@@ -94,8 +94,8 @@ def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
 def counts(usage: "Usage") -> str:
     """A pool's numbers in words."""
     used, reserved, free, size = map(_number, (usage.used, usage.reserved, usage.free, usage.size))
-    told = f"{used} used, {reserved} reserved, {free} free of {size}"
-    return f"{told} ({percent(usage)})" if usage.taken else told
+    text = f"{used} used, {reserved} reserved, {free} free of {size}"
+    return f"{text} ({percent(usage)})" if usage.taken else text
 
 
 def _number(count: int) -> str:

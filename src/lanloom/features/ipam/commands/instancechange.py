@@ -61,7 +61,7 @@ Planner = Callable[[State], Plan]
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What was done to an instance, or would be: its NICs before and after, and what else is to be known of it."""
+    """The result of a change or dry run: the instance's NICs before and after, and notes."""
 
     before: tuple[NicView, ...] = ()
     after: tuple[NicView, ...] = ()
@@ -95,7 +95,7 @@ async def add(
 async def modify(
     client: Client, key: Key, steps: Sequence[NetStep], with_: PlanOptions, how: ApplyOptions
 ) -> Result:
-    """Changes an instance's NICs. Raises Malformed, Denied, KubeError."""
+    """Change an instance's NICs. Raises Malformed, Denied, KubeError."""
     owner = await owner_of(client, key)
     done = await _change(client, key, lambda state: plan_modify(state, key, owner, steps, with_), how)
     if done.after:
@@ -104,7 +104,7 @@ async def modify(
 
 
 async def remove(client: Client, key: Key, how: ApplyOptions) -> Result:
-    """Removes an instance. Raises Denied, KubeError."""
+    """Remove an instance. Raises Denied, KubeError."""
     return await _change(client, key, lambda state: plan_remove(state, key), how)
 
 
@@ -140,7 +140,7 @@ def _views(state: State, key: Key) -> tuple[NicView, ...]:
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """What becomes of the addresses of a machine's NICs that are removed."""
+    """Describe the addresses of a machine's removed NICs."""
     gone = [change.before for change in plan.changes if change.after is None and change.before is not None]
     return tuple(
         f"NIC {nic.metadata.name} keeps its addresses until {VIRTUAL_MACHINE} {nic.spec.owner.name} has ended"
@@ -152,15 +152,15 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 WAIT_SECONDS = 30.0
 """How long the manager may take to give addresses; it takes milliseconds if it is there."""
 
-_FIRST_LOOK, _LONGEST_PAUSE = 0.01, 0.5
+_FIRST_POLL, _LONGEST_PAUSE = 0.01, 0.5
 """Seconds between two looks at a NIC; doubled each time."""
 
 Written = dict[Key, Nic]
-"""What was written of each NIC last."""
+"""The last write of each NIC."""
 
 
 async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -> None:
-    """Writes all that is planned, and waits until the NICs have their addresses; `report` gets each step's name.
+    """Write all that is planned, and wait until the NICs have their addresses; `report` gets each step's name.
 
     Raises Denied with the reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a NIC
     changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
@@ -187,7 +187,7 @@ async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -
 
 
 async def _write_all(client: Client, plan: Plan, written: Written, *, wait: bool, report: Report) -> None:
-    """Writes stage by stage, each when the one before it is settled."""
+    """Write stage by stage, each when the one before it is settled."""
     for stage in stages(plan, at_once=not wait):
         for change, spec in stage:
             written[change.key] = await _write(client, change, spec, written)
@@ -197,7 +197,7 @@ async def _write_all(client: Client, plan: Plan, written: Written, *, wait: bool
 
 
 async def _write(client: Client, change: Change, spec: NicSpec, written: Written) -> Nic:
-    """Creates the NIC, or changes it from what it was last."""
+    """Create the NIC, or change it from what it was last."""
     last = written.get(change.key, change.before)
     if last is not None:
         with _deleted_is_changed():
@@ -207,7 +207,7 @@ async def _write(client: Client, change: Change, spec: NicSpec, written: Written
 
 
 async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
-    """Raises Conflict if the NIC's spec is no longer that of `last`. Its status changes all the time, and may."""
+    """Raise Conflict if the NIC's spec is no longer that of `last`. Its status changes all the time, and may."""
     place, now = last.metadata.key, last
     while True:
         try:
@@ -219,14 +219,14 @@ async def _patch(client: Client, last: Nic, spec: NicSpec) -> Nic:
 
 
 async def _patch_once(client: Client, now: Nic, spec: NicSpec) -> Nic:
-    """Raises Conflict if anything of the NIC changed."""
+    """Raise Conflict if anything of the NIC changed."""
     version = {"resourceVersion": now.metadata.resource_version}
     body = {"metadata": version, "spec": struct_diff(now.spec, spec)}
     return await client.patch(NICS, now.metadata.name, body, now.metadata.namespace)
 
 
 async def _settled(client: Client, nics: list[Nic]) -> None:
-    """Waits until each NIC has what it asks for. Raises Denied if one does not get it, or nobody gives anything."""
+    """Wait until each NIC has what it asks for. Raises Denied if one does not get it, or nobody gives anything."""
     waiting = [nic.metadata.key for nic in nics if nic.spec.ips or nic.status.ips]
     try:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -234,10 +234,12 @@ async def _settled(client: Client, nics: list[Nic]) -> None:
                 with _deleted_is_changed():
                     await _has_its_own(client, place)
     except TimeoutError:
-        told = refusal(await client.get(NICS, place.name, place.namespace))
+        reason = refusal(await client.get(NICS, place.name, place.namespace))
         late = f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
         raise Denied(
-            _refused(place, told) if told else late + "see whether `lanloom manager` runs, or use --no-wait"
+            _refused(place, reason)
+            if reason
+            else late + "see whether `lanloom manager` runs, or use --no-wait"
         ) from None
 
 
@@ -246,8 +248,8 @@ def _refused(place: Key, why: str) -> str:
 
 
 async def _has_its_own(client: Client, place: Key) -> None:
-    """Waits while a NIC is not looked at yet, or was refused by a manager that did not know of the latest changes."""
-    pause = _FIRST_LOOK
+    """Wait while a NIC is not reconciled yet, or was refused by a manager that did not know of the latest changes."""
+    pause = _FIRST_POLL
     while True:
         nic = await client.get(NICS, place.name, place.namespace)
         if is_satisfied(nic):
@@ -259,7 +261,7 @@ async def _has_its_own(client: Client, place: Key) -> None:
 
 
 async def _undo(client: Client, plan: Plan, written: Written) -> list[str]:
-    """Takes back what was written; returns what could not be, in words."""
+    """Take back what was written; return what could not be, in words."""
     left = []
     for change in reversed([change for change in plan.changes if change.key in written]):
         nic = written[change.key]
@@ -276,12 +278,12 @@ async def _undo(client: Client, plan: Plan, written: Written) -> list[str]:
 
 
 async def _restore(client: Client, last: Nic, before: Nic) -> None:
-    """Makes a NIC ask for what it asked for before, when it has the addresses again that it had.
+    """Make a NIC ask for what it asked for before, when it has the addresses again that it had.
 
     An automatic entry would keep what it got meanwhile; so the addresses themselves are asked for first. Raises
     Denied if one of them is lost, KubeError.
     """
-    place, pause = last.metadata.key, _FIRST_LOOK
+    place, pause = last.metadata.key, _FIRST_POLL
     exactly = replace(before.spec, ips=before.status.ips, release=(), force=True)
     ends = asyncio.get_running_loop().time() + WAIT_SECONDS
     while True:
@@ -303,7 +305,7 @@ async def _restore(client: Client, last: Nic, before: Nic) -> None:
 
 
 async def _discard(client: Client, nic: Nic) -> None:
-    """Deletes a NIC that was just made. That of a machine would keep its addresses until the machine has ended."""
+    """Delete a NIC that was just made. That of a machine would keep its addresses until the machine has ended."""
     place = nic.metadata.key
     if nic.spec.owner.kind != INSTANCE and nic.spec.ips:
         await _patch(client, nic, replace(nic.spec, ips=()))
@@ -316,7 +318,7 @@ async def _delete(client: Client, nic: Nic) -> None:
 
 
 async def _ended(client: Client, nics: list[Nic]) -> None:
-    """Waits until deleted NICs are gone, and their addresses free."""
+    """Wait until deleted NICs are gone, and their addresses free."""
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             for nic in nics:
@@ -329,7 +331,7 @@ async def _ended(client: Client, nics: list[Nic]) -> None:
 
 
 async def _is_gone(client: Client, nic: Nic) -> None:
-    place, pause = nic.metadata.key, _FIRST_LOOK
+    place, pause = nic.metadata.key, _FIRST_POLL
     with suppress(NotFound):
         while (await client.get(NICS, place.name, place.namespace)).metadata.uid == nic.metadata.uid:
             await asyncio.sleep(pause)
@@ -338,7 +340,7 @@ async def _is_gone(client: Client, nic: Nic) -> None:
 
 @contextmanager
 def _deleted_is_changed() -> Iterator[None]:
-    """Raises Conflict for a NIC that somebody deleted: what is planned must be planned anew."""
+    """Raise Conflict for a NIC that somebody deleted: what is planned must be planned anew."""
     try:
         yield
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""What a command makes of an instance's NICs: computed on copies, judged by the rules, and not yet written.
+"""Plans of an instance's NICs: computed on copies, validated by the rules, and not yet written.
 
 What is planned is written in stages, so that nothing that a NIC has is given up before everything new was given:
 
@@ -22,8 +22,8 @@ from lanloom.features.ipam.cli.grammar.net_option import NetStep
 from lanloom.features.ipam.cli.grammar.nics import (
     NicContext,
     WantedNic,
+    addresses_now,
     apply,
-    judge,
 )
 from lanloom.features.ipam.commands.instances import (
     check_instance,
@@ -75,7 +75,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What is to be done to an instance, and what its NICs are then, in order."""
+    """The changes of an instance, and its NICs afterwards, in order."""
 
     key: Key
     changes: tuple[Change, ...] = ()
@@ -88,7 +88,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class PlanOptions(Struct, frozen=True, kw_only=True):
-    """What a plan is made with besides the options: `force`, and random numbers for MAC addresses."""
+    """Plan options: `force`, and random numbers for MAC addresses."""
 
     rng: Random
     force: bool = False
@@ -118,7 +118,7 @@ def plan_remove(state: State, key: Key) -> Plan:
 
 
 def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicSpec]]]:
-    """What to write of each NIC, stage by stage, or all `at_once`. Deletions are in none of them."""
+    """Return the writes of each NIC, stage by stage, or all `at_once`. Deletions are in none of them."""
     kept = [change for change in plan.changes if change.after is not None]
     several = sum(change.of_addresses for change in kept) > 1
     written = {change.key: change.before.spec if change.before is not None else None for change in kept}
@@ -138,7 +138,7 @@ def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicS
 def refusal_now(state: State, nic: Nic) -> str:
     """Why a NIC can't get what it asks for; empty if it can."""
     try:
-        judge(wanted_nics((nic,)), _ledgers(state))
+        addresses_now(wanted_nics((nic,)), _ledgers(state))
     except Refusal as error:
         return str(error)
     return ""
@@ -184,9 +184,9 @@ def _explained(error: AddressInUse, state: State, changes: Iterable[Change]) -> 
 def _preview(
     state: State, nics: Sequence[tuple[WantedNic, NicSpec]], same: Collection[WantedNic]
 ) -> tuple[Preview, ...]:
-    """What each NIC would have. One that stays as it is has what it has, be it what it asks for or not."""
+    """Compute the addresses of each NIC. An unchanged NIC keeps its addresses, whatever it requests."""
     asking = [nic for nic, _ in nics if nic not in same]
-    found = dict(zip((nic.key for nic in asking), judge(asking, _ledgers(state)), strict=True))
+    found = dict(zip((nic.key for nic in asking), addresses_now(asking, _ledgers(state)), strict=True))
     return tuple(
         Preview(
             key=Key(*nic.key.split("/", 1)),
@@ -234,7 +234,7 @@ def _spec(nic: WantedNic, old: Nic | None, owner: OwnerSpec, index: int, *, same
 
 
 def _at_stage(change: Change, number: int, *, several: bool, contested: bool) -> NicSpec | None:
-    """What a NIC is to ask for in the first, second or third stage; None for nothing yet."""
+    """Return a NIC's requests in the first, second or third stage; None for nothing yet."""
     spec = change.after
     if spec is None or number == 2 or not several:
         return spec if number == 2 else None

@@ -43,13 +43,13 @@ class Instance(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """What it is: VirtualMachine as soon as one of its NICs is a machine's, else Instance."""
+        """The kind: VirtualMachine as soon as one of its NICs is a machine's, else Instance."""
         kinds = {nic.spec.owner.kind for nic in self.nics}
         return VIRTUAL_MACHINE if VIRTUAL_MACHINE in kinds else INSTANCE
 
 
 def check_instance(name: str) -> None:
-    """Raises Malformed for what can be no instance's name. Unlike names in options it may look like anything else."""
+    """Raise Malformed for what can be no instance's name. Unlike names in options it may look like anything else."""
     if not _NAME.fullmatch(name):
         raise Malformed(
             f"{quote(name)} can't be the name of an instance: use letters, digits, dots, dashes and underscores, "
@@ -101,7 +101,7 @@ def refusal(nic: Nic) -> str:
 
 
 def held_by(nic: Nic) -> tuple[Address, ...]:
-    """What a NIC owns in the network that its spec names. Raises Malformed."""
+    """Return a NIC's addresses in the network of its spec. Raises Malformed."""
     return owned(nic) if nic.status.network == nic.spec.network else ()
 
 

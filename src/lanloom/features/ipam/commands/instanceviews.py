@@ -107,7 +107,7 @@ def plain(view: NicView) -> dict[str, Value]:
 
 
 def differences(before: Sequence[NicView], after: Sequence[NicView]) -> Iterator[Difference]:
-    """What is different, NIC by NIC: those that there are by their new index, then those that are gone."""
+    """Return the differences, NIC by NIC: existing ones by their new index, then removed ones."""
     old = {view.object: view for view in before}
     for view in after:
         last = old.pop(view.object, None)
@@ -335,4 +335,4 @@ INSTANCE_FIELDS = InstanceQuery(
     ),
     ("name", "kind", "nic.count", "nic.networks.names", "nic.ips", "state"),
 )
-"""What `lanloom instance list -o` can show."""
+"""The query fields of `lanloom instance list -o`."""

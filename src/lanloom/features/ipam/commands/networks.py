@@ -1,6 +1,6 @@
 """Changes of networks: read everything, apply the rules to a copy, and write what differs if nothing changed meanwhile.
 
-The webhooks judge by the same rules again; what is judged here is judged so that a refusal names the command's options,
+The webhooks validate by the same rules again. Validation here lets a refusal name the command's options,
 and so that a dry run needs to write nothing.
 """
 
@@ -31,12 +31,12 @@ PATIENCE = 30.0
 """Seconds for which a change is computed anew when somebody else wrote first; a busy allocator writes often."""
 
 NewUuid = Callable[[], str]
-Judge = Callable[[State, Network], None]
+NetworkCheck = Callable[[State, Network], None]
 """Raises Denied for a changed network that the rest of the cluster does not allow."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What was done to a network, or would be: its forms before and after, None where there was or is none."""
+    """The result of a change or dry run: the network before and after, None where there was or is none."""
 
     before: Network | None = None
     after: Network | None = None
@@ -46,7 +46,7 @@ class Result(Struct, frozen=True, kw_only=True):
 async def add(
     client: Client, name: str, steps: Iterable[Step], new_uuid: NewUuid, *, dry_run: bool = False
 ) -> Result:
-    """Adds a network. Raises Malformed, Denied, KubeError."""
+    """Add a network. Raises Malformed, Denied, KubeError."""
     check_name(name, "a network")
     state = await read_state(client)
     name_is_free(state, Network(id="", name=name))
@@ -68,12 +68,12 @@ class Edit(Struct, frozen=True, kw_only=True):
     ident: str
     steps: Callable[[Network], Iterable[Step]]
     new_uuid: NewUuid
-    judge: Judge | None = None
+    check: NetworkCheck | None = None
     dry_run: bool = False
 
 
 async def modify(client: Client, edit: Edit, rng: Random) -> Result:
-    """Changes a network, whoever else writes to it. Raises Malformed, Denied, KubeError."""
+    """Change a network, whoever else writes to it. Raises Malformed, Denied, KubeError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + PATIENCE
     for attempt in count():
@@ -92,8 +92,8 @@ async def _modify(client: Client, edit: Edit) -> Result:
     item = state.find(edit.ident)
     before = network_of(item)
     change = apply(before, edit.steps(before), state.ledger(item), edit.new_uuid)
-    if edit.judge is not None:
-        edit.judge(state, change.network)
+    if edit.check is not None:
+        edit.check(state, change.network)
     patch = _patch(item.spec, before, change.network)
     if patch and not edit.dry_run:
         version = {"resourceVersion": item.metadata.resource_version}
@@ -102,7 +102,7 @@ async def _modify(client: Client, edit: Edit) -> Result:
 
 
 async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result:
-    """Removes a network that nobody uses. Raises Denied, KubeError."""
+    """Remove a network that nobody uses. Raises Denied, KubeError."""
     state = await read_state(client)
     item = state.find(ident)
     network = network_of(item)
@@ -124,13 +124,13 @@ async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result
 
 
 def name_is_free(state: State, network: Network) -> None:
-    """Raises Denied where another network has the name. The name of a renamed network's object is free."""
+    """Raise Denied where another network has the name. The name of a renamed network's object is free."""
     if any(item.called == network.name and item.metadata.name != network.id for item in state.networks):
         raise _taken(network.name)
 
 
 def no_conflicts(state: State, network: Network) -> None:
-    """Raises Denied where another network has the same addresses on the same link of the same node group."""
+    """Raise Denied where another network has the same addresses on the same link of the same node group."""
     for item in state.networks:
         if item.metadata.name == network.id:
             continue
@@ -164,7 +164,7 @@ def _taken(name: str) -> Denied:
 
 
 def _patch(spec: NetworkSpec, before: Network, after: Network) -> Raw:
-    """What to write; nothing where only the text of a value would become another."""
+    """Compute the patch; empty where only the text of a value would change."""
     if before == after:
         return {}
     return struct_diff(spec, replace(spec_of(after), uuid=spec.uuid))

@@ -38,10 +38,10 @@ def _describe(item: NetworkObject, nics: Sequence[NicObject]) -> Described:
 
 def information(of: Described) -> dict[str, Value]:
     """Everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
-    said: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
-    said["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
-    said["nics"] = [_nic(nic) for nic in of.nics]
-    return said
+    values: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
+    values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
+    values["nics"] = [_nic(nic) for nic in of.nics]
+    return values
 
 
 def _nic(nic: Nic) -> dict[str, Value]:

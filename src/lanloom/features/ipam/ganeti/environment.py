@@ -1,4 +1,4 @@
-"""What scripts and hooks get of NICs and networks, of a cluster or a file: Ganeti's variables, and further ones.
+"""The environment of scripts and hooks, from a cluster or a file: Ganeti's variables, and further ones.
 
 A NIC with one address in a network that has no more than Ganeti's networks have gets exactly Ganeti's variables. Others
 get `IP:i`, `NETWORK_SUBNET:i`, `NETWORK_GATEWAY:i` and `NETWORK_DHCP:i` besides, i counting addresses and subnets. A
@@ -51,7 +51,7 @@ def network_of_state(state: State, ident: str) -> Network:
 
 
 def read_config(path: Path) -> Config:
-    """What a config.data says. Raises Malformed."""
+    """Read a config.data. Raises Malformed."""
     try:
         return config_in(read_file(path).text)
     except Malformed as error:
@@ -85,7 +85,7 @@ _ASSIGNABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def hook_environment(instance: str, nics: Sequence[tuple[Nic, Network | None]]) -> Environment:
-    """What hooks are told of an instance's NICs: names begin with `INSTANCE_NICn_`, n counting them."""
+    """Return the variables of hooks for an instance's NICs: names begin with `INSTANCE_NICn_`, n counting them."""
     env = {"INSTANCE_NAME": instance, "INSTANCE_NIC_COUNT": str(len(nics))}
     for index, (nic, network) in enumerate(nics):
         names = {"NAME": nic.name} if nic.name else {}
@@ -94,9 +94,9 @@ def hook_environment(instance: str, nics: Sequence[tuple[Nic, Network | None]]) 
 
 
 def script_environment(instance: str, index: int, nic: Nic, network: Network | None) -> Environment:
-    """What the script that configures an interface is told: names without a prefix.
+    """Return the variables of the script that configures an interface: names without a prefix.
 
-    Other than hooks, it is not told of an address or a link that there is not, and of a bridge in mode bridged only.
+    Unlike hooks, it gets no empty address or link, and a bridge in mode bridged only.
     """
     names = {"INTERFACE_NAME": nic.name} if nic.name else {}
     known = {"INSTANCE": instance, "INTERFACE_INDEX": str(index), "INTERFACE_UUID": nic.uuid}
@@ -108,7 +108,7 @@ def script_environment(instance: str, index: int, nic: Nic, network: Network | N
 
 
 def network_environment(network: Network) -> Environment:
-    """What hooks are told of a network."""
+    """Return the variables of hooks for a network."""
     return {**_network(network), **({} if has_old_shape(network) else _subnets(network))}
 
 

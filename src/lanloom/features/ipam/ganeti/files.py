@@ -43,7 +43,7 @@ RUNTIME = ".runtime"
 
 
 CONFIG = "config.data"
-"""What Ganeti calls its configuration."""
+"""The name of Ganeti's configuration file."""
 
 
 class Source(Struct, frozen=True):
@@ -55,7 +55,7 @@ class Source(Struct, frozen=True):
 
     @property
     def mark(self) -> tuple[int, ...]:
-        """What changes when somebody else writes the file."""
+        """The state of the file that changes with each write."""
         return _mark(self.info)
 
 
@@ -99,7 +99,7 @@ def read_file(path: Path) -> Source:
 
 
 def rewrite_file(source: Source, text: str, stamp: str) -> Path:
-    """Puts a new text into the place of the old one, and gives the path of the backup. Raises Denied.
+    """Put a new text into the place of the old one, and give the path of the backup. Raises Denied.
 
     `stamp` tells backups apart; one that is there is never overwritten. Mode and owner stay.
     """
@@ -169,7 +169,7 @@ def _written(source: Source, text: str) -> Path:
 
 
 def _kept(path: Path, stamp: str) -> Path:
-    """Gives the file a second name, which nothing had. Raises OSError."""
+    """Give the file a second name, which nothing had. Raises OSError."""
     for number in range(1000):
         backup = path.with_name(f"{path.name}.bak-{stamp}" + (f".{number}" if number else ""))
         with suppress(FileExistsError):
@@ -231,7 +231,7 @@ class Converted(Struct, frozen=True):
 
 
 def plan(paths: tuple[Path, ...], direction: Direction, *, force: bool = False) -> tuple[Planned, ...]:
-    """What each file is to become. Raises Malformed and Denied, with every reason of every file.
+    """Compute the new text of each file. Raises Malformed and Denied, with every reason of every file.
 
     With `force` a file is upgraded although something stays wrong with it; its notes say what.
     """
@@ -253,7 +253,7 @@ def plan(paths: tuple[Path, ...], direction: Direction, *, force: bool = False) 
 
 
 def carry_out(planned: Planned, stamp: str, *, dry_run: bool) -> Converted:
-    """Writes one file, if it differs and this is no dry run. Raises Denied."""
+    """Write one file, if it differs and this is no dry run. Raises Denied."""
     backup = None
     if planned.differs and not dry_run:
         backup = rewrite_file(planned.source, planned.change.text, stamp)
@@ -261,7 +261,7 @@ def carry_out(planned: Planned, stamp: str, *, dry_run: bool) -> Converted:
 
 
 def verify(paths: tuple[Path, ...]) -> dict[Path, tuple[str, ...]]:
-    """What is wrong in each file. Raises Malformed."""
+    """Return the faults of each file. Raises Malformed."""
     found: dict[Path, tuple[str, ...]] = {}
     for path in find_files(paths):
         source = read_file(path)
@@ -276,7 +276,7 @@ def is_runtime(text: str) -> bool:
 
 
 def _wrong(direction: Direction, force: bool) -> Callable[[str], tuple[str, ...]]:
-    """Finds what is wrong with a text that is to be upgraded. Raises Malformed, Denied."""
+    """Find what is wrong with a text that is to be upgraded. Raises Malformed, Denied."""
 
     def find(text: str) -> tuple[str, ...]:
         if is_runtime(text):
@@ -300,7 +300,7 @@ def _converted(source: Source, direction: Direction) -> Changed:
 
 
 def _about(path: Path, function: Callable[[str], T], text: str) -> T:
-    """What a function says of a text, its errors with the path. Raises Malformed, Denied."""
+    """Apply a function to a text, its errors with the path. Raises Malformed, Denied."""
     try:
         return function(text)
     except Refusal as error:

@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 
 async def check_namespace(client: Client, namespace: str) -> None:
-    """Raises Denied where NICs could not be created, KubeError."""
+    """Raise Denied where NICs could not be created, KubeError."""
     try:
         await client.get(NAMESPACES, namespace)
     except NotFound:
@@ -45,7 +45,7 @@ async def check_namespace(client: Client, namespace: str) -> None:
 
 
 async def carry_out(client: Client, plan: Import, report: Report, *, wait: bool = True) -> None:
-    """Creates what is missing. Raises KubeError; Denied where the manager does not give a NIC its addresses.
+    """Create what is missing. Raises KubeError; Denied where the manager does not give a NIC its addresses.
 
     What was created stays in both cases: another run goes on from there.
     """
@@ -69,7 +69,7 @@ async def _nic(client: Client, key: Key, spec: NicSpec) -> None:
 
 
 async def _each(works: Sequence[Callable[[], Awaitable[None]]], report: Report, what: str) -> None:
-    """Does all of it, a few at a time. Raises the first error when nothing is under way any more."""
+    """Do all of it, a few at a time. Raises the first error when nothing is under way any more."""
     queue, done = iter(works), 0
 
     async def worker() -> None:
@@ -87,7 +87,7 @@ async def _each(works: Sequence[Callable[[], Awaitable[None]]], report: Report, 
 
 
 async def _settled(client: Client, wanted: set[Key], report: Report) -> None:
-    """Waits until each NIC has its addresses, as long as there is any progress."""
+    """Wait until each NIC has its addresses, as long as there is any progress."""
     clock = asyncio.get_running_loop().time
     pause, last, since = _FIRST_PAUSE, -1, clock()
     namespaces = {key.namespace for key in wanted}

@@ -1,4 +1,4 @@
-"""What an import of a Ganeti cluster makes of the API's objects: computed on what was read, and checked before writing.
+"""Plan the import of a Ganeti cluster: computed on objects as they were read, and checked before writing.
 
 Networks are recognised by their UUID and NICs by theirs, or by instance and index where Ganeti 2.7 gave none. What is
 there and the same is left alone, so an import that was interrupted is finished by another one; what is there and
@@ -58,7 +58,7 @@ def _names_here(
 
 
 def _nic_notes(nic: StoredNic) -> Iterator[str]:
-    """What of a NIC is called otherwise here."""
+    """The fields of a NIC whose names differ here."""
     name = imported_name(nic.name)
     if name != nic.name:
         yield f"{nic}: its name {quote(nic.name)} is {name} here"
@@ -96,7 +96,7 @@ def _may_be_given(network: Network, address: Address) -> bool:
     return subnet is not None and not any(address in item for item in subnet.reserved)
 
 
-TOLD = 20
+LISTED_MAX = 20
 """So many conflicts are listed; the rest is counted."""
 
 
@@ -112,7 +112,7 @@ class NetworkRow(Struct, frozen=True, kw_only=True):
 
 
 class Import(Struct, frozen=True, kw_only=True):
-    """What is to be created, what is there already, and what there is to tell.
+    """Objects to create, objects that exist already, and notes for the user.
 
     `present` are NICs that are there and the same; `kept` differ, and whether they have what they ask for is no matter.
     """
@@ -231,7 +231,7 @@ def _nics(
 
 
 def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
-    """What is to be asked for a NIC; `ledger` is that of its network. Raises Malformed."""
+    """Compute the requests of a NIC; `ledger` is that of its network. Raises Malformed."""
     ips = nic.ips if ledger is not None else ()
     connection = _connection(nic, ledger.network if ledger is not None else None)
     return NicSpec(
@@ -250,7 +250,7 @@ def _spec(nic: StoredNic, owner: str, ledger: Ledger | None) -> NicSpec:
 
 
 def _check(specs: Mapping[StoredNic, NicSpec]) -> None:
-    """Raises Malformed for NICs that a server would refuse, before anything is written."""
+    """Raise Malformed for NICs that a server would refuse, before anything is written."""
     wrong = []
     for nic, spec in specs.items():
         try:
@@ -302,5 +302,5 @@ def _refuse(reasons: list[str], what: str) -> None:
 
 
 def _listed(what: str, reasons: list[str]) -> str:
-    more = [f"and {len(reasons) - TOLD} more"] if len(reasons) > TOLD else []
-    return "\n".join((f"{what}; nothing was written:", *reasons[:TOLD], *more))
+    more = [f"and {len(reasons) - LISTED_MAX} more"] if len(reasons) > LISTED_MAX else []
+    return "\n".join((f"{what}; nothing was written:", *reasons[:LISTED_MAX], *more))

@@ -1,4 +1,4 @@
-"""What an import finds there already: the same networks and NICs from before, and what stands in the way.
+"""Objects that an import finds in the cluster: imported before, or in conflict.
 
 Objects may differ from what the file says; `--keep` leaves them so.
 """
@@ -20,15 +20,15 @@ from lanloom.features.ipam.rules.names import object_name
 from lanloom.features.ipam.state import State
 from lanloom.features.ipam.wire import network_of
 
-TOLD = 5
+LISTED_MAX = 5
 """So many differences of one object are told."""
 
 
 def network_changes(there: Network, wanted: Network) -> str:
-    """What would have to change for a network to be as in the file; empty where nothing would."""
+    """Describe the differences between a network and the file; empty where there are none."""
     found = [f"{one.sign} {one.text}" for one in differences(there, wanted)]
-    more = [f"and {len(found) - TOLD} more"] if len(found) > TOLD else []
-    return "; ".join((*found[:TOLD], *more))
+    more = [f"and {len(found) - LISTED_MAX} more"] if len(found) > LISTED_MAX else []
+    return "; ".join((*found[:LISTED_MAX], *more))
 
 
 def nic_changes(there: NicSpec, wanted: NicSpec) -> str:
@@ -61,7 +61,7 @@ class Wanted(Struct, frozen=True):
 
 
 def network_conflicts(wanted: Mapping[str, Wanted], state: State) -> Iterator[str]:
-    """What the networks, by their UUIDs, would collide with."""
+    """Return the conflicts of the networks, by their UUIDs."""
     for one in wanted.values():
         network = one.network
         for other in state.networks:
@@ -107,7 +107,7 @@ class Present:
         return {nic: text for nic, text in changes if text}
 
     def conflicts(self, specs: Mapping[StoredNic, NicSpec], wanted: Mapping[str, Wanted]) -> Iterator[str]:
-        """What the NICs would collide with."""
+        """Return the conflicts of the NICs."""
         ledgers = {uuid: self._state.ledger(one.item) for uuid, one in wanted.items() if one.item is not None}
         for nic, spec in specs.items():
             item = self.find(spec)

@@ -83,12 +83,12 @@ class AllocationState:
         return sorted((self._nics[key] for key in self._due), key=age)
 
     def held(self, nic: Nic) -> tuple[Address, ...]:
-        """What a NIC has here: granted first, which is what it was last decided to have."""
+        """Return a NIC's addresses here: granted ones first, which are the last decision."""
         granted = self._granted(str(nic.metadata.key))
         return tuple(dict.fromkeys((*granted, *self.owned(nic))))
 
     def owned(self, nic: Nic) -> tuple[Address, ...]:
-        """What a NIC's status says that it has here."""
+        """Return a NIC's addresses here by its status."""
         # What can't be read there is left out, and so written anew.
         return find_addresses(nic.status.ips) if nic.status.network == self.name else ()
 
@@ -244,7 +244,7 @@ class AllocationState:
         return one is not None and two is not None and age(one) < age(two)
 
     def _claims(self, key: str) -> set[Address]:
-        """What a NIC has, by its status or by a grant that must be remembered."""
+        """Return a NIC's addresses, by its status or by a grant that must be remembered."""
         nic = self._nics.get(key)
         return {*self._granted(key), *(self.owned(nic) if nic is not None else ())}
 
@@ -285,8 +285,8 @@ class AllocationState:
 
     def _reports_conflicts(self, nic: Nic) -> bool:
         """Whether the NIC's conditions report a conflict exactly if there is one."""
-        said = find(nic.status.conditions, UNIQUE) is not None
-        return said == bool(self._conflicts and self.conflicts_of(str(nic.metadata.key)))
+        reported = find(nic.status.conditions, UNIQUE) is not None
+        return reported == bool(self._conflicts and self.conflicts_of(str(nic.metadata.key)))
 
     def _granted(self, key: str) -> tuple[Address, ...]:
         grant = self._grants.get(key)

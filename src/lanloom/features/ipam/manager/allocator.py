@@ -60,12 +60,12 @@ BATCH = 256
 
 _AT_ONCE = 16
 
-TOLD_AT_ONCE = 32
+REPORTED_AT_ONCE = 32
 """Where more NICs than this are written at once, no Events report what they got: it would be twice the writes."""
 
 
 class Write(Struct, frozen=True):
-    """What is to be written to a NIC. `gives` says whether it then has addresses that it did not have."""
+    """A write of a NIC's status. `gives` says whether it then has addresses that it did not have."""
 
     decision: Decision
     status: NicStatus
@@ -95,7 +95,7 @@ class NicWriter:
         state: AllocationState | None = None,
     ) -> list[KubeError]:
         """Write each, and take the answers in to the state. The caller repeats what could not be written."""
-        quiet = len(writes) > TOLD_AT_ONCE
+        quiet = len(writes) > REPORTED_AT_ONCE
 
         async def write(nic: Nic, status: NicStatus) -> KubeError | None:
             async with self._slots:
@@ -207,7 +207,7 @@ class NetworkAllocator:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _decide(self, state: AllocationState) -> list[Write]:
-        """What is to be written to the NICs that need something; what they get is held in the ledger."""
+        """Compute the writes of NICs that need something; their new addresses are held in the ledger."""
         writes: list[Write] = []
         for nic in state.due():
             write = self._decide_one(state, nic)
@@ -306,7 +306,7 @@ class NetworkAllocator:
 
 
 def _grant_of(item: Write, former: Grant | None) -> Grant:
-    """What a NIC is about to get, beside what it was granted before, of which a write may still be under way.
+    """Compute the grant of a NIC, with earlier grants of which a write may still be under way.
 
     Every such write is based on the version of the grant or on an earlier one; if one is not known, none is stated.
     """

@@ -87,7 +87,7 @@ class IpamManager:
         return (self._networks,)
 
     async def run(self) -> None:
-        """Runs until cancelled. Takes every network over anew: nothing of an earlier term holds any more."""
+        """Run until cancelled. Takes every network over anew: nothing of an earlier term holds any more."""
         for informer in self._informers.all():
             await informer.synced()
         self._term.clear()

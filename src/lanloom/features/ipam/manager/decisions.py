@@ -24,7 +24,7 @@ MALFORMED = "Malformed"
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What becomes of a NIC. `ips` are its addresses; None if it is refused what it asks for and keeps what it has.
+    """The decision about a NIC. `ips` are its addresses; None if its requests are refused and it keeps its addresses.
 
     `operation` holds what was taken and must be aborted or committed; None where nothing was taken.
     """
@@ -37,7 +37,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[str, str] | None) -> Decision:
-    """What a NIC gets in the network of the ledger, where it has `held`.
+    """Decide a NIC's addresses in the network of the ledger, where it has `held`.
 
     `problem` is why the network gives nothing away at all, as reason and message.
     """
@@ -116,7 +116,7 @@ def touched(status: NicStatus, now: float) -> NicStatus:
 
 
 def _describe(ips: tuple[str, ...], network: str) -> str:
-    """What a NIC got, in words."""
+    """Describe the new addresses of a NIC."""
     if not ips:
         return "asks for no address"
     return f"has {', '.join(ips)} of network {network}"

@@ -35,7 +35,7 @@ BY_INSTANCE = "instance"
 
 
 class OwnerInformers(InformerView, frozen=True):
-    """What may own NICs and come to an end by itself."""
+    """Informers of the owners of NICs that can end by themselves."""
 
     pods: Informer[Pod]
     machines: Informer[VirtualMachine]
@@ -66,7 +66,7 @@ def _instances(pod: Pod) -> tuple[str, ...]:
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """What there is by the name of an owner, in its namespace.
+    """The objects of an owner's name, in its namespace.
 
     `pod` is the pod of that name; `machine` and `instance` are KubeVirt's objects of that name, and `launchers` the
     pods in which an instance of that name runs. Read in this order, parents before what they make: whoever is gone

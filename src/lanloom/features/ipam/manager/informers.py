@@ -1,4 +1,4 @@
-"""What the manager and its webhooks watch of address management, its indexes, and live lists of all NICs."""
+"""Informers of address management in the manager and its webhooks, their indexes, and live lists of all NICs."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ BY_GRANT = "grant"
 
 
 class IpamInformers(InformerView, frozen=True):
-    """What is watched."""
+    """The informers of address management."""
 
     networks: Informer[Network]
     nics: Informer[Nic]

@@ -91,7 +91,7 @@ class OwnerController:
         return (self._controller,)
 
     async def run(self) -> None:
-        """Runs until cancelled; checks everything once, because events of the time before are not known."""
+        """Run until cancelled; check everything once, because events of the time before are not known."""
         for informer in (self._nics, *self._owners.all()):
             await informer.synced()
         self._suspected.clear()  # an earlier term knows nothing of the time between
@@ -142,7 +142,7 @@ class OwnerController:
         return await self._check_leak(nic)
 
     async def _release(self, nic: Nic) -> float | None:
-        """Takes the finalizer away once the owner has ended."""
+        """Take the finalizer away once the owner has ended."""
         if FINALIZER not in nic.metadata.finalizers:
             return None
         if not may_go(nic, cached_evidence(self._owners, nic)):
@@ -155,7 +155,7 @@ class OwnerController:
         return None
 
     async def _check_leak(self, nic: Nic) -> float | None:
-        """Deletes the NIC of an owner that is gone, or has no use for it, at the second check that finds it so."""
+        """Delete the NIC of an owner that is gone, or has no use for it, at the second check that finds it so."""
         key, uid, now = str(nic.metadata.key), nic.metadata.uid, asyncio.get_running_loop().time()
         if not is_leaked(nic, cached_evidence(self._owners, nic)):
             self._suspected.pop(key, None)
@@ -207,11 +207,11 @@ class OwnerController:
 
 
 def _use(pod: Pod) -> tuple[str, str]:
-    """What of a pod tells whether it uses addresses, and of which networks."""
+    """The key of a pod: the fields that decide whether it uses addresses, and of which networks."""
     return pod.status.phase, pod.metadata.annotations.get(MULTUS_NETWORKS, "")
 
 
 def _holding(nic: Nic) -> tuple[object, ...]:
-    """What of a NIC matters here."""
+    """The key of a NIC: the fields that this controller depends on."""
     meta = nic.metadata
     return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, nic.spec.owner

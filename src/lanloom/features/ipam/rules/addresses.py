@@ -19,7 +19,7 @@ Address = int
 Version = Literal[4, 6]
 
 IPV6 = 1 << 128
-"""What an IPv6 address's value is raised by."""
+"""The offset of an IPv6 address's value."""
 
 LIMITS: dict[Version, tuple[Address, Address]] = {4: (0, (1 << 32) - 1), 6: (IPV6, (IPV6 << 1) - 1)}
 """First and last address of a version."""
@@ -97,12 +97,12 @@ class IPRange(Struct, frozen=True, order=True):
         return self.first <= other.last and other.first <= self.last
 
     def common(self, other: "IPRange") -> "IPRange | None":
-        """What both have."""
+        """Return the intersection."""
         first, last = max(self.first, other.first), min(self.last, other.last)
         return IPRange(first, last) if first <= last else None
 
     def without(self, other: "IPRange") -> "tuple[IPRange, ...]":
-        """What is left when another range is cut out: none, one or two ranges."""
+        """Return the remainder after another range is cut out: none, one or two ranges."""
         if not self.overlaps(other):
             return (self,)
         parts = []
@@ -186,7 +186,7 @@ def subtract(ranges: Iterable[IPRange], cut: Iterable[IPRange]) -> tuple[IPRange
 
 
 def _gaps(range_: IPRange, cuts: Sequence[IPRange]) -> Iterator[IPRange]:
-    """What is left of a range between cuts, which are in order and apart from each other."""
+    """Return the gaps of a range between cuts, which are in order and apart from each other."""
     first = range_.first
     for index in range(bisect_left(cuts, first, key=lambda item: item.last), len(cuts)):
         if cuts[index].first > range_.last:

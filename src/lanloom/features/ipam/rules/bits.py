@@ -53,7 +53,7 @@ class Bits:
         self._low = 0
 
     def take(self, number: int) -> None:
-        """Marks a number as taken."""
+        """Mark a number as taken."""
         offset = number - self.first
         index = offset >> _SHIFT
         block = self._blocks[index]
@@ -64,7 +64,7 @@ class Bits:
             self._full[index] = 1
 
     def free(self, number: int) -> None:
-        """Marks a number as free."""
+        """Mark a number as free."""
         offset = number - self.first
         index = offset >> _SHIFT
         block = self._blocks[index]
@@ -75,7 +75,7 @@ class Bits:
         self._low = min(self._low, index)
 
     def take_lowest(self) -> int:
-        """Takes the lowest free number and returns it; -1 if there is none."""
+        """Take the lowest free number and return it; -1 if there is none."""
         index = self._full.find(0, self._low)
         if index < 0:
             self._low = len(self._full)
@@ -92,14 +92,14 @@ class Bits:
         return self.first + (index << _SHIFT) + inside
 
     def extend(self, count: int) -> None:
-        """Adds `count` free numbers behind the last. What there was must be whole blocks."""
+        """Add `count` free numbers behind the last. What there was must be whole blocks."""
         added = (count + _INSIDE) >> _SHIFT
         self._blocks.extend([None] * added)
         self._full.extend(zeros(added))
         self.size += count
 
     def load(self, taken: bitarray) -> None:
-        """Makes exactly those numbers taken whose bit is set; there is one for each number."""
+        """Make exactly those numbers taken whose bit is set; there is one for each number."""
         for index in range(len(self._blocks)):
             block = taken[index << _SHIFT : (index + 1) << _SHIFT]
             self._blocks[index] = block if block.any() else None
@@ -160,19 +160,19 @@ class SparseBits:
         self._window = Bits(0, 0)
 
     def take(self, address: Address) -> None:
-        """Marks an address of the gaps as taken."""
+        """Mark an address of the gaps as taken."""
         number = self._number(address)
         if number < self._window.size:
             self._window.take(number)
 
     def free(self, address: Address) -> None:
-        """Marks an address of the gaps as free."""
+        """Mark an address of the gaps as free."""
         number = self._number(address)
         if number < self._window.size:
             self._window.free(number)
 
     def take_lowest(self) -> Address:
-        """Takes the lowest free address and returns it; -1 if there is none."""
+        """Take the lowest free address and return it; -1 if there is none."""
         while (number := self._window.take_lowest()) < 0:
             if self._window.size == self._size:
                 return -1
@@ -220,7 +220,7 @@ class Ranges:
         return at if at >= 0 and address <= self._lasts[at] else -1
 
     def within(self, range_: IPRange) -> Iterator[IPRange]:
-        """What they have of a range, in order."""
+        """Return the parts of a range that they contain, in order."""
         for at in range(bisect_left(self._lasts, range_.first), len(self._firsts)):
             if self._firsts[at] > range_.last:
                 return
@@ -246,7 +246,7 @@ class PoolBits:
             self.bits = SparseBits(range_, cuts, taken)
 
     def runs(self) -> list[tuple[Address, Address]] | None:
-        """What is taken, as first and last address of each run, in order; None where the bits do not tell."""
+        """Return the taken runs as first and last address, in order; None where the bits do not record them."""
         return list(self.bits.runs()) if isinstance(self.bits, Bits) else None
 
     def same(self, cuts: tuple[IPRange, ...]) -> bool:

@@ -54,14 +54,14 @@ _ORDER = (GeneralStep, SubnetStep, PoolStep, AddReserved, RemoveReserved)
 
 
 class Change(Struct, frozen=True):
-    """What an operation comes to: the network as it will be, and notes for whoever asked for it, in order."""
+    """The result of an operation: the changed network, and notes for the user, in order."""
 
     network: Network
     notes: tuple[str, ...] = ()
 
 
 def apply(network: Network, steps: Iterable[Step], ledger: Ledger, new_uuid: Callable[[], str]) -> Change:
-    """Makes the steps in the order given, each checked on what those before it made.
+    """Make the steps in the order given, each checked on what those before it made.
 
     `ledger` says who owns what in the network. Raises Malformed or Refused; nothing has changed then.
     """
@@ -73,10 +73,10 @@ def apply(network: Network, steps: Iterable[Step], ledger: Ledger, new_uuid: Cal
 
 
 def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Steps in the order in which options of one command take effect, wherever they stand on the command line.
+    """Return steps in the order in which options of one command take effect, wherever they stand on the command line.
 
     What a network has beside its subnets, then subnets, pools and reserved addresses (added before removed); within
-    these as they were given. Only command lines order them: `apply` does what it is told.
+    these as they were given. Only command lines order them: `apply` keeps the order.
     """
     given = list(steps)
     return tuple(step for kind in _ORDER for step in given if isinstance(step, kind))

@@ -1,4 +1,4 @@
-"""What a network has beside its subnets: name, MAC prefix, tags, and how node groups connect to it."""
+"""Properties of a network beside its subnets: name, MAC prefix, tags, and connections of node groups."""
 
 import re
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Disconnect(Struct, frozen=True, kw_only=True):
 
 
 def rename(network: Network, step: Rename) -> Network:
-    """Gives a network another name; whether another network has it is not known here. Raises Malformed, Denied."""
+    """Give a network another name; whether another network has it is not known here. Raises Malformed, Denied."""
     check_name(step.name, "a network")
     if step.name == network.name:
         raise Denied(f"network {network.name} has that name already; choose another one")
@@ -67,18 +67,18 @@ def rename(network: Network, step: Rename) -> Network:
 
 
 def set_mac_prefix(network: Network, step: SetMacPrefix) -> Network:
-    """Sets the MAC prefix. Raises Malformed."""
+    """Set the MAC prefix. Raises Malformed."""
     return replace(network, mac_prefix=check_mac_prefix(step.prefix))
 
 
 def add_tags(network: Network, step: AddTags) -> Network:
-    """Adds tags, in order; those that the network has stay once. Raises Malformed."""
+    """Add tags, in order; those that the network has stay once. Raises Malformed."""
     tags = (check_tag(tag) for tag in step.tags)
     return replace(network, tags=tuple(sorted({*network.tags, *tags})))
 
 
 def remove_tags(network: Network, step: RemoveTags) -> Network:
-    """Takes tags away. Raises Denied for one that the network does not have."""
+    """Take tags away. Raises Denied for one that the network does not have."""
     if missing := [tag for tag in step.tags if tag not in network.tags]:
         known = listed(network.tags) or "none"
         raise Denied(f"network {network.name} has no tag {quote(missing[0])}; its tags are: {known}")
@@ -86,7 +86,7 @@ def remove_tags(network: Network, step: RemoveTags) -> Network:
 
 
 def connect(network: Network, step: Connect) -> Network:
-    """Connects a node group. Raises Malformed, and Denied if it is connected."""
+    """Connect a node group. Raises Malformed, and Denied if it is connected."""
     check_connection(step.connection)
     if any(one.group == step.connection.group for one in network.connections):
         raise Denied(
@@ -149,7 +149,7 @@ def is_group(text: str) -> bool:
 
 
 def check_connection(one: Connection) -> None:
-    """Raises Malformed for a connection that can never be."""
+    """Raise Malformed for a connection that can never be."""
     if not is_group(one.group):
         raise Malformed(
             f"{quote(one.group)} is no node group; use letters, digits, dots, dashes and underscores"

@@ -53,7 +53,7 @@ class Exhausted(Denied):
 
 
 AUTOMATIC: dict[str, Version | None] = {"pool": None, "pool4": 4, "pool6": 6}
-"""What asks for the lowest free address of any pool, and of which IP version it must be."""
+"""Requests for the lowest free address of any pool, and its IP version."""
 
 DENSE_LIMIT = 1 << 24
 """Pools with more addresses have no bit for each."""
@@ -86,7 +86,7 @@ class Ledger:
         return self._owners.get(address) or self._pending.get(address, "")
 
     def addresses_of(self, owner: str) -> tuple[Address, ...]:
-        """What a NIC owns, committed only, in order."""
+        """Return the committed addresses of a NIC, in order."""
         return self._owners.of(owner)
 
     def owned_in(self, range_: IPRange) -> Iterator[tuple[Address, str]]:
@@ -104,7 +104,7 @@ class Ledger:
         return self._layout.reserved.find(address) >= 0
 
     def record(self, owner: str, addresses: Iterable[Address]) -> tuple[Address, ...]:
-        """Takes over what is known to be so: `owner` owns exactly `addresses`, wherever they lie.
+        """Take over what is known to be so: `owner` owns exactly `addresses`, wherever they lie.
 
         An address that another NIC owns stays with that one; these are returned. Operations under way give way to what
         is known: one that has taken such an address for another NIC can't be committed any more. One that has taken it
@@ -139,7 +139,7 @@ class Ledger:
         return Usage(size=pool.range.size, used=len(used), reserved=reserved)
 
     def reserved_runs(self, pool: Pool) -> Iterator[IPRange]:
-        """What of a pool is owned, about to be or externally reserved, as few ranges in order.
+        """Return the addresses of a pool that are owned, pending or externally reserved, as few ranges in order.
 
         As it is when this is called. Never walks over free addresses.
         """
@@ -207,7 +207,7 @@ class Operation:
         self._ended = False
 
     def take(self, address: Address, owner: str, *, force: bool = False) -> None:
-        """Takes that very address. Raises OutsideSubnets, AddressInUse, AddressReserved (not with `force`)."""
+        """Take that very address. Raises OutsideSubnets, AddressInUse, AddressReserved (not with `force`)."""
         self._check_open()
         ledger = self._ledger
         if ledger._layout.subnet_of(address) is None:
@@ -224,7 +224,7 @@ class Operation:
         self._taken[address] = ledger._pending[address] = owner
 
     def take_next(self, owner: str, request: str) -> Address:
-        """Takes the lowest free address: of any pool for an `AUTOMATIC` one, else of the pools with that name.
+        """Take the lowest free address: of any pool for an `AUTOMATIC` one, else of the pools with that name.
 
         Raises Exhausted, which names the network or the pool.
         """
@@ -241,7 +241,7 @@ class Operation:
         raise Exhausted(ledger._full(request))
 
     def release(self, address: Address, owner: str) -> None:
-        """Gives an address back, at the commit. Nothing happens if the NIC does not own it."""
+        """Give an address back, at the commit. Nothing happens if the NIC does not own it."""
         self._check_open()
         ledger = self._ledger
         if address not in self._released and ledger._owners.get(address) == owner:
@@ -249,7 +249,7 @@ class Operation:
             ledger._releasing.setdefault(address, []).append(self)
 
     def commit(self) -> None:
-        """Makes it so. Raises AddressInUse if an address that it took was recorded for another NIC; then abort it."""
+        """Make it so. Raises AddressInUse if an address that it took was recorded for another NIC; then abort it."""
         self._check_open()
         ledger, owners = self._ledger, self._ledger._owners
         for address, owner in self._taken.items():

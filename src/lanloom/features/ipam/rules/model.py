@@ -108,7 +108,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 class Owner(Struct, frozen=True, kw_only=True, order=True):
-    """What a NIC belongs to: an instance, a virtual machine, a pod or a node. `namespace` is empty for a node."""
+    """The owner of a NIC: an instance, a virtual machine, a pod or a node. `namespace` is empty for a node."""
 
     kind: str
     namespace: str
@@ -156,12 +156,12 @@ class Usage(Struct, frozen=True, kw_only=True):
 
     @property
     def taken(self) -> int:
-        """What can't be given away any more."""
+        """Addresses that are not available."""
         return self.used + self.reserved
 
     @property
     def free(self) -> int:
-        """What can still be given away."""
+        """Addresses that are available."""
         return self.size - self.taken
 
     @property

@@ -28,7 +28,7 @@ LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _FOUR_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){3}")
-"""What is meant as an IPv4 address, even if a number is too large for one."""
+"""Texts that are meant as IPv4 addresses, even if a number is too large for one."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")

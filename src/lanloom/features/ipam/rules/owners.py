@@ -24,7 +24,7 @@ _LIST_FROM = _BLOCK // 4
 _LIST_DOWN_TO = _BLOCK // 16
 """With fewer, a list is given up. Much less than what makes one, or a block could change at every turn."""
 
-_LOOK_FROM = 2 * _BLOCK
+_COMPACT_FROM = 2 * _BLOCK
 """With fewer lonely addresses than that, there is nothing to gain."""
 
 _SOME = 8
@@ -36,7 +36,7 @@ _Held = Address | tuple[Address, ...] | list[Address]
 class Owners:
     """Addresses with their owners: each address has one at the most, an owner has any number."""
 
-    __slots__ = ("_close", "_counts", "_lonely", "_look_at", "_owned")
+    __slots__ = ("_close", "_compact_at", "_counts", "_lonely", "_owned")
 
     def __init__(self) -> None:
         # An address is either in _lonely, or its block is in _close and _counts.
@@ -44,7 +44,7 @@ class Owners:
         self._close: dict[int, list[str]] = {}
         self._counts: dict[int, int] = {}
         self._owned: dict[str, _Held] = {}
-        self._look_at = _LOOK_FROM
+        self._compact_at = _COMPACT_FROM
 
     def get(self, address: Address) -> str:
         """The owner of an address; empty for none."""
@@ -54,14 +54,14 @@ class Owners:
         return block[address & _INSIDE]
 
     def of(self, owner: str) -> tuple[Address, ...]:
-        """What an owner has, in order."""
+        """Return the addresses of an owner, in order."""
         held = self._owned.get(owner)
         if held is None:
             return ()
         return (held,) if isinstance(held, int) else tuple(held)
 
     def add(self, address: Address, owner: str) -> None:
-        """Gives an address that nobody owns to an owner."""
+        """Give an address that nobody owns to an owner."""
         held = self._owned.get(owner)
         if held is None:
             self._owned[owner] = address
@@ -72,14 +72,14 @@ class Owners:
         block = self._close.get(address >> _SHIFT)
         if block is None:
             self._lonely[address] = owner
-            if len(self._lonely) >= self._look_at:
-                self._look()
+            if len(self._lonely) >= self._compact_at:
+                self._compact()
         else:
             block[address & _INSIDE] = owner
             self._counts[address >> _SHIFT] += 1
 
     def remove(self, address: Address) -> None:
-        """Takes an address from its owner; it must have one."""
+        """Take an address from its owner; it must have one."""
         number = address >> _SHIFT
         block = self._close.get(number)
         if block is None:
@@ -108,7 +108,7 @@ class Owners:
             return (number for number in range(first, last + 1) if number in self._close)
         return (number for number in self._close if first <= number <= last)
 
-    def _look(self) -> None:
+    def _compact(self) -> None:
         counts = Counter(address >> _SHIFT for address in self._lonely)
         close = {number for number, count in counts.items() if count >= _LIST_FROM}
         for number in close:
@@ -122,7 +122,7 @@ class Owners:
                 rest[address] = owner
         # A dict never gets smaller, so it is made anew.
         self._lonely = rest
-        self._look_at = max(_LOOK_FROM, 2 * len(rest))
+        self._compact_at = max(_COMPACT_FROM, 2 * len(rest))
 
     def _give_up(self, number: int) -> None:
         base = number << _SHIFT
@@ -152,7 +152,7 @@ class Owners:
 
 
 def within(owners: Mapping[Address, str], range_: IPRange) -> list[tuple[Address, str]]:
-    """What a mapping of addresses has of a range. Walks over whichever of both is smaller."""
+    """Return the entries of a mapping that lie in a range. Walks over whichever of both is smaller."""
     if range_.size < len(owners):
         every = range(range_.first, range_.last + 1)
         return [(address, owners[address]) for address in every if address in owners]

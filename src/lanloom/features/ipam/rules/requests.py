@@ -1,4 +1,4 @@
-"""What NICs ask for, and which addresses they get.
+"""Requests of NICs, and the addresses that settle them.
 
 Explicit addresses are taken first, those of all NICs of the operation; then automatic ones by index. All or none.
 """
@@ -33,11 +33,11 @@ MOST = 64
 """An instance has no more NICs, and a NIC no more addresses; a higher number is a slip."""
 
 CHOOSE_ANOTHER = "choose another one, or pool"
-"""What to do about an address that another NIC has."""
+"""The remedy for an address that another NIC has."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """What one NIC (`owner` is its key) wants in a network, and what it has there.
+    """The requests of one NIC (`owner` is its key) in a network, and its addresses there.
 
     `held` is what the NIC owns there now, `given_up` what of it is not to be kept by an automatic entry. `force` takes
     what is externally reserved.
@@ -51,7 +51,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 def parse_requests(ips: Sequence[str]) -> tuple[Request, ...]:
-    """Requests as they are written. Raises Malformed for what is neither an address nor a name, and for one twice."""
+    """Parse requests. Raises Malformed for one that is neither an address nor a name, and for one twice."""
     requests = tuple(_parse(text) for text in ips)
     _check_once(requests)
     return requests

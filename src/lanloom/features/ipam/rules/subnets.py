@@ -66,7 +66,7 @@ class RemoveSubnet(Struct, frozen=True, kw_only=True):
 
 
 def add_subnet(network: Network, step: AddSubnet, ledger: Ledger, uuid: str) -> Outcome:
-    """Adds a subnet as the last one. Raises Denied."""
+    """Add a subnet as the last one. Raises Denied."""
     if len(network.subnets) >= SUBNETS_MAX:
         raise Denied(
             f"network {network.name} would have more than {SUBNETS_MAX} subnets; remove some first, or add a network"
@@ -85,7 +85,7 @@ def add_subnet(network: Network, step: AddSubnet, ledger: Ledger, uuid: str) -> 
 
 
 def modify_subnet(network: Network, step: ModifySubnet, ledger: Ledger) -> Outcome:
-    """Changes a subnet where it stands. Raises Denied."""
+    """Change a subnet where it stands. Raises Denied."""
     old = find_subnet(network, step.ident)
     new = replace(
         old,
@@ -103,7 +103,7 @@ def modify_subnet(network: Network, step: ModifySubnet, ledger: Ledger) -> Outco
 
 
 def remove_subnet(network: Network, step: RemoveSubnet, ledger: Ledger) -> Outcome:
-    """Takes a subnet away. Raises Denied."""
+    """Take a subnet away. Raises Denied."""
     old = find_subnet(network, step.ident)
     check_users(network.name, old, None, ledger)
     return with_subnet(network, old, None), ()
@@ -116,7 +116,7 @@ def with_subnet(network: Network, old: Subnet, new: Subnet | None) -> Network:
 
 
 def refuse_faults(network: Network, subnet: Subnet, faults: Iterable[Fault]) -> None:
-    """Raises Denied for the first of them, if there are any."""
+    """Raise Denied for the first of them, if there are any."""
     for fault in faults:
         raise Denied(f"network {network.name}: {subnet.title()}: {fault.field}: {fault.why}")
 
@@ -181,7 +181,7 @@ class RemovePool(Struct, frozen=True, kw_only=True):
 
 
 def add_pool(network: Network, step: AddPool, ledger: Ledger) -> Outcome:
-    """Adds a pool to the subnet that it lies in. Raises Denied."""
+    """Add a pool to the subnet that it lies in. Raises Denied."""
     subnet = _subnet_for(network, step)
     pool = Pool(range=step.range or subnet.cidr.range, name=step.name, disabled=step.disabled)
     refuse_faults(network, subnet, pool_faults(subnet, pool, subnet.pools))
@@ -191,7 +191,7 @@ def add_pool(network: Network, step: AddPool, ledger: Ledger) -> Outcome:
 
 
 def modify_pool(network: Network, step: ModifyPool) -> Outcome:
-    """Changes a pool. Raises Denied."""
+    """Change a pool. Raises Denied."""
     old = find_pool(network, step.ident)
     subnet = next(subnet for subnet in network.subnets if old in subnet.pools)
     new = replace(
@@ -260,7 +260,7 @@ def add_reserved(network: Network, step: AddReserved) -> Outcome:
 
 
 def remove_reserved(network: Network, step: RemoveReserved) -> Outcome:
-    """Ends the reservation of a range, which may split others. Raises Denied for edges and gateways."""
+    """End the reservation of a range, which may split others. Raises Denied for edges and gateways."""
     subnet = _subnet_of(network, step.range)
     for address in subnet.automatic:
         if address in step.range:

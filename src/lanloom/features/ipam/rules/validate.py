@@ -30,7 +30,7 @@ class Fault(Struct, frozen=True):
 
 
 def subnet_faults(subnet: Subnet, others: Iterable[Subnet]) -> Iterator[Fault]:
-    """What is wrong with a subnet itself and beside the others of its network, without its pools and ranges."""
+    """Return the faults of a subnet and its conflicts with others of its network, without pools and ranges."""
     for other in others:
         if subnet.cidr.range.overlaps(other.cidr.range):
             yield Fault("cidr", f"{subnet.cidr} overlaps {other.title()}; choose a CIDR apart from it")
@@ -78,7 +78,7 @@ def external_faults(subnet: Subnet, ranges: Iterable[IPRange]) -> Iterator[Fault
 
 
 def edge_title(subnet: Subnet, edge: Address) -> str:
-    """What an edge of a subnet is, in a message."""
+    """Describe an edge of a subnet in a message."""
     if subnet.cidr.version == 6:
         return f"the subnet-router anycast address of {subnet.cidr}"
     kind = "network" if edge == subnet.cidr.range.first else "broadcast"
@@ -90,7 +90,7 @@ _NAMED = 3
 
 
 def check_users(network: str, old: Subnet | None, new: Subnet | None, ledger: Ledger) -> None:
-    """Raises Denied if somebody's address keeps a subnet from becoming another, from coming or from going.
+    """Raise Denied if somebody's address keeps a subnet from becoming another, from coming or from going.
 
     `old` is None for a new subnet, `new` for one that is removed.
     """
@@ -101,13 +101,13 @@ def check_users(network: str, old: Subnet | None, new: Subnet | None, ledger: Le
 
 
 def kept_note(pool: Pool, gone: Iterable[IPRange], ledger: Ledger) -> tuple[str, ...]:
-    """What to tell of addresses that NICs own in parts of a pool that are no longer pooled."""
+    """Describe addresses that NICs own in parts of a pool that are no longer pooled."""
     owned = users(ledger, gone)
     return (f"NICs keep addresses that are no longer in pool {pool_title(pool)}: {owned}",) if owned else ()
 
 
 def users(ledger: Ledger, ranges: Iterable[IPRange]) -> str:
-    """Who owns addresses of some ranges, for a message: a few of them; empty for nobody. Never walks a range."""
+    """Describe the owners of addresses of some ranges: a few of them; empty if there are none. Never walks a range."""
     owned = (pair for item in ranges for pair in ledger.owned_in(item))
     found = list(islice(owned, _NAMED + 1))
     texts = [f"{format_address(address)} (NIC {owner})" for address, owner in found[:_NAMED]]
@@ -145,7 +145,7 @@ Pair = tuple[Subnet | None, Subnet | None]
 
 
 def check_network(network: Network) -> None:
-    """Raises Malformed, which names the object and the field, for the first thing that can't be so."""
+    """Raise Malformed, which names the object and the field, for the first thing that can't be so."""
     _check_general(network)
     for index, (subnet, others) in enumerate(_with_others(network.subnets)):
         field = f"spec.subnets[{index}]"
@@ -159,7 +159,7 @@ def check_network(network: Network) -> None:
 
 
 def check_transition(old: Network, new: Network, ledger: Ledger) -> tuple[str, ...]:
-    """Raises Refused if users of addresses forbid to make one network of another; else notes for who asked for it.
+    """Raise Refused if users of addresses forbid to make one network of another; else notes for who asked for it.
 
     Both pass `check_network`. Subnets are the same if `with_uuids` would say so.
     """

@@ -30,7 +30,7 @@ NETWORK = Network(
 )
 
 
-def told(before: Network | None, after: Network | None) -> list[str]:
+def lines_of(before: Network | None, after: Network | None) -> list[str]:
     """The difference as lines."""
     return [f"{item.sign} {item.text}" for item in differences(before, after)]
 
@@ -48,8 +48,8 @@ def test_a_new_network_and_one_that_is_gone() -> None:
         "subnet 192.0.2.0/24: reserved 192.0.2.30-192.0.2.39",
         "subnet 192.0.2.0/24: reserved 192.0.2.50",
     ]
-    assert told(None, NETWORK) == [f"+ {line}" for line in lines]
-    assert told(NETWORK, None) == [f"- {line}" for line in lines]
+    assert lines_of(None, NETWORK) == [f"+ {line}" for line in lines]
+    assert lines_of(NETWORK, None) == [f"- {line}" for line in lines]
 
 
 def test_general_things() -> None:
@@ -61,7 +61,7 @@ def test_general_things() -> None:
         tags=("b", "c"),
         connections=(Connection(group="default", mode="bridged", link="br1", vlan="7"),),
     )
-    assert told(NETWORK, after) == [
+    assert lines_of(NETWORK, after) == [
         "~ name net1 → shop",
         "~ MAC prefix aa:00:00 → aa:00:01",
         "- tag a",
@@ -73,7 +73,7 @@ def test_general_things() -> None:
 def test_a_subnet_that_changes_keeps_its_line() -> None:
     """A subnet is the same one by its UUID, whatever else it has."""
     after = replace(SUBNET, cidr=parse_cidr("192.0.0.0/22")[0], gateway=None, dhcp=True, name="foo")
-    assert told(NETWORK, replace(NETWORK, subnets=(after,))) == [
+    assert lines_of(NETWORK, replace(NETWORK, subnets=(after,))) == [
         "~ subnet 192.0.2.0/24: CIDR 192.0.2.0/24 → 192.0.0.0/22; gateway 192.0.2.1 → none; "
         "dhcp false → true; name none → foo"
     ]
@@ -89,7 +89,7 @@ def test_pools_and_reserved_ranges() -> None:
         ),
         external=(parse_range("192.0.2.35-192.0.2.45"), parse_range("192.0.2.50")),
     )
-    assert told(NETWORK, replace(NETWORK, subnets=(after,))) == [
+    assert lines_of(NETWORK, replace(NETWORK, subnets=(after,))) == [
         "~ subnet 192.0.2.0/24: pool 192.0.2.10-192.0.2.19: name one → name one, disabled",
         "+ subnet 192.0.2.0/24: pool 192.0.2.99",
         "- subnet 192.0.2.0/24: reserved 192.0.2.30-192.0.2.34",
@@ -111,4 +111,4 @@ FORMS = st.builds(
 def test_nothing_differs_only_where_all_is_the_same(before: Network, after: Network) -> None:
     """Two forms without a difference have the same things, in whatever order."""
     same = set(before.tags) == set(after.tags) and set(before.subnets) == set(after.subnets)
-    assert (told(before, after) == []) == same
+    assert (lines_of(before, after) == []) == same

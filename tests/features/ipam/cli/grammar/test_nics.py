@@ -11,9 +11,9 @@ from lanloom.features.ipam.cli.grammar.net_option import changes
 from lanloom.features.ipam.cli.grammar.nics import (
     NicContext,
     WantedNic,
+    addresses_now,
     apply,
     has_its_addresses,
-    judge,
 )
 from lanloom.features.ipam.rules.addresses import Address, format_address, parse_address
 from lanloom.features.ipam.rules.ledger import (
@@ -106,7 +106,7 @@ def ips(*options: str, nics: Sequence[WantedNic] = NICS, force: bool = False) ->
     """The addresses that the NICs would have after options."""
     changed = after(*options, nics=nics, force=force)
     keyed = [item if item.key else replaced_key(item, index) for index, item in enumerate(changed)]
-    found = judge(keyed, ledgers(nics).__getitem__)
+    found = addresses_now(keyed, ledgers(nics).__getitem__)
     return [list(map(format_address, addresses)) for addresses in found]
 
 
@@ -205,7 +205,7 @@ def test_an_address_is_not_free_before_the_change_is_made() -> None:
             nics = NICS
             changed = after(*options)
             keyed = [item if item.key else replaced_key(item, 7) for item in changed]
-            judge(keyed, ledgers(nics).__getitem__)
+            addresses_now(keyed, ledgers(nics).__getitem__)
 
 
 def test_a_renewed_address_is_another_one() -> None:

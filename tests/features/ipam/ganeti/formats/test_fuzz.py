@@ -47,7 +47,7 @@ ODD = st.one_of(
 
 
 def try_all(text: str) -> None:
-    """Runs everything on a text."""
+    """Run everything on a text."""
     for convert in CONVERSIONS:
         with suppress(Malformed, Denied):
             convert(text)

@@ -28,7 +28,7 @@ def upgraded(path: Path) -> Changed:
 
 
 def expect(path: Path, text: str) -> None:
-    """Holds a text against a file, or writes it there."""
+    """Compare a text with a file, or write it there."""
     if REWRITE:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

@@ -30,22 +30,22 @@ def cluster() -> Json:
 
 
 def old(key: str, value: Json) -> Callable[[Json], object]:
-    """Sets a field of the first network."""
+    """Set a field of the first network."""
     return lambda data: data["networks"][NET].update({key: value})
 
 
 def of_nic(key: str, value: Json) -> Callable[[Json], object]:
-    """Sets a field of the first NIC."""
+    """Set a field of the first NIC."""
     return lambda data: data["instances"][uuid("inst1")]["nics"][0].update({key: value})
 
 
 def subnet(**values: Json) -> Callable[[Json], object]:
-    """Sets fields of the first network's first subnet."""
+    """Set fields of the first network's first subnet."""
     return lambda data: data["networks"][NET]["subnets"][0].update(values)
 
 
 def more_subnet(**values: Json) -> Callable[[Json], object]:
-    """Gives the first network another subnet."""
+    """Give the first network another subnet."""
     return lambda data: data["networks"][NET]["subnets"].append(
         {"cidr": "203.0.113.0/24", "dhcp": True} | values
     )

@@ -19,7 +19,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(before: Network | None, after: Network | None) -> Iterator[Difference]:
-    """What is different; None where there is no network. General things first, then each subnet with what is in it."""
+    """Return the differences; None stands for no network. General ones first, then each subnet with its contents."""
     sign: Sign = "+" if before is None else "-"
     if before is None or after is None:
         yield Difference(sign, f"network {(before or after or _NOTHING).name}")
@@ -128,5 +128,5 @@ def _ranges(what: str, before: tuple[IPRange, ...], after: tuple[IPRange, ...]) 
 
 
 def _brackets(*traits: str) -> str:
-    told = ", ".join(filter(None, traits))
-    return f" ({told})" if told else ""
+    text = ", ".join(filter(None, traits))
+    return f" ({text})" if text else ""

@@ -39,7 +39,7 @@ LARGEST_MAP = 65_536
 
 
 class Glyphs(NamedTuple):
-    """What a bar is made of."""
+    """The characters of a bar."""
 
     used: str
     reserved: str
@@ -67,7 +67,7 @@ def percent(usage: Usage) -> str:
 
 
 def warning(usage: Usage) -> str:
-    """What an operator should know of a pool: `full`, `nearly full`, or nothing."""
+    """Return the warning about a pool: `full`, `nearly full`, or nothing."""
     if usage.size and not usage.free:
         return "full"
     return "nearly full" if usage.percent >= NEARLY_FULL else ""
@@ -118,7 +118,7 @@ def free_count(described: Described, *, disabled: bool) -> int:
 
 
 def subnet_fields(subnet: Subnet) -> dict[str, Value]:
-    """What the field `subnets` says of a subnet."""
+    """Return the value of the field `subnets` for a subnet."""
     return {
         "cidr": str(subnet.cidr),
         "gateway": None if subnet.gateway is None else format_address(subnet.gateway),
@@ -133,12 +133,12 @@ def pool_map(ledger: Ledger, pool: Pool) -> str | None:
 
 
 def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
-    """What the field `pools` says of a pool.
+    """Return the value of the field `pools` for a pool.
 
     Where the map is null, because there are too many addresses, counts and the runs of reserved ones say the same.
     """
     drawn, usage = pool_map(ledger, pool), ledger.usage(pool)
-    said: dict[str, Value] = {
+    values: dict[str, Value] = {
         "start": format_address(pool.range.first),
         "end": format_address(pool.range.last),
         "map": drawn,
@@ -146,9 +146,9 @@ def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
         "disabled": pool.disabled,
     }
     if drawn is None:
-        said |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.taken}
-        said |= {"runs": [str(run) for run in ledger.reserved_runs(pool)]}
-    return said
+        values |= {"size": usage.size, "free_count": usage.free, "reserved_count": usage.taken}
+        values |= {"runs": [str(run) for run in ledger.reserved_runs(pool)]}
+    return values
 
 
 def instances(described: Described) -> tuple[str, ...]:

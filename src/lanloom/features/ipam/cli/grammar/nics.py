@@ -1,8 +1,8 @@
 """The NICs of an instance, before and after `--net` options.
 
 Each option is applied in turn to what those before it left. Inside of one, indices of addresses mean the list before
-it: first what it sets, then what it takes away, so that later addresses move down. Nothing is allocated here; `judge`
-says which addresses the NICs would get now, or why not.
+it: first what it sets, then what it takes away, so that later addresses move down. Nothing is allocated here.
+`addresses_now` computes the addresses that the NICs would get now.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ class WantedNic(Struct, frozen=True, kw_only=True):
 
 
 class NicContext(Struct, frozen=True, kw_only=True):
-    """What NICs are described with.
+    """The context of a NIC's changes.
 
     `find` has the network that a user names (raises Denied), `by_id` the one of that id, or None. `macs` are taken by
     other NICs; `force` is for addresses that are externally reserved.
@@ -76,7 +76,9 @@ def apply(nics: Sequence[WantedNic], steps: Iterable[NetStep], context: NicConte
     return tuple(after)
 
 
-def judge(nics: Sequence[WantedNic], ledger_of: Callable[[str], Ledger]) -> tuple[tuple[Address, ...], ...]:
+def addresses_now(
+    nics: Sequence[WantedNic], ledger_of: Callable[[str], Ledger]
+) -> tuple[tuple[Address, ...], ...]:
     """The addresses that each NIC would get now, all of them or none; `ledger_of` has a network's ledger by its id.
 
     Each NIC must have a key. The ledgers are left as they were. Raises Denied and Malformed.
@@ -167,8 +169,10 @@ def _modified(nic: WantedNic, step: NetStep, context: NicContext) -> WantedNic:
         raise Denied(
             "mode, link and vlan come from the network; leave them out, or take it away with network=none"
         )
-    told = {key: text for key in ("name", "mode", "link", "vlan") if (text := getattr(step, key)) is not None}
-    new = replace(new, **told)
+    changes = {
+        key: text for key in ("name", "mode", "link", "vlan") if (text := getattr(step, key)) is not None
+    }
+    new = replace(new, **changes)
     if step.mac not in (None, nic.mac) or (step.mac is None and _prefix(old) != _prefix(network)):
         new = replace(new, mac=_mac(step.mac or AUTO, network, context))
     insisting = context.force and not has_its_addresses(nic)

@@ -2,7 +2,7 @@
 
 The syntax is Ganeti's, except that an identifier may be an IPv6 address, which has colons itself: a leading `add:` or
 `remove:` ends there, else the identifier ends at the first colon that is followed by an action, and a comma or the end.
-Only an option without an action is split at its first colon. What keys there are, and what their values mean, is told
+Only an option without an action is split at its first colon. Keys, and the meaning of their values, are defined
 elsewhere (`syntax`, `net_option`).
 """
 
@@ -50,14 +50,14 @@ class Option(Struct, frozen=True, kw_only=True):
         return _malformed(self.flag, self.text, why)
 
     def read(self, parse: Callable[[U], T], value: U, field: str = "") -> T:
-        """What `parse` makes of a value; what it finds Malformed quotes the option, and the field if that is given."""
+        """Parse a value. Raises Malformed, which quotes the option, and the field if that is given."""
         try:
             return parse(value)
         except Malformed as error:
             raise self.malformed(f"{field}: {error}" if field else str(error)) from None
 
     def only(self, known: Collection[str]) -> None:
-        """Raises Malformed for keys that are not known here."""
+        """Raise Malformed for keys that are not known here."""
         if unknown := [key for key in self.params if key not in known]:
             raise self.malformed(f"{quote(unknown[0])} is not known here; possible are: {', '.join(known)}")
 

@@ -61,7 +61,7 @@ def add_steps(
     reserved: str | None = None,
     old: Sequence[AddSubnet] = (),
 ) -> tuple[Step, ...]:
-    """What the options of `network add` come to, in the order in which they take effect. Raises Malformed.
+    """Return the steps of `network add`'s options, in the order in which they take effect. Raises Malformed.
 
     `old` are the subnets of the deprecated options (`oldoptions`).
     """
@@ -80,7 +80,7 @@ def modify_steps(
     add_reserved: str | None = None,
     remove_reserved: str | None = None,
 ) -> tuple[Step, ...]:
-    """What the options of `network modify` come to, in the order in which they take effect. Raises Malformed."""
+    """Return the steps of `network modify`'s options, in the order in which they take effect. Raises Malformed."""
     return in_order(
         [
             *map(subnet_step, subnets),
@@ -267,7 +267,7 @@ Gateway = Address | None | UnsetType
 
 
 class OldOptions(Struct, frozen=True, kw_only=True):
-    """What `modify` was asked for. `notes` tell what `--network6` was taken for."""
+    """Ganeti's options of `modify`. `notes` report how `--network6` was interpreted."""
 
     gateway: Gateway = UNSET
     network6: Cidr | None = None
@@ -275,7 +275,7 @@ class OldOptions(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def steps(self, network: Network) -> Iterator[SubnetStep]:
-        """What that means for a network. Raises Denied where it has no subnet of that version."""
+        """Return the steps for a network. Raises Denied where it has no subnet of that version."""
         if self.gateway is not UNSET:
             subnet = _first(network, 4, "--gateway")
             yield ModifySubnet(ident=_ident(subnet), gateway=self.gateway)

@@ -61,7 +61,7 @@ FIRST_VERSION, LAST_VERSION = 2_070_000, 3_010_000
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """What a file says. `connections` are those of each network, by its UUID.
+    """The contents of a file. `connections` are those of each network, by its UUID.
 
     `version` is 1,000,000 for each major and 10,000 for each minor version of Ganeti; None where the file has none.
     """
@@ -177,7 +177,7 @@ LEAST = 3
 
 
 def check_runtime(data: object) -> None:
-    """Raises Malformed for what is no KVM runtime file, or has a NIC or network that can't be read."""
+    """Raise Malformed for what is no KVM runtime file, or has a NIC or network that can't be read."""
     if not isinstance(data, list) or len(data) < LEAST:
         raise Malformed(
             "is no KVM runtime file of Ganeti's: that is an array of command, NICs and parameters"
@@ -203,7 +203,7 @@ def counted(network: StoredNetwork, config: Config) -> tuple[StoredSubnet, ...]:
 
 
 def corrections(network: StoredNetwork, subnets: Sequence[StoredSubnet], config: Config) -> Iterator[str]:
-    """What was wrong with the reservations of a network that was counted."""
+    """Describe the corrections of a network's reservations."""
     stored, right = network.subnets[0].pools[0].reservations, subnets[0].pools[0].reservations
     stored = stored or "0" * len(right)
     if len(stored) != len(right):

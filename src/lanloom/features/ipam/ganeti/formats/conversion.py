@@ -43,7 +43,7 @@ from lanloom.features.ipam.rules.addresses import IPRange, format_address, parse
 from lanloom.refusals import Denied, Malformed
 
 Value = Any
-"""What JSON can say."""
+"""A value of JSON."""
 
 
 def subnet_value(subnet: StoredSubnet) -> dict[str, Value]:
@@ -79,7 +79,7 @@ def old_values(subnets: Sequence[StoredSubnet]) -> dict[str, Value]:
 
 
 def memory(raw: Raw, subnets: Sequence[StoredSubnet]) -> dict[str, Value]:
-    """What must be kept of a network of the old form beside its subnets; mostly nothing."""
+    """Return the members of the old form that subnets can't express; mostly none."""
     plain = old_values(subnets)
     odd = {
         key: raw[key]
@@ -149,7 +149,7 @@ def _is_empty(key: str, value: Value) -> bool:
 
 
 def _meaning(key: str, value: Value) -> object:
-    """What a value of an old field stands for; None for nothing."""
+    """Interpret a value of an old field; None if it is empty."""
     if not isinstance(value, str) or not value:
         return None
     if key.endswith("reservations"):
@@ -207,7 +207,7 @@ def _normalised(network: StoredNetwork, raw: Raw) -> Iterator[str]:
 
 
 def _up_step(network: StoredNetwork, subnets: Sequence[StoredSubnet]) -> str:
-    """What becomes of a network."""
+    """Describe the conversion of a network."""
     pool, external = subnets[0].pools[0], sum(item.size for item in subnets[0].external)
     more = f", {subnets[1].cidr} another one without a pool" if len(subnets) > 1 else ""
     return (
@@ -322,7 +322,7 @@ def _unknown(raw: Raw, known: set[str], here: str) -> Iterator[str]:
 
 
 def _down_step(network: StoredNetwork) -> str:
-    """What becomes of a network."""
+    """Describe the conversion of a network."""
     more = f", {network.subnets[1].cidr} its network6" if len(network.subnets) > 1 else ""
     return f"{network.title}: {network.subnets[0].cidr} becomes its network{more}"
 

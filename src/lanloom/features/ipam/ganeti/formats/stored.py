@@ -1,4 +1,4 @@
-"""What Ganeti's files say of networks and NICs, as values, whichever of the two forms they have.
+"""Networks and NICs of Ganeti's files as values, whichever of the two forms they have.
 
 Only what can't be read at all is Malformed here; `verify` reports what should not be so. Reservations are strings of
 bits: the first character is the first address, and 1 is reserved.
@@ -64,7 +64,7 @@ OLD = ("network", "network6", "gateway", "gateway6", "reservations", "ext_reserv
 
 NEW = "subnets"
 BEFORE = "old_form"
-"""What of the old form can't be told from the subnets (see `layout`)."""
+"""Members of the old form that subnets can't express (see `conversion`)."""
 
 LONGEST, SHORTEST = 16, 30
 """The IPv4 networks that Ganeti supports: /16 to /30."""

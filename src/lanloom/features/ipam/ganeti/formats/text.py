@@ -24,7 +24,7 @@ _MARGIN = 50
 """Calls; more than are between reading a file and rewriting a part of it."""
 
 _MARK = "\ufeff"
-"""What editors of other systems put before a text."""
+"""The byte order mark of other systems' editors."""
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 
@@ -53,7 +53,7 @@ def decode(text: str) -> Any:
 
 
 def _decoded(text: str, margin: int) -> Any:
-    """Decodes with so many calls on the stack that parts can be decoded again from where they are rewritten."""
+    """Decode with so many calls on the stack that parts can be decoded again from where they are rewritten."""
     return _decoded(text, margin - 1) if margin else _DECODER.decode(text)
 
 
@@ -252,7 +252,7 @@ def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdi
 
 
 def check_config_keys(text: str, data: Raw) -> None:
-    """Raises Malformed where a key that an edit would meet is given twice: nobody knows which one counts."""
+    """Raise Malformed where a key that an edit would meet is given twice: nobody knows which one counts."""
     config_edits(text, data, lambda found, raw, key: None, lambda nic, raw, wanted: None)
 
 

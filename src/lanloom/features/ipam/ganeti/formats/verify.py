@@ -1,4 +1,4 @@
-"""What must hold of networks and NICs in Ganeti's files, in either form; each violation is one line."""
+"""Verify networks and NICs of Ganeti's files, in either form; each violation is one line."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ def verify_config(text: str) -> tuple[str, ...]:
 
 
 def read_config(text: str) -> Config:
-    """What a `config.data` says. Raises Malformed, also for a key that is given twice."""
+    """Verify a `config.data`. Raises Malformed, also for a key that is given twice."""
     data = decode(text)
     config = config_of(data)
     check_config_keys(text, data)
@@ -60,7 +60,7 @@ def violations(config: Config) -> Iterator[str]:
 
 
 def unmended(config: Config) -> Iterator[str]:
-    """What is wrong that an upgrade leaves so: all but reservations of the old form, which it counts."""
+    """Return the faults that an upgrade does not correct: all but reservations of the old form, which it counts."""
     if nameless := sum(not network.name for network in config.networks.values()):
         yield f"networks without a name: {nameless}"
     yield from identities(config)
@@ -74,7 +74,7 @@ def unmended(config: Config) -> Iterator[str]:
 
 
 def identities(config: Config) -> Iterator[str]:
-    """What does not tell one thing from all others: a version that is not known, and what is there twice."""
+    """Return ambiguities: an unknown version, and duplicates."""
     if not config.has_known_version:
         yield unknown_version(config)
     for key, network in config.networks.items():
@@ -88,7 +88,7 @@ def identities(config: Config) -> Iterator[str]:
 
 
 def unknown_version(config: Config) -> str:
-    """What is wrong with a version that is not known."""
+    """Return the fault of an unknown version."""
     found = "no number" if config.version is None else str(config.version)
     return (
         f"version is {found}; known are {FIRST_VERSION} to {LAST_VERSION}, the files of Ganeti 2.7 to 3.1, and in "
@@ -103,7 +103,7 @@ def _twice(what: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def structure_of(network: StoredNetwork) -> Iterator[str]:
-    """What is wrong with a network by itself."""
+    """Return the faults of a network by itself."""
     yield from network.problems
     try:
         check_mac_prefix(network.mac_prefix)
@@ -145,7 +145,7 @@ def _subnet(subnet: StoredSubnet, here: str) -> Iterator[str]:
 
 
 def ownership(config: Config) -> Iterator[str]:
-    """What is wrong with who owns what."""
+    """Return the faults of ownership."""
     owners: dict[tuple[str, Address], StoredNic] = {}
     for nic in config.nics:
         network = config.networks.get(nic.network)

@@ -14,7 +14,7 @@ NOW = 1_767_225_600.0
 
 
 @asynccontextmanager
-async def engine_world(
+async def running_engine(
     storage: Storage | None = None,
     *,
     webhooks: WebhookCaller | None = None,
@@ -33,7 +33,7 @@ async def engine_world(
 
 
 async def until(condition: Callable[[], bool], turns: int = 10_000) -> None:
-    """Lets everything else run until the condition holds."""
+    """Let everything else run until the condition holds."""
     for _ in range(turns):
         if condition():
             return
