@@ -10,4 +10,5 @@ FEATURE = Feature(
     manager="lanloom.features.lan.parts:build",
     metrics="lanloom.features.lan.metrics:LanMetrics",
     blockers="lanloom.features.lan.blockers:BLOCKERS",
+    commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

@@ -1,0 +1,206 @@
+"""`lanloom lan`: the LANs across the cluster."""
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import completed, run
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lanloom.cli.query import Query
+    from lanloom.features.lan.views import LanView
+    from lanloom.kube.ports import Client
+
+_LISTED = 30
+_EVENTS = 10
+
+
+@click.group(name="lan")
+def command() -> None:
+    """Show LANs: virtual LANs across the nodes of a cluster.
+
+    \b
+    Examples:
+      lanloom lan list
+      lanloom lan show default/blue
+      lanloom why-not-deleted lan/default/blue
+    """
+
+
+def _fields() -> "Query[LanView]":
+    from lanloom.features.lan.views import LAN_FIELDS
+
+    return LAN_FIELDS
+
+
+@command.command(name="list")
+@kubeconfig_option
+@listing_options(_fields)
+def list_lans(kubeconfig: str | None, listing: Listing) -> None:
+    """List the LANs with VNI, nodes, MTU and spokes.
+
+    NODES shows on how many of the nodes that carry a LAN it is ready; SPOKES, how many of its spokes are in use.
+
+    Exit code: 0 if every LAN is ready, 1 if not or if the cluster can't be reached, 2 for wrong usage.
+
+    \b
+    Examples:
+      lanloom lan list
+      lanloom lan list -o namespace,name,message
+      lanloom lan list --output json | jq -r '.[] | .name + ": " + .message'
+    """
+    views = run(kubeconfig, _read_all, read=True)
+    if views or not listing.is_for_people:
+        listing.print(views, whole=views)
+    if listing.is_for_people:
+        _print_remarks(views)
+    sys.exit(0 if all(view.ready for view in views) else 1)
+
+
+def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of LANs."""
+
+    async def names(client: "Client") -> list[str]:
+        return [view.title for view in await _read_all(client)]
+
+    return completed(ctx, incomplete, names)
+
+
+@command.command(name="show")
+@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=_complete)
+@kubeconfig_option
+@output_option
+def show(name: str, kubeconfig: str | None, output: str) -> None:
+    """Show one LAN: nodes, spokes, NADs, and what keeps it.
+
+    NAME alone is enough for a name that only one LAN has.
+
+    Exit code: 0 if the LAN is ready, 1 if it is not, does not exist, or the cluster can't be reached, 2 for wrong
+    usage.
+
+    \b
+    Examples:
+      lanloom lan show default/blue
+      lanloom lan show blue --output json | jq '.nodes'
+    """
+    view = run(kubeconfig, lambda client: _read_one(client, name), read=True)
+    if output != "table":
+        print_data(view, output)
+    else:
+        _print_lan(view)
+    sys.exit(0 if view.ready else 1)
+
+
+async def _read_all(client: "Client") -> "tuple[LanView, ...]":
+    """Read every LAN. Raises KubeError."""
+    from lanloom.features.lan.views import read_views
+
+    return await read_views(client)
+
+
+async def _read_one(client: "Client", name: str) -> "LanView":
+    """Read one LAN with its Events. Raises KubeError, and ClickException for a name that is no LAN's, or several's."""
+    from msgspec.structs import replace
+
+    from lanloom.features.lan.views import read_events
+    from lanloom.text import listed, quote
+
+    views = await _read_all(client)
+    found = [view for view in views if name in (view.title, view.name)]
+    exact = [view for view in found if view.title == name]
+    if len(exact or found) == 1:
+        (view,) = exact or found
+        return replace(view, events=await read_events(client, view.uid))
+    if found:
+        titles = listed(view.title for view in found)
+        raise click.ClickException(
+            f"several LANs are called {quote(name)}: {titles}; give the namespace as well"
+        )
+    there = f"there are {listed(view.title for view in views)}" if views else "there is none"
+    raise click.ClickException(f"there is no LAN {quote(name)}; {there}")
+
+
+def _print_remarks(views: "tuple[LanView, ...]") -> None:
+    """Print what to do about the first LAN that is not ready."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+
+    console = make_console()
+    if not views:
+        console.print("There is no LAN yet. Create one (see examples/lan.yaml).")
+    bad = next((view for view in views if not view.ready), None)
+    if bad is not None:
+        console.print(paragraph(f"{bad.title}: {bad.reason}: {bad.message}"))
+        console.print(paragraph(f"See `lanloom lan show {bad.title}`."))
+
+
+def _print_lan(view: "LanView") -> None:
+    """Print everything about one LAN."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+    from lanloom.features.lan.views import NODE_FIELDS, SPOKE_FIELDS
+
+    console = make_console()
+    style = "bold " + ("green" if view.ready else "yellow")
+    console.print(paragraph(f"{view.title}: {view.reason}", style=style))
+    console.print(paragraph(view.message, 2))
+    if view.deleting:
+        console.print(paragraph(f"Its deletion was asked for at {view.deleting}.", 2))
+    for line in _spec(view):
+        console.print(paragraph(line, 2))
+    if view.nodes:
+        console.print()
+        print_rows(console, NODE_FIELDS, view.nodes, edge=False)
+    console.print()
+    print_rows(console, SPOKE_FIELDS, view.spokes[:_LISTED], edge=False)
+    if len(view.spokes) > _LISTED:
+        console.print(paragraph(f"and {len(view.spokes) - _LISTED} more: see --output json", 2))
+    _print_section(console, "Kept by", view.users)
+    _print_section(console, "Events", _events(view))
+    if view.deleting:
+        console.print()
+        text = f"What it waits for: `lanloom why-not-deleted lan/{view.title}`."
+        console.print(paragraph(text))
+
+
+def _spec(view: "LanView") -> Iterable[str]:
+    yield f"VNI {view.vni} at port {view.port}, {_replication(view)}"
+    nodes = ", ".join(f"{link} on {node}" for node, link in sorted(view.underlays.items()))
+    yield f"underlay {', '.join(filter(None, (view.underlay, nodes)))}" + (
+        f"; MTU {view.mtu}" if view.mtu else ""
+    )
+    yield f"on the nodes: network namespace {view.ns}, bridge {view.bridge}"
+
+
+def _replication(view: "LanView") -> str:
+    if view.replication == "multicast":
+        return f"frames for many receivers to the group {view.group}"
+    return "frames for many receivers to each node (head-end replication)"
+
+
+def _events(view: "LanView") -> Iterable[str]:
+    for item in view.events[-_EVENTS:]:
+        times = f" (x{item.count})" if item.count > 1 else ""
+        yield f"{item.last} {item.type} {item.reason}{times}: {item.message}"
+
+
+def _print_section(console: "Console", title: str, lines: Iterable[str]) -> None:
+    """Print a titled section; nothing if it is empty."""
+    from lanloom.cli.console import paragraph
+
+    every = list(lines)
+    if not every:
+        return
+    console.print()
+    console.print(paragraph(f"{title}:", style="bold"))
+    for line in every[:_LISTED]:
+        console.print(paragraph(line, 2))
+    if len(every) > _LISTED:
+        console.print(paragraph(f"and {len(every) - _LISTED} more: see --output json", 2))
