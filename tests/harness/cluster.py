@@ -12,6 +12,7 @@ from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.resource import Resource
 from lanloom.kube.events import Recorder
+from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -73,7 +74,7 @@ class Cluster:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    def recorder(self, component: str, name: str, client: LocalClient, rng: Random) -> Recorder:
+    def recorder(self, component: str, name: str, client: Client, rng: Random) -> Recorder:
         """The writer of a process's Events."""
         return Recorder(client, component, name, now=self.now, rng=rng)
 

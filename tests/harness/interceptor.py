@@ -1,6 +1,7 @@
 """A client between a process and an API server: a test says in one place what happens to requests."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, Literal, TypeVar
 
@@ -108,3 +109,21 @@ class Interceptor:
                 grace=grace,
             ),
         )
+
+
+class Meddled(Interceptor):
+    """Call `meddle` before each request of these verbs; it may write something, or raise. `counts` has all requests."""
+
+    def __init__(self, inner: Client, *verbs: Verb) -> None:
+        super().__init__(inner)
+        self._verbs = verbs
+        self.meddle: Callable[[], Awaitable[object]] | None = None
+        self.counts: Counter[Verb] = Counter()
+
+    async def _ask(
+        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
+    ) -> R:
+        self.counts[verb] += 1
+        if verb in self._verbs and self.meddle is not None:
+            await self.meddle()
+        return await send()

@@ -11,8 +11,8 @@ from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.features.ipam.agent.service import IpamService
+from lanloom.kube.ports import Client
 from lanloom.runtime.cnicall import CniError
-from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.objects import (
     NODE,
     Raw,
@@ -55,7 +55,7 @@ class AgentCluster(IpamCluster):
         self.lead()
         return self
 
-    def agent(self, node: str = NODE, client: LocalClient | None = None) -> IpamService:
+    def agent(self, node: str = NODE, client: Client | None = None) -> IpamService:
         """The agent of a node; each call is one that has just been started."""
         rng, used = Random(1), client or self.client
         return IpamService(used, node, self.recorder("lanloom-agent", node, used, rng), rng=rng)

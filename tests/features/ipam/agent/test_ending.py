@@ -7,10 +7,7 @@ from msgspec import structs
 
 from lanloom.api.core import PODS
 from lanloom.api.ipam import NETWORKS, NICS
-from lanloom.api.resource import Resource
 from lanloom.kube.errors import TransportError
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import (
     LAN,
@@ -18,19 +15,12 @@ from tests.features.ipam.agent.objects import (
     pod_body,
     request,
 )
+from tests.harness.interceptor import Meddled
 
 
-class Away(LocalClient):
-    """A client whose server does not answer."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.asked = 0
-
-    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
-        """As the port says."""
-        self.asked += 1
-        raise TransportError("connection refused")
+async def no_answer() -> None:
+    """Fail as a request whose server does not answer."""
+    raise TransportError("connection refused")
 
 
 def test_a_del_of_a_pod_that_ends() -> None:
@@ -83,13 +73,14 @@ def test_the_api_server_is_away() -> None:
     """ADD and CHECK may be tried again, STATUS says that the node can't, and DEL succeeds."""
 
     async def story(cluster: AgentCluster) -> None:
-        client = Away(cluster.engine)
+        client = Meddled(cluster.client, "get")
+        client.meddle = no_answer
         agent = cluster.agent(client=client)
         for command, code in (("ADD", 11), ("CHECK", 11), ("STATUS", 50)):
             with refusal(code, "API server"):
                 await agent.answer(request(command))  # type: ignore[arg-type]
         assert await agent.answer(request("DEL")) == {}
-        assert client.asked == 4
+        assert client.counts["get"] == 4
 
     play(story)
 

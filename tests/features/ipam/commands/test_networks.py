@@ -2,18 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
-from typing import Any, TypeVar
 
 import pytest
 
 from lanloom.api.core import CRDS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.ipam import Network as NetworkObject
-from lanloom.api.resource import Resource
 from lanloom.features.ipam.cli.grammar.syntax import add_steps, modify_steps
 from lanloom.features.ipam.commands.networks import (
     PATIENCE,
@@ -35,27 +33,8 @@ from lanloom.refusals import Denied, Malformed
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Meddled
 from tests.harness.virtual import run
-
-R = TypeVar("R")
-
-
-class Meddled(Interceptor):
-    """A client before whose writes somebody else does something."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(LocalClient(engine))
-        self.meddle: Callable[[], Awaitable[object]] | None = None
-        self.patches = 0
-
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
-        self.patches += verb == "patch"
-        if verb in ("create", "patch", "delete") and self.meddle is not None:
-            await self.meddle()
-        return await send()
 
 
 @asynccontextmanager
@@ -67,7 +46,7 @@ async def cluster() -> AsyncIterator[tuple[Meddled, LocalClient]]:
     for manifest in manifests():
         await other.create(CRDS, manifest)
     try:
-        yield Meddled(engine), other
+        yield Meddled(LocalClient(engine), "create", "patch", "delete"), other
     finally:
         await engine.close()
 
@@ -144,7 +123,7 @@ def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
             with pytest.raises(Denied, match="others change network net1 all the time"):
                 await changed(client, AddTags(tags=("ours",)))
             assert PATIENCE <= loop.time() - began < PATIENCE + 2
-            assert client.patches < 100
+            assert client.counts["patch"] < 100
             assert "ours" not in (await other.get(NETWORKS, "net1")).spec.tags
 
     run(story())
@@ -174,7 +153,7 @@ async def test_what_is_as_it_was_is_not_written() -> None:
         before = await other.get(NETWORKS, "net1")
         await changed(client, AddTags(tags=("a",)))
         await changed(client, AddTags(tags=("b",)), dry_run=True)
-        assert client.patches == 0
+        assert client.counts["patch"] == 0
         assert await other.get(NETWORKS, "net1") == before
 
 
