@@ -72,7 +72,7 @@ class Verifier:
             async with asyncio.timeout(SOON):
                 await until_done(gone, PAUSE)
         except TimeoutError:
-            raise DemoFailed(f"{node} still has {what}:\n{output.strip()}", _look(node)) from None
+            raise DemoFailed(f"{node} still has {what}:\n{output.strip()}", _remedy(node)) from None
 
     async def pod_reaches(self, node: str, namespace: str, address: str) -> None:
         """From the network namespace of a pod on a node, an address answers."""
@@ -80,7 +80,7 @@ class Verifier:
         status, output = await capture(self._layout, node, *words)
         if status != 0:
             raise DemoFailed(
-                f"the pod {namespace} on {node} does not reach {address}:\n{output.strip()}", _look(node)
+                f"the pod {namespace} on {node} does not reach {address}:\n{output.strip()}", _remedy(node)
             )
 
     async def _has_address(self, row: Row) -> None:
@@ -91,7 +91,7 @@ class Verifier:
             said = output.strip() or "nothing"
             raise DemoFailed(
                 f"{row.node} reports {row.address} on {row.interface}, but its kernel says: {said}",
-                _look(row.node),
+                _remedy(row.node),
             )
 
     async def _reaches(self, source: Row, target: Row) -> None:
@@ -102,11 +102,11 @@ class Verifier:
         if status != 0:
             raise DemoFailed(
                 f"{source.node} does not reach {target.node} at {address} over {source.interface}:\n{output.strip()}",
-                _look(source.node),
+                _remedy(source.node),
             )
 
 
-def _look(node: str) -> str:
+def _remedy(node: str) -> str:
     return f"Run the demo with --keep and look with `lanloom lab exec {node} -- …` and `lanloom lab logs {node}`."
 
 
@@ -156,7 +156,7 @@ class Demo:
                 and assigned(rows, "cluster-2", "static").keys() == PAIR
             ),
         )
-        await self._look_at("VLAN 2012 by DHCP, VLAN 2013 static", rows)
+        await self._verify("VLAN 2012 by DHCP, VLAN 2013 static", rows)
 
     async def _change_to_static(self) -> None:
         self._progress("changing VLAN 2012 from DHCP to static addresses")
@@ -165,9 +165,9 @@ class Demo:
             "the static addresses of VLAN 2012 on every node",
             lambda rows: assigned(rows, "cluster-1", "static") == STATIC_ADDRESSES,
         )
-        await self._look_at("VLAN 2012 changed to static", rows)
+        await self._verify("VLAN 2012 changed to static", rows)
 
-    async def _look_at(self, title: str, rows: Rows) -> None:
+    async def _verify(self, title: str, rows: Rows) -> None:
         self._show(title, rows)
         self._progress("asking the nodes' kernels for these addresses, and pinging between nodes")
         await self._verifier.confirm(rows)

@@ -67,34 +67,36 @@ class Choice(Struct, frozen=True):
         return f"{' '.join(filter(None, [KERNELS[self.kernel], self.version]))} ({self.reason})"
 
 
-def choose(wish: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
-    """The kernel for a lab, from the probes of both kinds. Raises KernelLacks when the wish can't be fulfilled."""
+def choose(requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
+    """Choose the kernel from the probes of both kinds. Raises KernelLacks when the requested kernel is unsuitable."""
     lacking = [item.feature.name for item in host if not item.present]
     host_fault = (
         f"the host's kernel lacks {_listed(lacking)}" if lacking else "" if root else "you are not root"
     )
-    if wish == "host" and host_fault:
+    if requested == "host" and host_fault:
         raise KernelLacks(
             f"the host's kernel can't carry the lab: {host_fault}",
             "Use `--kernel uml`, which brings a kernel of its own, or leave the option away.",
         )
-    if wish == "host" or (wish == "auto" and not host_fault):
-        return Choice("host", "as you asked" if wish == "host" else "it has every feature that the lab needs")
+    if requested == "host" or (requested == "auto" and not host_fault):
+        return Choice(
+            "host", "as you asked" if requested == "host" else "it has every feature that the lab needs"
+        )
     faults = [f"{item.feature.name} ({item.error})" for item in uml if not item.present]
     if faults:
         raise KernelLacks(
             f"user-mode Linux can't be joined to this host; missing: {_listed(faults)}"
-            + (f"; and {host_fault}" if wish == "auto" else ""),
+            + (f"; and {host_fault}" if requested == "auto" else ""),
             "The lab needs network namespaces and /dev/net/tun: run as root, or allow both to this container.",
         )
-    return Choice("uml", "as you asked" if wish == "uml" else host_fault)
+    return Choice("uml", "as you asked" if requested == "uml" else host_fault)
 
 
-def choose_here(wish: KernelKind) -> Choice:
+def choose_here(requested: KernelKind) -> Choice:
     """The kernel for a lab on this machine, after probing it. Raises KernelLacks."""
-    host = probe(HOST_LAB_NEEDS) if wish != "uml" else ()
-    uml = probe(UML_LAB_NEEDS) if wish != "host" else ()
-    return choose(wish, host, uml, root=os.geteuid() == 0)
+    host = probe(HOST_LAB_NEEDS) if requested != "uml" else ()
+    uml = probe(UML_LAB_NEEDS) if requested != "host" else ()
+    return choose(requested, host, uml, root=os.geteuid() == 0)
 
 
 def _listed(words: list[str]) -> str:

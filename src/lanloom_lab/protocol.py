@@ -276,8 +276,8 @@ class InnerClient:
             raise as_error(answer)
         return answer
 
-    async def tell(self, request: Struct) -> None:
-        """Sends a request that has no answer."""
+    async def send(self, request: Struct) -> None:
+        """Send a request without a response."""
         channel = await self._open()
         await channel.send(request)
         await channel.close()

@@ -105,13 +105,13 @@ class Supervisor:
     async def _start(self) -> None:
         await self._lay_wire()
         self._parts = [await self._start_server(), await self._start_kernel()]
-        self._say("starting the API server and the kernel")
+        self._report_progress("starting the API server and the kernel")
         client = await self._ready(self._parts[0], self._connect())
         await self._ready(self._parts[0], install(client))
         await self._ready(self._parts[1], self._inner.wait())
-        self._say("plugging in the switch and its DHCP servers")
+        self._report_progress("plugging in the switch and its DHCP servers")
         await self._while_alive(self._inner.ask(protocol.Plug(self._settings.record.dhcp)))
-        self._say("starting the nodes")
+        self._report_progress("starting the nodes")
         workloads = run_workloads(client, self._inner, self._machines, self._layout)
         self._workloads = asyncio.create_task(workloads)
         registry = Registry(client, time.time)
@@ -250,12 +250,12 @@ class Supervisor:
         # The kernel is asked from inside: its cage passes no signal on.
         for kernel in self._parts[1:]:
             try:
-                await self._inner.tell(protocol.Down())
+                await self._inner.send(protocol.Down())
             except OSError:
                 await kernel.kill()
         await asyncio.gather(*(part.stop() for part in self._parts))
 
-    def _say(self, text: str) -> None:
+    def _report_progress(self, text: str) -> None:
         self._report(protocol.Progress(text))
 
 

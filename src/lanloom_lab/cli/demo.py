@@ -150,12 +150,12 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
     from lanloom_lab.kernel import parse_kernel
     from lanloom_lab.start import Options, start
 
-    wish = parse_kernel(kernel)
+    requested = parse_kernel(kernel)
     _check_unused(layout)
     with waiting("demo") as progress:
         show = _Tables(svg, progress)
         try:
-            start(layout, Options(3, wish), progress)
+            start(layout, Options(3, requested), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
             asyncio.run(run_isolated(layout, progress, _asking(layout.kubeconfig, progress)))

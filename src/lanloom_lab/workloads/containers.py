@@ -79,7 +79,7 @@ class RunningContainer:
         self._log = log
         self._now = now
         self._changed = changed
-        self._talk: ExecSession | None = None
+        self._session: ExecSession | None = None
         self._failures = 0
         self._stopping = asyncio.Event()
         self._task = asyncio.create_task(self._live(), name=f"container-{spec.name}")
@@ -93,8 +93,8 @@ class RunningContainer:
     async def signal(self, name: str) -> None:
         """Asks it to end (`term`) or makes it (`kill`); it is not started again."""
         self._stopping.set()
-        if self._talk is not None:
-            await self._talk.say(name)
+        if self._session is not None:
+            await self._session.send_line(name)
 
     async def abandon(self) -> None:
         """Lets go of it, which kills it if its node runs still."""
@@ -124,13 +124,13 @@ class RunningContainer:
         began = self._now()
         status, message = _NO_STATUS, ""
         try:
-            async with self._hosts.talk(self._node, *self._command, log=self._log) as talk:
-                self._talk = talk
+            async with self._hosts.session(self._node, *self._command, log=self._log) as session:
+                self._session = session
                 if self._stopping.is_set():
                     return Ended(status, message, began, self._now())
-                prober = asyncio.create_task(self._probe(talk))
+                prober = asyncio.create_task(self._probe(session))
                 try:
-                    async for line in talk.receive():
+                    async for line in session.receive():
                         word, _, rest = line.partition(" ")
                         if word == "ended":
                             code, _, encoded = rest.partition(" ")
@@ -143,7 +143,7 @@ class RunningContainer:
             log.info("a container's node is away", container=self.spec.name, error=str(error))
             message = str(error)
         finally:
-            self._talk = None
+            self._session = None
         return Ended(status, message, began, self._now())
 
     def _take(self, word: str) -> None:
@@ -163,14 +163,14 @@ class RunningContainer:
             state = self.state
             self._become(State(began=state.began, ready=succeeded, restarts=state.restarts, last=state.last))
 
-    async def _probe(self, talk: ExecSession) -> None:
+    async def _probe(self, session: ExecSession) -> None:
         probe = self.spec.readiness_probe
         if probe is None or probe.exec is None:
             return
         question = probe_line(probe.exec.command)
         while True:
             if self.state.began is not None:
-                await talk.say(question)
+                await session.send_line(question)
             await asyncio.sleep(probe.period_seconds)
 
     def _become(self, state: State) -> None:

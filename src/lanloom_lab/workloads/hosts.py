@@ -42,20 +42,20 @@ class Machines:
         self._removed.discard(node)
         self._addresses[node] = address
         self._boots[node] = self._boots.get(node, 0) + 1
-        self._tell(node)
+        self._notify(node)
 
     def stopped(self, node: str) -> None:
         """The node is off, or will be in a moment."""
         if self._addresses.pop(node, None) is not None:
-            self._tell(node)
+            self._notify(node)
 
     def removed(self, node: str) -> None:
         """The node will not come back."""
         self._addresses.pop(node, None)
         self._removed.add(node)
-        self._tell(node)
+        self._notify(node)
 
-    def _tell(self, node: str) -> None:
+    def _notify(self, node: str) -> None:
         for listener in self._listeners:
             listener(node)
 
@@ -75,7 +75,7 @@ class CompletedProcess(Struct, frozen=True):
 class ExecSession(Protocol):
     """A program that runs on a node, and is killed with all that it started when nobody talks with it any more."""
 
-    async def say(self, line: str) -> None:
+    async def send_line(self, line: str) -> None:
         """Gives it a line."""
         ...
 
@@ -91,7 +91,7 @@ class Hosts(Protocol):
         """Runs a program with this standard input."""
         ...
 
-    def talk(self, node: str, *command: str, log: Path) -> AbstractAsyncContextManager[ExecSession]:
+    def session(self, node: str, *command: str, log: Path) -> AbstractAsyncContextManager[ExecSession]:
         """Keeps a program; what it complains about is appended to `log`."""
         ...
 
@@ -118,11 +118,11 @@ class InsideHosts:
         )
 
     @asynccontextmanager
-    async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
+    async def session(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
         """As the port says."""
         channel = await self._inner.converse(protocol.Exec(node, command))
         try:
-            yield InsideTalk(channel, log)
+            yield InsideSession(channel, log)
             await _let_end(channel)
         finally:
             await channel.close()
@@ -137,14 +137,14 @@ async def _let_end(channel: Channel) -> None:
                 pass
 
 
-class InsideTalk:
+class InsideSession:
     """A program behind the inner daemon."""
 
     def __init__(self, channel: Channel, log: Path) -> None:
         self._channel = channel
         self._log = log
 
-    async def say(self, line: str) -> None:
+    async def send_line(self, line: str) -> None:
         """As the port says."""
         await self._channel.send(protocol.Input(f"{line}\n".encode()))
 

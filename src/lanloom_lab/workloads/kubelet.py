@@ -113,12 +113,12 @@ class Kubelet:
 
     async def _reconcile(self, key: Key) -> float | None:
         try:
-            return await self._look(key)
+            return await self._sync(key)
         except (LabError, OSError) as error:
             log.info("a node did not answer", pod=str(key), error=str(error))
             return IMPATIENCE
 
-    async def _look(self, key: Key) -> float | None:
+    async def _sync(self, key: Key) -> float | None:
         pod = self._pods.store.get(key)
         worker = self._workers.get(key)
         if worker is not None and not await self._still_holds(worker, pod):

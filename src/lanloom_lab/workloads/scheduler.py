@@ -97,9 +97,9 @@ class Scheduler:
             try:
                 node = choose(pod, self._nodes.store.items(), self._load())
             except Unschedulable as error:
-                await self._say(pod, "False", "Unschedulable", str(error))
+                await self._set_condition(pod, "False", "Unschedulable", str(error))
                 return
-            await self._say(pod, "True")
+            await self._set_condition(pod, "True")
             await self._bind(key, node)
 
     async def _bind(self, key: Key, node: str) -> None:
@@ -115,7 +115,7 @@ class Scheduler:
         running = (pod.spec.node_name for pod in self._pods.store.items() if not pod.has_ended)
         return Counter((*running, *self._bound.values()))
 
-    async def _say(
+    async def _set_condition(
         self, pod: Pod, status: Literal["True", "False"], reason: str = "", message: str = ""
     ) -> None:
         """Writes the condition PodScheduled, before the pod has a kubelet that writes conditions."""

@@ -34,7 +34,7 @@ class FakeExecSession:
         """The node goes off."""
         self._lines.put_nowait(None)
 
-    async def say(self, line: str) -> None:
+    async def send_line(self, line: str) -> None:
         """As the port says."""
         self.heard.append(line)
         if line.startswith(("look", "probe")):
@@ -58,7 +58,7 @@ class FakeHosts:
         self.namespaces: set[tuple[str, str]] = set()
         self.calls: list[tuple[str, str, str, str]] = []
         self.configs: list[Raw] = []
-        self.talks: dict[str, list[FakeExecSession]] = {}
+        self.sessions: dict[str, list[FakeExecSession]] = {}
         self.refusing: set[str] = set()
         self.off: set[str] = set()
         self.healthy = True
@@ -100,13 +100,13 @@ class FakeHosts:
         return CompletedProcess(0, json.dumps(result) if command == "ADD" else "", "")
 
     @asynccontextmanager
-    async def talk(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
+    async def session(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
         """As the port says."""
         await asyncio.sleep(0.01)
         self._check(node)
-        talk = FakeExecSession(command, healthy=self.healthy)
-        self.talks.setdefault(node, []).append(talk)
-        yield talk
+        session = FakeExecSession(command, healthy=self.healthy)
+        self.sessions.setdefault(node, []).append(session)
+        yield session
 
     def _check(self, node: str) -> None:
         if node in self.off:

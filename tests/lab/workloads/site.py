@@ -61,8 +61,8 @@ class Site:
         self.machines.stopped(node)
         self.hosts.off.add(node)
         self.hosts.namespaces = {item for item in self.hosts.namespaces if item[0] != node}
-        for talk in self.hosts.talks.pop(node, []):
-            talk.vanish()
+        for session in self.hosts.sessions.pop(node, []):
+            session.vanish()
 
     async def add_nad(self, name: str, config: Raw | None = None) -> None:
         """A NAD of the plugin `bridge`, or another one."""
@@ -106,9 +106,9 @@ class Site:
         found = (await self.client.list(EVENTS)).items
         return [event.message for event in found if event.type == "Warning"]
 
-    def talk(self, node: str = "n1") -> FakeExecSession:
+    def session(self, node: str = "n1") -> FakeExecSession:
         """The newest container of a node."""
-        return self.hosts.talks[node][-1]
+        return self.hosts.sessions[node][-1]
 
     async def delete(self, name: str, grace: int | None = None) -> None:
         """Somebody deletes a pod."""

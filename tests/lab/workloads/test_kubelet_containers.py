@@ -30,7 +30,7 @@ async def test_a_daemon_runs(site: Site) -> None:
     """A pod of Lanloom's image runs its arguments on the node, and has the node's address."""
     await site.add_daemon("d", probed=False)
     await site.rest()
-    assert site.talk().command[-5:] == ("python3", "-m", "lanloom", "dummy", "bridge")
+    assert site.session().command[-5:] == ("python3", "-m", "lanloom", "dummy", "bridge")
     assert await site.is_ready("d")
     (status,) = (await site.seen("d")).status.container_statuses
     assert (status.ready, status.image_id) == (True, IMAGE)
@@ -43,7 +43,7 @@ async def test_others_with_the_host_network(site: Site) -> None:
     await site.add_pod("x", hostNetwork=True)
     await site.rest()
     assert await site.is_ready("x")
-    assert not site.hosts.talks
+    assert not site.hosts.sessions
     await site.delete("x")
     await site.rest()
     assert await site.pod("x") is None
@@ -57,11 +57,11 @@ async def test_readiness(site: Site) -> None:
     await site.rest()
     assert (await site.seen("d")).status.phase == "Running"
     assert not await site.is_ready("d")
-    assert site.talk().heard[0] == "look /run/x"
-    site.talk().healthy = True
+    assert site.session().heard[0] == "look /run/x"
+    site.session().healthy = True
     await site.rest(1.1)
     assert await site.is_ready("d")
-    site.talk().healthy = False
+    site.session().healthy = False
     await site.rest(2)
     assert await site.is_ready("d")
     await site.rest(2)
@@ -74,7 +74,7 @@ async def test_a_container_that_dies(site: Site) -> None:
     await site.add_daemon("d")
     await site.rest()
     said = base64.b64encode(b"node1 has a link of that name").decode()
-    site.talk().end(1, said)
+    site.session().end(1, said)
     await site.rest(0.5)
     (status,) = (await site.seen("d")).status.container_statuses
     assert status.state.waiting is not None
@@ -86,12 +86,12 @@ async def test_a_container_that_dies(site: Site) -> None:
     )
     assert not await site.is_ready("d")
     await site.rest()
-    assert len(site.hosts.talks["n1"]) == 2
+    assert len(site.hosts.sessions["n1"]) == 2
     assert await site.is_ready("d")
     for _ in range(8):
-        site.talk().end(1)
+        site.session().end(1)
         await site.rest(LONGEST_PAUSE + 1)
-    assert len(site.hosts.talks["n1"]) == 10
+    assert len(site.hosts.sessions["n1"]) == 10
 
 
 @on_a_site
@@ -101,7 +101,7 @@ async def test_a_gentle_end(site: Site) -> None:
     await site.rest()
     await site.delete("d")
     await site.rest(1)
-    assert [line for line in site.talk().heard if not line.startswith("look")] == ["term"]
+    assert [line for line in site.session().heard if not line.startswith("look")] == ["term"]
     assert await site.pod("d") is None
     assert len(site.hosts.removed) == 1
 
@@ -111,13 +111,13 @@ async def test_an_end_by_force(site: Site) -> None:
     """A container that does not end in its time is killed."""
     await site.add_daemon("d")
     await site.rest()
-    site.talk().obeys = False
+    site.session().obeys = False
     await site.delete("d", grace=10)
     await site.rest(8)
-    assert "kill" not in site.talk().heard
+    assert "kill" not in site.session().heard
     assert await site.pod("d") is not None
     await site.rest(4)
-    assert "kill" in site.talk().heard
+    assert "kill" in site.session().heard
     assert await site.pod("d") is None
 
 
@@ -129,7 +129,7 @@ async def test_a_node_goes_and_comes(site: Site) -> None:
     site.stop("n1")
     await site.rest(60)
     assert not await site.is_ready("d")
-    assert "n1" not in site.hosts.talks
+    assert "n1" not in site.hosts.sessions
     site.start("n1")
     await site.rest()
     assert await site.is_ready("d")
