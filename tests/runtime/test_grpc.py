@@ -164,6 +164,23 @@ async def test_a_call_that_is_given_up(tmp_path: Path) -> None:
         assert await call(made, ECHO, b"x") == b"x"
 
 
+async def test_a_reader_that_is_slower_than_its_window(tmp_path: Path) -> None:
+    """A stream to a side that takes everything, but slowly, waits for it and arrives whole."""
+    request = b"\0\0\0\0\x0520000"
+    headers = [(":method", "POST"), (":path", COUNT), ("content-type", "application/grpc")]
+    block = http2.block((name.encode(), value.encode()) for name, value in headers)
+    async with served(tmp_path / "s"):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s", limit=1000)
+        writer.write(PREFACE + http2.settings({4: (1 << 31) - 1}))
+        writer.write(frame(http2.WINDOW_UPDATE, 0, 0, b"\x7f\xff\0\0"))
+        writer.write(frame(http2.HEADERS, 4, 1, block) + frame(http2.DATA, 1, 1, request))
+        said = b""
+        while b"grpc-status" not in said[-40:]:
+            said += await reader.read(4096)
+        writer.close()
+    assert b"\0\0\0\0\x0519999" in said and said.endswith(b"grpc-status\x010")
+
+
 async def test_too_many_connections(tmp_path: Path) -> None:
     """Connections beyond the limit are closed at once; the others go on, and a place that is left is free."""
     async with served(tmp_path / "s"):

@@ -29,8 +29,8 @@ _INITIAL_WINDOW_SIZE, _MAX_CONCURRENT_STREAMS, _MAX_HEADER_LIST_SIZE = 4, 3, 6
 _SETTING = struct.Struct(">HI")
 _WORD = struct.Struct(">I")
 
-_WAITING_MAX = 1 << 18
-"""Bytes that may wait for the other side to read them."""
+_WAITING_MAX = 1 << 20
+"""Bytes that may wait for a side which does not read what it asks for."""
 
 
 class ConnectionFault(Exception):
@@ -90,6 +90,7 @@ class Http2Connection(asyncio.Protocol):
         "_buffer",
         "_decoder",
         "_opened",
+        "_paused",
         "_peer_window",
         "_settled",
         "_stream_window",
@@ -106,6 +107,7 @@ class Http2Connection(asyncio.Protocol):
         self._peer_window = WINDOW
         self._stream_window = WINDOW
         self._settled = False
+        self._paused = False
         self._opened: asyncio.Event | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -116,6 +118,15 @@ class Http2Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """As asyncio says."""
         self.transport = None
+        self._wake()
+
+    def pause_writing(self) -> None:
+        """As asyncio says."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """As asyncio says."""
+        self._paused = False
         self._wake()
 
     def data_received(self, data: bytes) -> None:
@@ -260,7 +271,7 @@ class Http2Connection(asyncio.Protocol):
             if self.transport is None or stream.number not in self.streams:
                 raise ConnectionResetError("the other side has gone")
             size = min(len(data) - at, self._peer_window, stream.window, FRAME_MAX)
-            if size <= 0:
+            if size <= 0 or self._paused:
                 self._opened = self._opened or asyncio.Event()
                 self._opened.clear()
                 await self._opened.wait()
