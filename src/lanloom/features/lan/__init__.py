@@ -9,6 +9,9 @@ FEATURE = Feature(
     after=("dummy",),
     manager="lanloom.features.lan.parts:build",
     metrics="lanloom.features.lan.metrics:LanMetrics",
+    agent="lanloom.features.lan.agent.parts:build",
+    agent_metrics="lanloom.features.lan.agent.metrics:LanAgentMetrics",
+    agent_options="lanloom.features.lan.agent.options:AGENT_OPTIONS",
     blockers="lanloom.features.lan.blockers:BLOCKERS",
     commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

@@ -23,8 +23,8 @@ RIGHTS = Rights(
     ),
     agent=Access(
         cluster=(
-            # Its own node, which owns what it writes.
-            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+            # Its own node owns what it writes, and frames are sent to live ones.
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},
             {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": FOLLOW},
             {
                 "apiGroups": [NODE_GROUP],

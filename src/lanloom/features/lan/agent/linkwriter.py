@@ -290,11 +290,8 @@ def _remove_namespace(step: RemoveNamespace, writer: LanWriter) -> None:
     lan = writer.lans.pop(step.ns, None)
     try:
         if lan is not None:
-            for name in step.links:
-                if name in lan.links:
-                    with tolerating(errno.ENODEV, errno.EOPNOTSUPP):
-                        overlay.delete(lan.sock, lan.links[name].index)
-                    lan.forget(name)
+            found = [lan.links[name].index for name in step.links if name in lan.links]
+            overlay.delete_together(lan.sock, found)
     finally:
         if lan is not None:
             lan.close()

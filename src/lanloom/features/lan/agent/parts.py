@@ -59,10 +59,16 @@ class DataPlane:
 
 
 def build(context: AgentContext) -> AgentPart:
-    """Keep the node's part of LANs, and offer its spokes to kubelet and to CNI programs."""
+    """Keep the node's part of LANs, and offer its spokes to kubelet and to CNI programs.
+
+    An agent that advertises no devices has no LANs: nothing of it runs, and it leaves the node's LANNode to another.
+    """
+    settings = context.setting("lan", LanAgentSettings())
+    if settings.device_plugins is None:
+        return AgentPart(run=_nothing)
+    metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
-    settings, metrics = context.setting("lan", LanAgentSettings()), context.metrics["lan"]
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
@@ -70,3 +76,7 @@ def build(context: AgentContext) -> AgentPart:
             group.create_task(serve_spokes(plane.spokes, context.cni, settings, metrics))
 
     return AgentPart(run=run, controllers=plane.controllers)
+
+
+async def _nothing() -> None:
+    """Do not run anything."""

@@ -1,0 +1,186 @@
+"""A LAN with ten spokes on a node: the data plane against the same messages of rtnetlink, and nothing else, in one run.
+
+Both make a namespace without IP, a bridge, a VXLAN link, and ten machines' spokes: pair, macvtap, and the settings of
+ports. The program runs on this machine's own kernel, in namespaces that end with it; it needs root.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench.processes import printed
+from bench.report import Row
+from lanloom.features.lan.agent.node import NetlinkLanKernel
+from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL, alias_of
+from lanloom.features.lan.rules.observed import Vtep
+from lanloom.features.lan.rules.plan import plan
+from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
+from lanloom.node.netlink import overlay
+
+ROUNDS = 30
+SPOKES = 10
+RATIO = 2.0
+UID = "bench"
+PEERS = ("10.0.0.2", "10.0.0.3")
+FIRST = 400_000_000
+
+
+class Seconds(Struct, frozen=True):
+    """Medians: a LAN made by the data plane, by plain messages, a look at one that is well, and its removal."""
+
+    plane: float
+    plain: float
+    look: float
+    removal: float
+
+
+def rows() -> Iterator[Row]:
+    """The ratio, and what a look costs."""
+    seconds = Seconds(**json.loads(printed([sys.executable, "-m", "bench.lan"], seconds=600)))
+    yield Row(
+        name=f"a LAN with {SPOKES} spokes on a node, against plain rtnetlink messages",
+        measured=seconds.plane / seconds.plain,
+        limit=RATIO,
+        unit="×",
+        note=f"{_ms(seconds.plane)} against {_ms(seconds.plain)}, medians of {ROUNDS}; a look at one that is well "
+        f"takes {_ms(seconds.look)}, a removal {_ms(seconds.removal)}",
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+def measure() -> Seconds:
+    """Rounds of both by turns, in a namespace that plays the host."""
+    with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
+        names = NamespaceDirectory(Path(name))
+        with make_namespace("host") as host:
+            names.bind("host", host)
+            try:
+                underlay = _underlay(host)
+                return asyncio.run(_rounds(names, host, underlay))
+            finally:
+                names.remove("host")
+
+
+def _underlay(host: Namespace) -> int:
+    """The index of a link that is up."""
+    with host.socket() as sock:
+        overlay.add_bridge(sock, "u0")
+        return overlay.link(sock, name="u0").index
+
+
+async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int) -> Seconds:
+    kernel = NetlinkLanKernel(names, host=names.path("host"))
+    vtep = Vtep(7, 4789, underlay, "", "")
+    wanted = DesiredLan(
+        uid=UID,
+        ns="bench",
+        bridge="br0",
+        vxlan="vx0",
+        vtep=vtep,
+        mtu=1450,
+        ports=tuple(
+            DesiredPort(
+                name=f"s{number}M0",
+                spoke=f"s{number}",
+                mode="macvtap",
+                index=FIRST + number,
+                mac=_mac(number),
+            )
+            for number in range(SPOKES)
+        ),
+        flood=frozenset(PEERS),
+    )
+    gone = DesiredLan(uid=UID, ns="bench", bridge="br0", vxlan="vx0", present=False, built=True)
+    times: dict[str, list[float]] = {name: [] for name in Seconds.__struct_fields__}
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        await kernel.apply(wanted, plan(wanted, await kernel.observe(wanted)))
+        times["plane"].append(time.perf_counter() - began)
+        began = time.perf_counter()
+        seen = await kernel.observe(wanted)
+        if plan(wanted, seen):
+            raise RuntimeError("the LAN is not as it should be")
+        times["look"].append(time.perf_counter() - began)
+        began = time.perf_counter()
+        await kernel.apply(gone, plan(gone, seen))
+        times["removal"].append(time.perf_counter() - began)
+        times["plain"].append(await asyncio.to_thread(_timed, lambda: _plain(names, host, vtep)))
+    await kernel.close()
+    return Seconds(**{name: statistics.median(found) for name, found in times.items()})
+
+
+def _timed(work: Callable[[], Callable[[], None]]) -> float:
+    began = time.perf_counter()
+    clear = work()
+    seconds = time.perf_counter() - began
+    clear()
+    return seconds
+
+
+def _plain(names: NamespaceDirectory, host: Namespace, vtep: Vtep) -> Callable[[], None]:
+    """The same by messages alone, with indices that are known; what takes it away."""
+    space = make_namespace("plain")
+    space.call(_seal)
+    names.bind("plain", space)
+    sock = space.socket()
+    overlay.add_bridge(sock, "br0")
+    bridge = 2
+    overlay.set_alias(sock, bridge, alias_of(UID))
+    with host.socket() as outside:
+        overlay.add_vxlan(
+            outside,
+            space.fileno(),
+            "vx0",
+            vni=vtep.vni,
+            port=vtep.port,
+            device=vtep.device,
+            local="",
+            group="",
+            mtu=1450,
+            master=bridge,
+        )
+    vxlan = overlay.link(sock, name="vx0").index
+    overlay.set_forwarding(sock, vxlan, FORWARD_ALL)
+    for peer in PEERS:
+        overlay.add_receiver(sock, vxlan, peer)
+    for number in range(SPOKES):
+        inner = vxlan + 1 + 2 * number
+        overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))
+        overlay.set_up(sock, inner)
+        overlay.set_forwarding(sock, inner + 1, FORWARD_ALL)
+        overlay.add_macvtap(sock, host.fileno(), f"s{number}M0", lower=inner, index=FIRST + number)
+
+    def clear() -> None:
+        for each in overlay.links(sock):
+            if each.kind == "vxlan" or each.name.endswith("M0"):
+                overlay.delete(sock, each.index)
+        sock.close()
+        space.close()
+        names.remove("plain")
+
+    return clear
+
+
+def _seal() -> None:
+    for name in ("all", "default"):
+        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+
+
+def _mac(number: int) -> str:
+    return f"02:00:00:00:00:{number + 1:02x}"
+
+
+if __name__ == "__main__":
+    result = measure()
+    sys.stdout.write(json.dumps({name: getattr(result, name) for name in result.__struct_fields__}) + "\n")
