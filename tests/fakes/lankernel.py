@@ -266,7 +266,7 @@ class FakeLanKernel:
 @singledispatch
 def apply(step: LanStep, kernel: FakeLanKernel) -> None:
     """Apply a step that its guard let pass."""
-    raise NotImplementedError(f"the fake kernel knows no {type(step).__name__}")
+    raise TypeError(f"the fake kernel knows no {type(step).__name__}")
 
 
 def _space(step: LanStep, kernel: FakeLanKernel) -> Space:

@@ -135,7 +135,7 @@ def _socket_of(namespace: Namespace) -> Iterator[socket]:
 @singledispatch
 def apply(step: LanStep, writer: LanWriter) -> None:
     """Apply a step that its guard let pass. Raises OSError, LinkError or NamespaceError."""
-    raise NotImplementedError(f"no adapter of the kernel is registered for {type(step).__name__}")
+    raise TypeError(f"no adapter of the kernel is registered for {type(step).__name__}")
 
 
 @apply.register

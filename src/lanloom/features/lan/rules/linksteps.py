@@ -7,6 +7,7 @@ namespace has the name `ns`. A guard is asked with the links in that namespace.
 
 import errno
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
 from ipaddress import ip_address
 
@@ -17,6 +18,7 @@ from lanloom.api.names import LINK_NAME_MAX
 from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NotOurs
 from lanloom.node.marks import is_owner, owner_of, register_family
+from lanloom.node.ports import AbstractStructMeta
 
 FAMILY = register_family("lanloom-lan", "LAN")
 """What the ifalias of a LAN's bridge begins with: the mark of the whole namespace."""
@@ -31,15 +33,15 @@ def alias_of(uid: str) -> str:
     return f"{FAMILY} {uid}"
 
 
-class LanStep(Struct, frozen=True, kw_only=True):
+class LanStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
     """A change in the LAN's namespace `ns`. `unsupported` says what a kernel lacks that refuses it so."""
 
     ns: str
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What can't be done, as the beginning of an error's message."""
-        raise NotImplementedError
 
     @property
     def unsupported(self) -> str:
