@@ -7,6 +7,7 @@ Nothing is pushed, prioritized or compressed; headers of ours are literals, so t
 
 import asyncio
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 from hpack import Decoder
@@ -82,7 +83,7 @@ class Stream:
         self.task: asyncio.Task[None] | None = None
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol, ABC):
     """A side of a connection. A subclass says what headers, data and ends of streams mean."""
 
     __slots__ = (
@@ -298,21 +299,21 @@ class Http2Connection(asyncio.Protocol):
         stream = self.streams[number] = Stream(number, headers, self._stream_window)
         return stream
 
+    @abstractmethod
     def was_open(self, number: int) -> bool:
         """Whether a stream that is not open any more has been."""
-        raise NotImplementedError
 
+    @abstractmethod
     def headers(self, number: int, headers: Mapping[str, str], *, ended: bool) -> None:
         """Headers came; with `ended` the other side says no more on this stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data(self, stream: Stream, data: bytes) -> None:
         """Data came; `stream.ended` tells whether it was the last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reset(self, stream: Stream) -> None:
         """The other side gave a stream up."""
-        raise NotImplementedError
 
 
 def server_settings(streams: int) -> bytes:
