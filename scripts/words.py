@@ -37,7 +37,6 @@ TERMS = {
     "sight": "host snapshot",
     "judgement": "assessment, verdict",
     "rivalry": "conflict",
-    "carriers": "nodes_of",
     "announcement": "event",
     "worlds": "cluster readers",
 }
