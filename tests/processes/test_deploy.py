@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.__main__ import cli
+from lanloom.features import FEATURES
 from lanloom.runtime.probes import pages, parse_address
 from tests.processes.deployed import (
     ROOT,
@@ -13,7 +14,9 @@ from tests.processes.deployed import (
     pod,
 )
 
-PROCESSES = ("manager", "agent")
+PROCESSES = ("manager", "agent", "lan")
+CONFINED = ("manager", "agent")
+"""Without the agent of LANs, whose mounts Kubernetes gives to privileged containers only."""
 
 
 def container(process: str) -> Raw:
@@ -63,7 +66,7 @@ def test_metrics_are_found(process: str) -> None:
     assert found["prometheus.io/path"] == "/metrics"
 
 
-@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("process", CONFINED)
 def test_processes_have_no_more_rights_than_they_need(process: str) -> None:
     """Only the agent gets a capability, and neither may write to its own file system or gain rights."""
     context = container(process)["securityContext"]
@@ -72,11 +75,29 @@ def test_processes_have_no_more_rights_than_they_need(process: str) -> None:
     assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
 
 
-@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("process", CONFINED)
 def test_processes_run_under_the_runtime_s_seccomp_profile(process: str) -> None:
     """Every container of Lanloom's has the runtime's default seccomp profile, by its own or by its pod's context."""
     contexts = (container(process)["securityContext"], pod(process)["spec"].get("securityContext", {}))
     assert {"type": "RuntimeDefault"} in [context.get("seccompProfile") for context in contexts]
+
+
+def test_the_agents_share_the_features() -> None:
+    """Each feature with a part on nodes runs in one of the two agents."""
+    parts = [feature.name for feature in FEATURES if feature.agent]
+    assert sorted((*options("agent")["names"], *options("lan")["names"])) == sorted(parts)
+
+
+def test_the_agent_of_lans_shares_its_mounts_with_the_host() -> None:
+    """What it mounts below /run/netns is the host's, and each path is the host's own."""
+    mounts = {item["mountPath"]: item for item in container("lan")["volumeMounts"]}
+    paths = {item["name"]: item["hostPath"]["path"] for item in pod("lan")["spec"]["volumes"]}
+    assert mounts["/run/netns"]["mountPropagation"] == "Bidirectional"
+    same = {path for path, item in mounts.items() if paths[item["name"]] == path}
+    plugins = str(options("lan")["device_plugins"])
+    assert same >= {"/run/netns", "/dev", plugins, "/var/lib/lanloom", "/run/lanloom"}
+    assert paths[mounts[str(options("lan")["cni_bin"])]["name"]] == "/opt/cni/bin"
+    assert container("lan")["securityContext"]["privileged"]
 
 
 def test_the_agent_asks_for_root_by_itself() -> None:

@@ -34,8 +34,8 @@ class AgentMetrics(ProcessMetrics):
             each.name: load(each.agent_metrics)(self.registry) for each in features if each.agent_metrics
         }
         """The metrics of the features by their names."""
-        self.network_manager_fault = "NetworkManager has not been asked yet"
-        """Why NetworkManager can't be reached; empty when it can."""
+        self.network_manager_fault = ""
+        """Why NetworkManager can't be reached; empty when it can, or nothing has asked it yet."""
         registry = self.registry
         self._dumps = Counter("lanloom_agent_link_dumps", "Looks at the kernel's links.", registry=registry)
         self._steps = Counter(

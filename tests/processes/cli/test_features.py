@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+import pytest
 from click.testing import CliRunner
 
-from lanloom.processes.cli.features import FeatureCommand
+from lanloom.features import FEATURES
+from lanloom.processes.cli.features import FeatureCommand, agent_features
 from tests.features.hello import FEATURE
 
 
@@ -30,3 +32,17 @@ def test_options_come_with_their_feature() -> None:
     done = CliRunner().invoke(command, ["--hello-tone", "formal"])
     assert done.exit_code == 2
     assert "--hello-tone" in done.output
+
+
+def test_an_agent_runs_chosen_features() -> None:
+    """Without names all features with a part on nodes run; with names, those."""
+    ctx = click.Context(command, obj=FEATURES)
+    every = [feature.name for feature in FEATURES if feature.agent]
+    assert [feature.name for feature in agent_features(ctx, ())] == every
+    assert [feature.name for feature in agent_features(ctx, ("lan", "vlan"))] == ["vlan", "lan"]
+
+
+def test_an_unknown_feature_is_wrong_usage() -> None:
+    """The message names the features that there are."""
+    with pytest.raises(click.BadParameter, match="nope: an agent has parts of these features: vlan"):
+        agent_features(click.Context(command, obj=FEATURES), ("vlan", "nope"))

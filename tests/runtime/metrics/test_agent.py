@@ -111,7 +111,6 @@ async def test_an_agent_says_what_it_waits_for() -> None:
         assert await each.shown.missing() == [
             "not ready: it is starting",
             "not ready: the host has not been looked at for a first time",
-            "not ready: NetworkManager has not been asked yet",
         ]
         assert (await ask(each.shown.port, "/healthz")).status == 200
         each.start()

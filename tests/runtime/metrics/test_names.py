@@ -13,6 +13,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetwork
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.lan import LANS
 from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
@@ -53,6 +54,7 @@ def server() -> ProcessMetrics:
     )
     metrics.features["ipam"].show(Informer(nobody, NETWORKS, rng=rng), Informer(nobody, NICS, rng=rng))
     metrics.features["dummy"].show(Informer(nobody, DUMMY_CLUSTER_NETWORKS, rng=rng), cast(UserView, None))
+    metrics.features["lan"].show(Informer(nobody, LANS, rng=rng))
     return metrics
 
 

@@ -14,7 +14,7 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
-from lanloom.processes.cli.features import FeatureCommand, features_of
+from lanloom.processes.cli.features import FeatureCommand, agent_features
 
 if TYPE_CHECKING:
     from lanloom.runtime.feature import Feature
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 @kubeconfig_option
 @click.option(
     "--node", required=True, envvar="NODE_NAME", metavar="NAME", help="Name of this machine's Node."
+)
+@click.option(
+    "--feature",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Feature to run, such as vlan or lan; repeatable. Default: all of them.",
 )
 @profiles_option()
 @records_options()
@@ -54,6 +61,7 @@ def command(
     ctx: click.Context,
     kubeconfig: str | None,
     node: str,
+    names: tuple[str, ...],
     profiles: Path,
     state: Path,
     runtime: Path,
@@ -68,16 +76,19 @@ def command(
 
     Serves Lanloom's CNI plugins on this node.
 
-    Requires CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus.
+    Requires CAP_NET_ADMIN, the profile directory, and NetworkManager on the system bus. LANs require CAP_SYS_ADMIN, the
+    host's /run/netns and /dev as well: a second agent may run them alone.
 
     \b
     Examples:
       lanloom agent --node node1
       lanloom agent --node "$NODE_NAME" --profiles /host-network     # in a pod
       lanloom agent --node node1 --cni-bin /opt/cni/bin
+      lanloom agent --node node1 --feature vlan --feature ipam       # no isolated networks, no LANs
     """
     if cni_bin is not None and not cni_socket:
         raise click.UsageError("--cni-bin requires --cni-socket: the plugins do not work without the agent")
+    features = agent_features(ctx, names)
     from lanloom.kube.errors import ConfigError
     from lanloom.runtime.process import configure_logs, run_process
 
@@ -85,7 +96,6 @@ def command(
     try:
         cni = (cni_socket, cni_bin)
         directories = profiles, state, runtime
-        features = features_of(ctx)
         run_process(_run(kubeconfig, node, directories, cluster, metrics_address, cni, settings, features))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None

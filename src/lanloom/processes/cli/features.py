@@ -17,6 +17,20 @@ def features_of(ctx: click.Context) -> Sequence[Feature]:
     return ctx.obj or FEATURES
 
 
+def agent_features(ctx: click.Context, names: Sequence[str]) -> Sequence[Feature]:
+    """Return the features of those names that an agent has a part of; all of them without names.
+
+    Raises BadParameter for a name of no such feature.
+    """
+    every = {feature.name: feature for feature in features_of(ctx) if feature.agent}
+    if unknown := [name for name in names if name not in every]:
+        told = ", ".join(dict.fromkeys(unknown))
+        raise click.BadParameter(
+            f"{told}: an agent has parts of these features: {', '.join(every)}", param_hint="--feature"
+        )
+    return tuple(feature for name, feature in every.items() if not names or name in names)
+
+
 class FeatureCommand(click.Command):
     """A command with options of features. `part` is the field of `Feature` that names their `CommandOptions`.
 
