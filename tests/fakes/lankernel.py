@@ -232,7 +232,7 @@ class FakeLanKernel:
         await asyncio.sleep(0)
         return path in self.world.pods
 
-    async def tap(self, index: int) -> Tap:
+    async def tap(self, index: int, *, quick: bool = False) -> Tap:
         """As the port says."""
         await asyncio.sleep(0)
         if all(each.link.index != index for each in self.world.ends):

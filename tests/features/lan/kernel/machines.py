@@ -49,10 +49,23 @@ async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> Non
         await asyncio.sleep(0.02)
 
 
+def reaches(where: Path, target: str) -> bool:
+    """Whether one of some pings is answered."""
+    return " 0% packet loss" in run(where, f"ping -c 1 -W 1 {target}", check=False)
+
+
+def owner(path: str) -> tuple[int, int, int]:
+    """User, group and mode of a file."""
+    status = Path(path).stat()
+    return status.st_uid, status.st_gid, status.st_mode & 0o777
+
+
 class Machine:
     """A node: a namespace with the underlay `u0`, pods, a disk, and an agent."""
 
-    def __init__(self, cluster: LanCluster, directory: Path, number: int) -> None:
+    def __init__(
+        self, cluster: LanCluster, directory: Path, number: int, devices: Path | None = None
+    ) -> None:
         self.name = f"n{number}"
         self.address = f"10.99.0.{number}"
         self.directory = directory / self.name
@@ -63,6 +76,7 @@ class Machine:
         self._planes = 0
         self._kernel: NetlinkLanKernel | None = None
         self._plane: DataPlane | None = None
+        self.devices = devices or self.directory / "dev"
         (self.directory / "dev").mkdir(parents=True)
 
     @property
@@ -88,7 +102,7 @@ class Machine:
             settings={},
             metrics={},
         )
-        self._kernel = NetlinkLanKernel(self.names, TapDevices(self.directory / "dev"), host=self.host)
+        self._kernel = NetlinkLanKernel(self.names, TapDevices(self.devices), host=self.host)
         self._plane = plane = DataPlane(context, self._kernel)
 
         async def process() -> None:
@@ -164,8 +178,9 @@ class Machine:
 class Lab:
     """Some machines on one underlay."""
 
-    def __init__(self, cluster: LanCluster, directory: Path) -> None:
+    def __init__(self, cluster: LanCluster, directory: Path, devices: Path | None) -> None:
         self.cluster = cluster
+        self._devices = devices
         self.machines: list[Machine] = []
         self._directory = directory
         self.hosts = NamespaceDirectory(directory / "machines")
@@ -179,7 +194,7 @@ class Lab:
             self.hosts.bind("switch", switch)
         run(self.hosts.path("switch"), "ip link add name br0 up mtu 9000 type bridge mcast_snooping 0")
         for number in range(1, count + 1):
-            machine = Machine(self.cluster, self._directory, number)
+            machine = Machine(self.cluster, self._directory, number, self._devices)
             self.machines.append(machine)
             with make_namespace(machine.name) as made:
                 self.hosts.bind(machine.name, made)
@@ -214,11 +229,13 @@ class Lab:
 
 
 @asynccontextmanager
-async def lab(directory: Path, count: int = 2, *, mtu: int = 1500) -> AsyncIterator[Lab]:
-    """A cluster with so many machines, their agents running."""
+async def lab(
+    directory: Path, count: int = 2, *, mtu: int = 1500, devices: Path | None = None
+) -> AsyncIterator[Lab]:
+    """A cluster with so many machines, their agents running. `devices` is where device files are, if one's own."""
     storage = await asyncio.to_thread(installed, *LanCluster.kinds)
     async with LanCluster(storage) as cluster:
-        made = Lab(cluster, directory)
+        made = Lab(cluster, directory, devices)
         try:
             await asyncio.to_thread(made.build, count, mtu)
             for machine in made.machines:

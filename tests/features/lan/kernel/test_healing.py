@@ -12,7 +12,7 @@ from lanloom.features.lan.agent.ports import Device
 from lanloom.node.errors import NamespaceError, NamespaceMissing
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
 from tests.features.lan.agent.nodes import NAMESPACE
-from tests.features.lan.kernel.machines import Lab, Machine, lab, played, run, until
+from tests.features.lan.kernel.machines import Lab, Machine, lab, owner, played, reaches, run, until
 
 LINKS = {"br0", "vx0", "blue-aV0", "blue-cM0", "blue-cM1"}
 
@@ -78,11 +78,50 @@ async def test_dead_agent(made: Lab) -> None:
     await made[0].attach("blue-a", "p", "172.16.0.1/24")
     await made[0].attach("blue-b", "q", "172.16.0.2/24")
     await made[0].kill()
-    assert " 0% packet loss" in run(made[0].pods.path("p"), "ping -c 1 -W 1 172.16.0.2")
+    await until(lambda: reaches(made[0].pods.path("p"), "172.16.0.2"))
     await asyncio.to_thread(run, made[0].lan(), "ip link delete blue-aV0")
     await asyncio.to_thread(made[0].pods.remove, "q")
     made[0].start()
     await until(lambda: made[0].links() == {"br0", "vx0", "blue-aV0"})
+
+
+@played(1)
+async def test_device_file(made: Lab) -> None:
+    """The file of a machine that has gone is gone too, while the LAN stays for others."""
+    await made.cluster.lan()
+    await made[0].offers()
+    await made[0].attach("blue-a", "p")
+    await made[0].attach("blue-b", "q", mode="macvtap")
+    (name,) = made[0].taps()
+    await asyncio.to_thread(run, made[0].host, f"chown 0:0 {made[0].directory}/dev/{name}")
+    await until(lambda: (made[0].directory / "dev" / name).stat().st_uid == 107, 60)
+    await made[0].spokes.detach("c-q", "net1")
+    assert made[0].taps() == set() and made[0].links() == {"br0", "vx0", "blue-aV0"}
+
+
+def is_devtmpfs() -> bool:
+    """Whether the kernel makes the files in /dev."""
+    return "devtmpfs /dev " in Path("/proc/mounts").read_text()
+
+
+def devices() -> list[Path]:
+    """The files in /dev."""
+    return list(Path("/dev").iterdir())
+
+
+async def test_devtmpfs(tmp_path: Path) -> None:
+    """Where the kernel makes the file itself, it belongs to the guest after the move into the pod's namespace, too."""
+    if not is_devtmpfs():
+        pytest.skip("/dev is no devtmpfs here")
+    async with lab(tmp_path, 1, devices=Path("/dev")) as made:
+        await made.cluster.lan()
+        await made[0].offers()
+        tap = await made[0].spokes.allocate(Device("blue-a", "macvtap"))
+        assert tap is not None and owner(tap.path) == (107, 107, 0o660)
+        await made[0].attach("blue-a", "vm", mode="macvtap")
+        assert owner(tap.path) == (107, 107, 0o660)
+        await made[0].spokes.detach("c-vm", "net1")
+        assert tap.path not in [str(path) for path in await asyncio.to_thread(devices)]
 
 
 @pytest.mark.slow

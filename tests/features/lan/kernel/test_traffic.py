@@ -10,7 +10,7 @@ import pytest
 
 from lanloom.features.lan.agent.ports import Device
 from lanloom.node.namespaces import open_namespace
-from tests.features.lan.kernel.machines import Lab, Wire, frame, lab, played, run, until
+from tests.features.lan.kernel.machines import Lab, Wire, frame, lab, owner, played, reaches, run, until
 
 FOREIGN = "0e:00:00:00:00:77"
 """A source address that is no interface's."""
@@ -21,11 +21,6 @@ async def joined(made: Lab, ns: str = "blue") -> None:
     addresses = {machine.address for machine in made.machines}
     for machine in made.machines:
         await machine.floods(addresses - {machine.address}, ns)
-
-
-def reaches(where: Path, target: str) -> bool:
-    """Whether one of some pings is answered."""
-    return " 0% packet loss" in run(where, f"ping -c 1 -W 1 {target}", check=False)
 
 
 @pytest.mark.parametrize("replication", ["head-end", "multicast"])
@@ -105,12 +100,6 @@ def _read(guest: int) -> list[bytes]:
             found.append(os.read(guest, 9000))
     except BlockingIOError:
         return found
-
-
-def owner(path: str) -> tuple[int, int, int]:
-    """User, group and mode of a file."""
-    status = Path(path).stat()
-    return status.st_uid, status.st_gid, status.st_mode & 0o777
 
 
 @played(2)

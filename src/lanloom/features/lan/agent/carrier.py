@@ -164,7 +164,7 @@ class Carrier:
         look = await self._look(record, ports)
         own, wanted, seen = look.own, look.wanted, look.seen
         if wanted.present and not record.built:
-            self._check_rivals(record)
+            self._check_conflicts(record)
         if seen.foreign and wanted.present:
             raise LinkError(f"can't build {record.title}: {seen.foreign}")
         if not seen.foreign:
@@ -183,10 +183,10 @@ class Carrier:
             wanted = _undisturbed(wanted, seen)
         return _Look(own, around, wanted, seen)
 
-    def _check_rivals(self, record: Carried) -> None:
+    def _check_conflicts(self, record: Carried) -> None:
         built = [each for each in self._records.carried.values() if each.built]
-        if rival := conflict(record, built):
-            raise LinkError(f"can't build {record.title}: {rival}")
+        if words := conflict(record, built):
+            raise LinkError(f"can't build {record.title}: {words}")
 
     async def _followed(self, record: Carried, lan: LAN | None, ports: Collection[str] | None) -> Carried:
         """The record as the LAN and the pods are now, saved."""
@@ -219,15 +219,16 @@ class Carrier:
             log.info("lan-change", lan=record.title, steps=[repr(step) for step in steps])
             await self._kernel.apply(wanted, steps)
             seen = await self._kernel.observe(wanted, ports)
-        for index in _taps(wanted, steps, ports):
-            await self._kernel.tap(index)
+            for index in _untapped(record, wanted):
+                await self._kernel.forget_tap(index)
+        moved = {step.index for step in steps if isinstance(step, MakeTap | MoveTap)}
+        for port in wanted.ports:
+            if port.mode == "macvtap" and (ports is None or port.index in moved):
+                await self._kernel.tap(port.index, quick=port.index not in moved)
         return seen
 
     async def _gone(self, record: Carried, lan: LAN | None, seen: SeenLan) -> SeenLan:
         """Nothing of the LAN is here. Indices are kept for as long as the LAN is there."""
-        for place in record.places:
-            if place.index and record.built:
-                await self._kernel.forget_tap(place.index)
         if lan is None and self._view.is_synced:
             await self._records.forget(record.uid)
         else:
@@ -265,11 +266,6 @@ def _strange(around: Peers | None) -> str:
     )
 
 
-def _taps(wanted: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None) -> tuple[int, ...]:
-    """The macvtaps whose devices are to be looked at: those that were made or moved, and all in a look at all."""
-    moved = {step.index for step in steps if isinstance(step, MakeTap | MoveTap)}
-    return tuple(
-        port.index
-        for port in wanted.ports
-        if port.mode == "macvtap" and (ports is None or port.name in ports or port.index in moved)
-    )
+def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:
+    """The indices of macvtaps that are not there any more: a file that is left would be another's one day."""
+    return {place.index for place in record.places if place.index} - {port.index for port in wanted.ports}

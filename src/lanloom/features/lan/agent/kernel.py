@@ -35,8 +35,11 @@ class LanKernel(Protocol):
         """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
         ...
 
-    async def tap(self, index: int) -> Tap:
-        """The character device of the macvtap with this index, made if need be, for a guest's process."""
+    async def tap(self, index: int, *, quick: bool = False) -> Tap:
+        """The character device of the macvtap with this index, made if need be, for a guest's process.
+
+        A `quick` look does not search for another macvtap of the same index.
+        """
         ...
 
     async def forget_tap(self, index: int) -> None:

@@ -70,9 +70,9 @@ class NetlinkLanKernel:
         """As the port says."""
         return await asyncio.to_thread(self._reader.is_pods, path)
 
-    async def tap(self, index: int) -> Tap:
+    async def tap(self, index: int, *, quick: bool = False) -> Tap:
         """As the port says."""
-        return await asyncio.to_thread(self._taps.ensure, index)
+        return await asyncio.to_thread(partial(self._taps.ensure, index, quick=quick))
 
     async def forget_tap(self, index: int) -> None:
         """As the port says."""

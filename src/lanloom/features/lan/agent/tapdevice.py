@@ -37,13 +37,14 @@ class TapDevices:
         """The indices of all macvtaps of the node, in whatever namespace."""
         return frozenset(index for index, _ in self._all())
 
-    def ensure(self, index: int) -> Tap:
+    def ensure(self, index: int, *, quick: bool = False) -> Tap:
         """The device of a macvtap, with the owner and mode that a guest's process needs. Raises LinkError.
 
-        The kernel makes the file in a devtmpfs, and makes it anew, with root as its owner, when the link moves.
+        The kernel makes the file in a devtmpfs, and makes it anew, with root as its owner, when the link moves. A
+        `quick` look takes a file whose number is that of a macvtap with this index, and reads no list of all devices.
         """
         path = self.path(index)
-        number = self._number(index)
+        number = (self._filed(index) if quick else 0) or self._number(index)
         try:
             status = _status(path)
             if status is not None and not (stat.S_ISCHR(status.st_mode) and status.st_rdev == number):
@@ -51,8 +52,10 @@ class TapDevices:
                 status = None
             if status is None:
                 os.mknod(path, stat.S_IFCHR | MODE, number)
-            os.chown(path, GUEST, GUEST, follow_symlinks=False)
-            path.chmod(MODE)
+            if status is None or (status.st_uid, status.st_gid) != (GUEST, GUEST):
+                os.chown(path, GUEST, GUEST, follow_symlinks=False)
+            if status is None or stat.S_IMODE(status.st_mode) != MODE:
+                path.chmod(MODE)
         except OSError as error:
             raise LinkError(
                 f"can't prepare the device {path}: {error.strerror}; the agent needs the host's /dev and the rights "
@@ -70,6 +73,17 @@ class TapDevices:
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise LinkError(f"can't remove the device {path}: {error.strerror}") from error
+
+    def _filed(self, index: int) -> int:
+        """The number that the file has, 0 unless it is that of a macvtap with this index."""
+        status = _status(self.path(index))
+        if status is None or not stat.S_ISCHR(status.st_mode):
+            return 0
+        entry = self._numbers / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        with suppress(OSError):
+            match = _TARGET.fullmatch(str(entry.readlink()))
+            return status.st_rdev if match and int(match[1]) == index else 0
+        return 0
 
     def _number(self, index: int) -> int:
         """The number of the one macvtap with this index; the file at the path says which to look at first."""
