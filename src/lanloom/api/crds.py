@@ -74,7 +74,8 @@ def _names(resource: Resource[Any]) -> dict[str, Any]:
         "singular": singular,
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
-        "shortNames": list(resource.short_names),
+        # A kube-apiserver leaves an empty list out; a manifest with one would differ from it for ever.
+        **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
         "categories": [CATEGORY],
     }
 

@@ -82,6 +82,8 @@ def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
             _take_no_address(writer, index)
             writer.change(index, name(step.name) + alias(alias_of(step.owner)))
     _reread(step, writer)
+    if step.name in writer.links and half in writer.links:
+        writer.delete(half)  # made after another process had given its own the name
 
 
 def _take_over(step: EnsureIsolatedBridge, link: Link, writer: LinkWriter) -> None:
