@@ -26,7 +26,7 @@ from lanloom.features.lan.rules.nads import (
     spoke_of,
     wanted_nads,
 )
-from lanloom.features.lan.rules.removal import Retirement, carriers
+from lanloom.features.lan.rules.removal import Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
 from lanloom.kube.conditions import find
@@ -192,7 +192,7 @@ class Lans:
         """Waits for the nodes to give the LAN up, then lets it go."""
         reports = (await self._client.list(LAN_NODES)).items
         nodes = self._informers.nodes.store.items()
-        found = carriers(lan.metadata.uid, reports, nodes, self._now())
+        found = carrying_nodes(lan.metadata.uid, reports, nodes, self._now())
         if not found.waited:
             await self._release(lan, "Deleted")
             return None

@@ -78,7 +78,7 @@ def retirement(
     return Retirement(stage="delete", message=f"deletes the NAD {listed(map(_name, nads))}", delete=going)
 
 
-class Carriers(NamedTuple):
+class CarryingNodes(NamedTuple):
     """Nodes that carry a LAN: those that are waited for, those that are not any more, and the next change by time.
 
     `until` is in seconds since the epoch, None if time changes nothing.
@@ -89,7 +89,7 @@ class Carriers(NamedTuple):
     until: float | None
 
 
-def carriers(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], now: float) -> Carriers:
+def carrying_nodes(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], now: float) -> CarryingNodes:
     """The nodes that report a LAN, by what is known of them."""
     known = {node.metadata.name: node for node in nodes}
     ends: dict[str, float | None] = {}
@@ -99,7 +99,7 @@ def carriers(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], now: f
             ends[report.metadata.name] = given_up(node) if node is not None else 0.0
     waited = tuple(sorted(name for name, end in ends.items() if end is None or now < end))
     until = min((end for name in waited if (end := ends[name]) is not None), default=None)
-    return Carriers(waited, tuple(sorted(ends.keys() - set(waited))), until)
+    return CarryingNodes(waited, tuple(sorted(ends.keys() - set(waited))), until)
 
 
 def given_up(node: Node) -> float | None:
