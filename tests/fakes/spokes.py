@@ -21,7 +21,10 @@ async def at_once() -> None:
 
 
 class FakeSpokes:
-    """Spokes of LANs that fail only when told: `failure` is raised by the next calls, `gate` is awaited by each."""
+    """Spokes of LANs that fail only when told: `failure` is raised by the next calls, `gate` is awaited by each.
+
+    `taps` are the character devices of machines' devices by id.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._devices: dict[str, Device] = {}
@@ -29,6 +32,7 @@ class FakeSpokes:
         self.failure: Exception | None = None
         self.gate: Callable[[], Awaitable[None]] = at_once
         self.not_ready = ""
+        self.taps: dict[str, Tap] = {}
         self.allocated: list[Device] = []
         self.attached: dict[tuple[str, str], Attachment] = {}
         self.add(*names)
@@ -61,8 +65,10 @@ class FakeSpokes:
         """As the port says."""
         await self._asked(device)
         self.allocated.append(device)
-        minor = 1 + sorted(self._devices).index(device.resource)
-        return Tap(f"/dev/tap{100000 + minor}", 240, minor) if device.mode == MACVTAP else None
+        if device.mode == VETH:
+            return None
+        number = len(self.taps) + 1
+        return self.taps.setdefault(device.id, Tap(f"/dev/tap{100000 + number}", 240, number))
 
     async def attach(self, attachment: Attachment) -> Attached:
         """As the port says."""
