@@ -10,6 +10,7 @@ import pytest
 
 from lanloom.features.ipam.agent.cni import PROGRAM, program
 from lanloom.features.ipam.agent.protocol import Raw, Request
+from lanloom.features.lan.agent.programs import macvtap
 from lanloom.processes.checks import (
     check_agent,
     check_cni,
@@ -186,6 +187,17 @@ async def test_a_socket_that_others_may_write_to(tmp_path: Path) -> None:
         socket.chmod(0o666)
         _, found = await results(socket, tmp_path, agent_runs=True)
     assert found == ("failed", f"others may write to {socket}")
+
+
+async def test_a_plugin_that_nodes_may_do_without(tmp_path: Path) -> None:
+    """Programs of a feature that a node may do without are not missed, and judged where they are."""
+    programs = {"macvtap": "lanloom.features.lan.agent.programs:macvtap"}
+    feature = Feature(name="lan", cni=programs, cni_optional=True)
+    (only,) = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=True, features=(feature,))
+    assert only.name == "CNI socket"
+    install(tmp_path, "macvtap", macvtap(tmp_path / "cni.sock"))
+    found, _ = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=True, features=(feature,))
+    assert (found.result, found.found) == ("ok", str(tmp_path / "macvtap"))
 
 
 async def test_a_plugin_of_another_project(tmp_path: Path) -> None:

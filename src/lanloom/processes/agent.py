@@ -46,7 +46,8 @@ async def run_agent(
         settings=settings,
         metrics=metrics.features,
     )
-    parts = [load(feature.agent)(context) for feature in in_order(features) if feature.agent]
+    built = {feature.name: load(feature.agent)(context) for feature in in_order(features) if feature.agent}
+    parts = tuple(built.values())
     informers = context.informers.all()
     metrics.follow(informers, tuple(controller for part in parts for controller in part.controllers))
     async with asyncio.TaskGroup() as group:
@@ -55,7 +56,8 @@ async def run_agent(
         for part in parts:
             group.create_task(part.run())
         if cni is not None and cni.programs is not None:
-            programs = cni_programs(features, cni.socket)
+            serving = [each for each in features if each.name not in built or built[each.name].serves_cni]
+            programs = cni_programs(serving, cni.socket)
             group.create_task(keep_installed(programs, cni.programs, metrics.cni_part))
         await all_synced(informers)
         freeze_memory()

@@ -173,6 +173,8 @@ async def check_cni(
 ) -> tuple[Check, ...]:
     """Check the plugins and the socket. A machine without any of them, and without an agent, does not need them."""
     texts = {programs / name: text for name, text in cni_programs(features, socket).items()}
+    optional = {programs / name for feature in features if feature.cni_optional for name in feature.cni}
+    texts = {path: text for path, text in texts.items() if path not in optional or os.access(path, os.F_OK)}
     if not (agent_runs or any(os.access(path, os.F_OK) for path in (*texts, socket))):
         return (Check(name=_PLUGIN, result="ok", found="not in use: neither plugin nor socket"),)
     plugins = [await _check_plugin(path, text, socket) for path, text in texts.items()]

@@ -116,10 +116,11 @@ class AgentContext(Context):
 
 
 class AgentPart(Struct, frozen=True, kw_only=True):
-    """A feature in an agent."""
+    """A feature in an agent. `serves_cni` tells whether the feature's CNI programs are to be installed."""
 
     run: Callable[[], Coroutine[Any, Any, None]]
     controllers: tuple[Controller[Any], ...] = ()
+    serves_cni: bool = True
 
 
 class NodeClaim(Struct, frozen=True):

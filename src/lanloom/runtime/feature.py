@@ -57,6 +57,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A tuple of `DeletionQuestion`: what blocks the deletion of the feature's kinds, and of kinds that it uses."""
     cni: Mapping[str, str] = {}
     """CNI programs by name: a function from the path of the agent's socket to the program's text."""
+    cni_optional: bool = False
+    """Whether an agent may run without the CNI programs (`AgentPart.serves_cni`), so that nobody misses them."""
     commands: Mapping[str, tuple[str, str]] = {}
 
 

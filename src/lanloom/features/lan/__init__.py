@@ -13,5 +13,10 @@ FEATURE = Feature(
     agent_metrics="lanloom.features.lan.agent.metrics:LanAgentMetrics",
     agent_options="lanloom.features.lan.agent.options:AGENT_OPTIONS",
     blockers="lanloom.features.lan.blockers:BLOCKERS",
+    cni={
+        "macvtap": "lanloom.features.lan.agent.programs:macvtap",
+        "k8slanveth": "lanloom.features.lan.agent.programs:k8slanveth",
+    },
+    cni_optional=True,
     commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

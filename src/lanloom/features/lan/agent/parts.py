@@ -65,7 +65,7 @@ def build(context: AgentContext) -> AgentPart:
     """
     settings = context.setting("lan", LanAgentSettings())
     if settings.device_plugins is None:
-        return AgentPart(run=_nothing)
+        return AgentPart(run=_nothing, serves_cni=False)
     metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
