@@ -24,6 +24,7 @@ from lanloom.kube.ports import Client
 from lanloom.kube.queue import backoff
 from lanloom_lab.errors import LabError
 from lanloom_lab.workloads.containers import State
+from lanloom_lab.workloads.devices import Devices
 from lanloom_lab.workloads.hosts import Hosts, Machines
 from lanloom_lab.workloads.pods import PODS, Pod
 from lanloom_lab.workloads.runs import (
@@ -86,6 +87,7 @@ class Kubelet:
         self._rng = rng
         self._now = now
         self._recorder = Recorder(client, "kubelet", "lab", now=now, rng=rng)
+        self._devices = Devices(hosts, machines, logs=logs)
         self._workers: dict[Key, PodWorker] = {}
         self._pods: Informer[Pod] = Informer(client, PODS, rng=rng, indexes={"node": _node})
         self._controller: Controller[Key] = Controller("kubelet", self._reconcile, rng=rng, workers=WORKERS)
@@ -97,6 +99,7 @@ class Kubelet:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pods.run())
             await self._pods.synced()
+            group.create_task(self._devices.run())
             group.create_task(self._controller.run())
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -170,7 +173,7 @@ class Kubelet:
                 changed=partial(self._controller.enqueue, key),
             )
         else:
-            run = NetworkRun(pod, partial(Sandbox, self._hosts, self._client, pod), self._now)
+            run = NetworkRun(pod, partial(Sandbox, self._hosts, self._client, self._devices, pod), self._now)
         worker = PodWorker(pod.metadata.uid, node, boot, run, self._now())
         self._workers[key] = worker
         return worker

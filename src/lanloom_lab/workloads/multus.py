@@ -16,6 +16,9 @@ from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS
 
 Raw = dict[str, Any]
 
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation of a NAD: the resource whose device its plugin is called with, as `deviceID`."""
+
 PLUGINS = ("/opt/cni/bin", "/usr/lib/cni")
 """Where plugins are looked for: the agent's, and Debian's of the reference plugins."""
 
@@ -121,6 +124,18 @@ def _plugin_arguments(selection: Selection, plugin: Raw) -> Raw:
     able = plugin.get("capabilities") or {}
     granted = {key: value for key, value in wanted.items() if value and able.get(key)}
     return {"runtimeConfig": granted} if granted else {}
+
+
+def with_device(config: str, annotations: Mapping[str, str], devices: Mapping[str, str]) -> str:
+    """The configuration of a NAD for a pod with these devices by resource: the NAD's annotation names its resource.
+
+    A configuration that can't be read stays as it is.
+    """
+    device = devices.get(annotations.get(RESOURCE_NAME, ""))
+    try:
+        return json.dumps(json.loads(config) | {"deviceID": device}) if device else config
+    except (ValueError, TypeError):
+        return config
 
 
 _SCRIPT = """

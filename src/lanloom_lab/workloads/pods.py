@@ -36,6 +36,12 @@ class Variable(Struct, frozen=True, kw_only=True):
     value: str = ""
 
 
+class Resources(Struct, frozen=True, kw_only=True):
+    """What a container may use; the lab knows devices only, one of each resource."""
+
+    limits: dict[str, Any] = {}
+
+
 class Container(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is to run. `command` replaces the image's own program, `args` are what follows."""
 
@@ -46,6 +52,7 @@ class Container(Struct, frozen=True, kw_only=True, rename="camel"):
     env: tuple[Variable, ...] = ()
     volume_mounts: tuple[Mount, ...] = ()
     readiness_probe: Probe | None = None
+    resources: Resources = Resources()
 
 
 class Volume(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,6 +74,12 @@ class Pod(core.Pod, frozen=True, kw_only=True):
     """A pod. Its `deletionTimestamp` is when it must have ended."""
 
     spec: PodSpec = PodSpec()
+
+    @property
+    def device_resources(self) -> tuple[str, ...]:
+        """The resources of device plugins that its containers ask for, each once."""
+        limits = (name for container in self.spec.containers for name in container.resources.limits)
+        return tuple(sorted({name for name in limits if "/" in name}))
 
 
 PODS = Resource(

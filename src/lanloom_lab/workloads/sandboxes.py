@@ -12,6 +12,7 @@ from lanloom.api.multus import NADS
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from lanloom_lab.workloads import multus
+from lanloom_lab.workloads.devices import Devices, DevicesMissing
 from lanloom_lab.workloads.hosts import CompletedProcess, Hosts
 from lanloom_lab.workloads.multus import Attachment, Unreadable
 from lanloom_lab.workloads.pods import Pod
@@ -34,8 +35,11 @@ def netns_name(pod: Key) -> str:
 class Sandbox:
     """The namespace of one pod on one node, for one boot of it."""
 
-    def __init__(self, hosts: Hosts, client: Client, pod: Pod, number: int) -> None:
+    def __init__(self, hosts: Hosts, client: Client, devices: Devices, pod: Pod, number: int) -> None:
         meta = pod.metadata
+        self._devices = devices
+        self._resources = pod.device_resources
+        self._given: dict[str, str] = {}
         self._hosts = hosts
         self._client = client
         self._node = pod.spec.node_name
@@ -62,12 +66,14 @@ class Sandbox:
     async def make(self) -> None:
         """Makes the namespace and attaches it. Raises SandboxFailed, or LabError where the node does not run."""
         try:
+            if self._resources:
+                self._given = await self._devices.allocate(self._node, self._pod.uid, self._resources)
             wanted = [await self._attachment(*item) for item in self._selections()]
             await self._command("ip", "netns", "add", self._netns)
             await self._command("ip", "-netns", self._netns, "link", "set", "lo", "up")
             for item in wanted:
                 await self._attach(item)
-        except (Unreadable, SandboxFailed) as error:
+        except (Unreadable, DevicesMissing, SandboxFailed) as error:
             await self.remove()
             raise SandboxFailed(f"Failed to create pod sandbox: {error}") from None
 
@@ -79,6 +85,8 @@ class Sandbox:
                 await self._call("DEL", item, plugin | {"prevResult": result} if result else plugin)
         self._attached = []
         await self._hosts.run(self._node, "sh", "-c", _REMOVE, "remove", self._netns)
+        if self._given:
+            await self._devices.release(self._node, self._pod.uid)
 
     def _selections(self) -> tuple[tuple[multus.Selection, bool], ...]:
         return multus.selections(self._annotations, self._pod.key.namespace)
@@ -89,7 +97,8 @@ class Sandbox:
             nad = await self._client.get(NADS, key.name, key.namespace)
         except NotFound:
             raise Unreadable(f"there is no network-attachment-definition {key}") from None
-        return multus.attachment(selection, nad.spec.config, default=default)
+        config = multus.with_device(nad.spec.config, nad.metadata.annotations, self._given)
+        return multus.attachment(selection, config, default=default)
 
     async def _attach(self, item: Attachment) -> None:
         result: Raw = {}

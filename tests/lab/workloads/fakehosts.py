@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lanloom_lab.errors import Refused
+from lanloom_lab.workloads.devices import PROGRAM
 from lanloom_lab.workloads.hosts import CompletedProcess, ExecSession
 
 Raw = dict[str, Any]
@@ -48,10 +49,35 @@ class FakeExecSession:
             yield line
 
 
+class FakeDeviceManager:
+    """A node's device manager: `devices` are the free ones by resource, `given` those of pods."""
+
+    def __init__(self, devices: dict[str, str]) -> None:
+        self.given: dict[str, list[str]] = {}
+        self._devices = devices
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
+
+    async def send_line(self, line: str) -> None:
+        """As the port says."""
+        verb, uid, *resources = line.split()
+        missing = [resource for resource in resources if resource not in self._devices]
+        if verb == "release":
+            del self.given[uid]
+        elif not missing:
+            self.given[uid] = resources
+        answer = {"error": f"Insufficient {missing[0]}"} if missing else {}
+        self._lines.put_nowait(json.dumps(answer or {name: self._devices[name] for name in resources}))
+
+    async def receive(self) -> AsyncIterator[str]:
+        """As the port says."""
+        while True:
+            yield await self._lines.get()
+
+
 class FakeHosts:
     """The nodes. `refusing` are NADs' networks whose plugin fails; `off` are nodes that don't run.
 
-    Containers are `healthy` from their start, or not.
+    Containers are `healthy` from their start, or not. `devices` are those of every node's plugins, by resource.
     """
 
     def __init__(self) -> None:
@@ -59,6 +85,8 @@ class FakeHosts:
         self.calls: list[tuple[str, str, str, str]] = []
         self.configs: list[Raw] = []
         self.sessions: dict[str, list[FakeExecSession]] = {}
+        self.devices: dict[str, str] = {}
+        self.device_managers: dict[str, FakeDeviceManager] = {}
         self.refusing: set[str] = set()
         self.off: set[str] = set()
         self.healthy = True
@@ -104,6 +132,10 @@ class FakeHosts:
         """As the port says."""
         await asyncio.sleep(0.01)
         self._check(node)
+        if command[: len(PROGRAM)] == PROGRAM:
+            manager = self.device_managers[node] = FakeDeviceManager(self.devices)
+            yield manager
+            return
         session = FakeExecSession(command, healthy=self.healthy)
         self.sessions.setdefault(node, []).append(session)
         yield session

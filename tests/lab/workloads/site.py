@@ -64,10 +64,11 @@ class Site:
         for session in self.hosts.sessions.pop(node, []):
             session.vanish()
 
-    async def add_nad(self, name: str, config: Raw | None = None) -> None:
+    async def add_nad(self, name: str, config: Raw | None = None, **annotations: str) -> None:
         """A NAD of the plugin `bridge`, or another one."""
         text = json.dumps(config or {"cniVersion": "0.3.1", "type": "bridge", "bridge": f"{name}-br"})
-        await self.client.create(NADS, {"metadata": {"name": name}, "spec": {"config": text}}, PLACE)
+        metadata = {"name": name, "annotations": annotations}
+        await self.client.create(NADS, {"metadata": metadata, "spec": {"config": text}}, PLACE)
 
     async def add_pod(self, name: str, node: str = "n1", networks: str = "", **spec: Any) -> None:
         """A pod with a network of its own; `spec` is over the standard."""

@@ -1,8 +1,10 @@
 """Pods with a network of their own, under a kubelet of the lab."""
 
 import json
+from typing import Any
 
 from lanloom.api.multus import NETWORK_STATUS
+from lanloom_lab.workloads.multus import RESOURCE_NAME
 from lanloom_lab.workloads.pods import PODS
 from tests.lab.workloads.site import PLACE, Site, on_a_site
 
@@ -179,4 +181,38 @@ async def test_a_pod_of_the_same_name(site: Site) -> None:
     await site.add_pod("a", networks="one")
     await site.rest()
     assert [call[0] for call in site.hosts.calls] == ["ADD", "DEL", "ADD"]
+    assert await site.is_ready("a")
+
+
+RED = "example.com/red"
+
+
+def asking(resource: str) -> list[dict[str, Any]]:
+    """Containers of a pod that asks for a device."""
+    return [{"name": "main", "image": "any", "resources": {"limits": {resource: "1", "cpu": "1"}}}]
+
+
+@on_a_site
+async def test_a_pod_that_asks_for_a_device(site: Site) -> None:
+    """The plugin of a NAD is called with the pod's device of its resource, which is free again afterwards."""
+    site.hosts.devices[RED] = "red0"
+    await site.add_nad("one", None, **{RESOURCE_NAME: RED})
+    await site.add_nad("two")
+    await site.add_pod("a", networks="one,two", containers=asking(RED))
+    await site.rest()
+    assert [config.get("deviceID") for config in site.hosts.configs] == ["red0", None]
+    assert list(site.hosts.device_managers["n1"].given.values()) == [[RED]]
+    await site.delete("a")
+    await site.rest(1)
+    assert not site.hosts.device_managers["n1"].given
+
+
+@on_a_site
+async def test_a_device_that_is_missing(site: Site) -> None:
+    """A pod waits for its device, and starts when there is one."""
+    await site.add_pod("a", containers=asking(RED))
+    await site.rest()
+    assert not site.hosts.namespaces
+    site.hosts.devices[RED] = "red0"
+    await site.rest(20)
     assert await site.is_ready("a")

@@ -15,9 +15,10 @@ from grpclib.exceptions import GRPCError
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device, SpokeError
+from lanloom_lab.workloads.devicemanager import MESSAGES, DeviceManager, Unschedulable
+from lanloom_lab.workloads.multus import with_device
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, serving
-from tests.harness.kubelet import MESSAGES, Kubelet, Unschedulable, multus_config
 
 MAC, POD = Device("red", MACVTAP).resource, Device("red", VETH).resource
 BLUE = {Device("blue", mode).resource: 1 for mode in (MACVTAP, VETH)}
@@ -32,9 +33,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def kubelet(directory: Path) -> AsyncIterator[Kubelet]:
+async def kubelet(directory: Path) -> AsyncIterator[DeviceManager]:
     """A kubelet that runs."""
-    kubelet = Kubelet(directory)
+    kubelet = DeviceManager(directory)
     await kubelet.start()
     yield kubelet
     await kubelet.stop()
@@ -58,7 +59,7 @@ def request(*containers: list[str]) -> dict[str, Any]:
     return {"container_requests": [kind(devices_ids=names) for names in containers]}
 
 
-async def test_spokes_are_devices(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_spokes_are_devices(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """Each spoke is a resource of capacity 1 in either mode; a machine's device is a tap, a pod's is none."""
     seen: list[tuple[str, int]] = []
     async with advertised(spokes, directory, observe=lambda *what: seen.append(what)):
@@ -74,7 +75,7 @@ async def test_spokes_are_devices(spokes: FakeSpokes, kubelet: Kubelet, director
     assert set(os.listdir(directory)) == {"kubelet.sock", "kubelet_internal_checkpoint"}
 
 
-async def test_a_kubelet_that_restarts(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_a_kubelet_that_restarts(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """Its restart removes the sockets; all devices are served and registered again, time after time."""
     async with advertised(spokes, directory):
         for _ in range(5):
@@ -87,7 +88,7 @@ async def test_a_kubelet_that_restarts(spokes: FakeSpokes, kubelet: Kubelet, dir
     assert len(spokes.allocated) == 1
 
 
-async def test_spokes_that_come_and_go(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_spokes_that_come_and_go(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """A new spoke is registered; one that is gone is withdrawn by an empty list before its socket goes."""
     async with advertised(spokes, directory):
         await kubelet.until_allocatable(RED | BLUE)
@@ -101,7 +102,7 @@ async def test_spokes_that_come_and_go(spokes: FakeSpokes, kubelet: Kubelet, dir
         assert sorted(kubelet.registrations) == sorted([*RED, *BLUE, *RED])
 
 
-async def test_a_node_that_is_not_ready(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_a_node_that_is_not_ready(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """While the data plane can't attach anything, devices are unhealthy, so that no pod comes here for them."""
     async with advertised(spokes, directory):
         await kubelet.until_allocatable(RED | BLUE)
@@ -128,7 +129,7 @@ async def test_a_node_that_is_not_ready(spokes: FakeSpokes, kubelet: Kubelet, di
     ],
 )
 async def test_requests_for_what_there_is_not(
-    spokes: FakeSpokes, kubelet: Kubelet, directory: Path, containers: list[list[str]], status: Status
+    spokes: FakeSpokes, kubelet: DeviceManager, directory: Path, containers: list[list[str]], status: Status
 ) -> None:
     """A request that is wrong in any part is refused by its status, and nothing is built."""
     async with advertised(spokes, directory):
@@ -148,7 +149,7 @@ async def test_requests_for_what_there_is_not(
     ],
 )
 async def test_devices_that_cannot_be_built(
-    spokes: FakeSpokes, kubelet: Kubelet, directory: Path, failure: Exception, status: Status
+    spokes: FakeSpokes, kubelet: DeviceManager, directory: Path, failure: Exception, status: Status
 ) -> None:
     """Kubelet gets the data plane's own words, and a status that says whether to try again."""
     async with advertised(spokes, directory):
@@ -162,7 +163,7 @@ async def test_devices_that_cannot_be_built(
         assert await kubelet.allocate("machine", MAC)
 
 
-async def test_the_other_methods(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_the_other_methods(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """Kubelet need not call them: there are no options; asked all the same, they answer."""
     async with advertised(spokes, directory):
         await kubelet.until_allocatable(RED | BLUE)
@@ -176,7 +177,7 @@ async def test_the_other_methods(spokes: FakeSpokes, kubelet: Kubelet, directory
         assert [list(each.deviceIDs) for each in answer.container_responses] == [["redM0"]]
 
 
-async def test_an_agent_that_died(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_an_agent_that_died(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """Sockets that a dead agent left are taken over or removed; files of others stay."""
     for name in ("k8slan-mac-red.sock", "k8slan-veth-gone.sock", "other.sock"):
         (directory / name).write_text("left")
@@ -191,14 +192,14 @@ async def test_a_node_without_a_kubelet_yet(spokes: FakeSpokes, tmp_path: Path) 
     counts: list[int] = []
     async with advertised(spokes, tmp_path / "later", on_registered=counts.append):
         await asyncio.sleep(0)
-        kubelet = Kubelet(tmp_path / "later")
+        kubelet = DeviceManager(tmp_path / "later")
         await kubelet.start()
         await kubelet.until_allocatable(RED | BLUE)
         await kubelet.stop()
     assert counts[-1] == 4
 
 
-async def test_a_kubelet_that_refuses(spokes: FakeSpokes, kubelet: Kubelet, directory: Path) -> None:
+async def test_a_kubelet_that_refuses(spokes: FakeSpokes, kubelet: DeviceManager, directory: Path) -> None:
     """A registration that is refused is tried again."""
     kubelet.refusal = GRPCError(Status.INTERNAL, "not now")
     async with advertised(spokes, directory):
@@ -211,21 +212,19 @@ async def test_a_kubelet_that_refuses(spokes: FakeSpokes, kubelet: Kubelet, dire
     ("program", "mode"), [("macvtap", "mac"), ("k8slanveth", "veth")], ids=["a machine", "a pod"]
 )
 async def test_from_the_scheduler_to_the_interface(
-    spokes: FakeSpokes, kubelet: Kubelet, directory: Path, node: Node, program: str, mode: str
+    spokes: FakeSpokes, kubelet: DeviceManager, directory: Path, node: Node, program: str, mode: str
 ) -> None:
     """The operator's NAD, kubelet's device and Multus's call bring a pod to its spoke."""
     name = f"k8slan-{mode}-red"
     config = {"cniVersion": "0.3.1", "name": name, "type": program}
     config |= {"veth": "red"} if mode == "veth" else {}
     resource = f"macvtap.k8slan.io/{name}"
-    nad = {
-        "metadata": {"annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}},
-        "spec": {"config": json.dumps(config)},
-    }
+    annotations = {"k8s.v1.cni.cncf.io/resourceName": resource}
     async with advertised(spokes, directory), serving(node.socket, LanCni(spokes)):
         await kubelet.until_allocatable(RED | BLUE)
         await kubelet.allocate("uid-1", resource)
-        given = multus_config(nad, kubelet.devices_of("uid-1"))
+        devices = kubelet.devices_of("uid-1")
+        given = json.loads(with_device(json.dumps(config), annotations, devices))
         assert (await node.runtime.add(given))["interfaces"][0]["name"] == "net1"
         assert spokes.attached[("c0ffee", "net1")].device == spokes.devices()[resource]
         assert (await node.runtime.delete(given)).status == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lanloom.features.lan.agent.kubelet import api
 from lanloom.runtime.grpc.status import INVALID_ARGUMENT, GrpcError
-from tests.harness.kubelet import MESSAGES
+from lanloom_lab.workloads.devicemanager import MESSAGES
 
 TEXT = st.text(max_size=300)
 

@@ -11,9 +11,9 @@ from lanloom.features.lan.agent.metrics import LanAgentMetrics
 from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.services import serve_spokes
 from lanloom.runtime.cni import CniSettings
+from lanloom_lab.workloads.devicemanager import DeviceManager
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, config
-from tests.harness.kubelet import Kubelet
 
 
 class Watched(LanAgentMetrics):
@@ -51,7 +51,7 @@ async def served(
 
 async def test_all_is_served_and_counted(node: Node, spokes: FakeSpokes, tmp_path: Path) -> None:
     """CNI programs are answered, devices registered, and both are counted."""
-    metrics, kubelet = Watched(), Kubelet(tmp_path / "dp")
+    metrics, kubelet = Watched(), DeviceManager(tmp_path / "dp")
     await kubelet.start()
     settings = CniSettings(socket=tmp_path / "cni.sock")
     async with served(spokes, settings, tmp_path / "dp", metrics):

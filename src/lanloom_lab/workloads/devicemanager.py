@@ -1,13 +1,16 @@
-"""What a kubelet does for device plugins, on grpclib and protobuf: another implementation than the agent's own.
+"""A kubelet's device manager, on grpclib and protobuf: another implementation of gRPC than the agent's own.
 
 Registration, a stream of devices for each plugin, allocation by resource, the answer that is kept in a checkpoint and
-given again when a pod's container restarts, and a restart that removes the sockets. And what Multus does with it.
+given again when a pod's container restarts, and a restart that removes the sockets.
+
+As a program on a node it reads lines and answers each with one: `allocate UID RESOURCE...` with the pod's devices by
+resource as JSON, or `{"error": ...}`; `release UID` with `{}`.
 """
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,8 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.server import Server, Stream
 
 CHECKPOINT = "kubelet_internal_checkpoint"
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+PLUGIN_SECONDS = 10.0
+"""How long a plugin may take to register before its devices count as missing."""
 
 _TEXT, _BOOL, _INT32, _MESSAGE = 9, 8, 5, 11
 _MESSAGES: dict[str, list[tuple[str, int, int, bool, str]]] = {
@@ -109,8 +113,8 @@ class Unschedulable(Exception):
     """There is no healthy free device of a resource."""
 
 
-class Kubelet:
-    """A kubelet with its sockets in `directory`."""
+class DeviceManager:
+    """The device manager of a kubelet, with its sockets in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -255,10 +259,41 @@ class Kubelet:
         return {resource: each["id"] for resource, each in self._given.get(pod, {}).items()}
 
 
-def multus_config(nad: Mapping[str, Any], devices: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration that Multus calls a NAD's program with, for a pod that has these devices by resource."""
-    config: dict[str, Any] = json.loads(nad["spec"]["config"])
-    resource = nad["metadata"].get("annotations", {}).get(RESOURCE_NAME, "")
-    with suppress(KeyError):
-        config["deviceID"] = devices[resource]
-    return config
+async def serve(directory: Path, lines: asyncio.StreamReader) -> None:
+    """Answer lines until there are no more."""
+    manager = DeviceManager(directory)
+    await manager.start()
+    try:
+        while line := (await lines.readline()).decode():
+            print(json.dumps(await _answer(manager, *line.split())), flush=True)
+    finally:
+        await manager.stop()
+
+
+async def _answer(manager: DeviceManager, verb: str, uid: str, *resources: str) -> dict[str, str]:
+    if verb == "release":
+        manager.release(uid)
+        return {}
+    try:
+        async with asyncio.timeout(PLUGIN_SECONDS):
+            # Plugins register when they find the socket, a moment after this program has begun.
+            await manager.until(lambda: all(manager.allocatable(resource) for resource in resources))
+        await manager.allocate(uid, *resources)
+    except (TimeoutError, Unschedulable):
+        missing = [resource for resource in resources if not manager.allocatable(resource)]
+        return {"error": f"Insufficient {', '.join(missing or resources)}"}
+    except (GRPCError, StreamTerminatedError, OSError) as error:
+        return {"error": f"Allocate failed due to {error}, which is unexpected"}
+    return manager.devices_of(uid)
+
+
+async def _main() -> None:
+    lines = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await serve(Path(sys.argv[1]), lines)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    asyncio.run(_main())
