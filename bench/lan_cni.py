@@ -19,6 +19,7 @@ from bench.report import Row
 from lanloom.features.lan.agent.cni import LanCni, cni_socket
 from lanloom.features.lan.agent.programs import lan_socket, program
 from lanloom.runtime.cni import install
+from lanloom_lab.assets import debian_package, default_cache
 from tests.fakes.spokes import FakeSpokes
 
 ROOT = Path(__file__).parents[1]
@@ -40,12 +41,14 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
         programs = _programs(directory)
+        plugins = debian_package(default_cache(), ["containernetworking-plugins"], print) / "usr/lib/cni"
         with _agent(directory):
-            times: dict[str, list[float]] = {key: [] for key in (*programs, "VERSION")}
+            times: dict[str, list[float]] = {key: [] for key in (*programs, "VERSION", "Go")}
             for _ in range(ROUNDS):
                 for key, path in programs.items():
                     times[key].append(_call(path, "ADD"))
                 times["VERSION"].append(_call(programs["shim"], "VERSION"))
+                times["Go"].append(_call(plugins / "host-device", "VERSION"))
     unit = min(times["nothing"])
     best = {key: min(each) for key, each in times.items()}
     note = f"{best['shim'] * 1000:.2f} ms; VERSION, which asks nobody, {best['VERSION'] / unit:.2f} times"
@@ -55,6 +58,13 @@ def rows() -> Iterator[Row]:
         limit=SHIM_LIMIT,
         unit="times",
         note=note,
+    )
+    yield Row(
+        name="ADD by the compiled shim, to the agent and back, against Go's host-device telling its versions",
+        measured=best["shim"] / best["Go"],
+        limit=1,
+        unit="times",
+        note=f"{best['Go'] * 1000:.2f} ms, in which that plugin does not move anything yet",
     )
     yield Row(
         name="ADD by the script, to the agent and back, against a program that does nothing",
@@ -92,7 +102,7 @@ def _call(path: Path, command: str) -> float:
         check=True,
     )
     elapsed = time.perf_counter() - begin
-    assert path.name == "nothing" or json.loads(done.stdout)["cniVersion"] == "1.0.0", done.stdout
+    assert path.name == "nothing" or json.loads(done.stdout)["cniVersion"], done.stdout
     return elapsed
 
 
