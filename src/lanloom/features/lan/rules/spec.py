@@ -32,7 +32,7 @@ _SPOKE_LINK = re.compile(rf"[a-z0-9-]{{1,{NAME_MAX}}}(M[01]|V[01])")
 _TAKEN = frozenset({"lo", "all", "default", "bonding_masters"})
 """Names that the kernel gives to no link but its own: a loopback, and directories of its settings."""
 
-_GROUP = "ff15::6c00:0"
+_GROUP = str(IPv6Address("ff15::6c00:0"))
 """An IPv6 group of site-local scope that nobody has registered (RFC 4291). Its last 24 bits are the VNI: they are in
 the Ethernet address of the group as well, so that switches tell LANs apart."""
 
@@ -51,10 +51,15 @@ def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str
     found: dict[str, Any] = {}
     if spec.get("vxlanPort") is None:
         found["vxlanPort"] = before.get("vxlanPort") or DEFAULT_PORT
-    vni = spec.get("vni")
-    if spec.get("vxlanGrp") is None and isinstance(vni, int) and 0 < vni <= VNI_MAX:
-        found["vxlanGrp"] = before.get("vxlanGrp") or default_group(vni)
+    if spec.get("vxlanGrp") is None:
+        kept = before.get("vxlanGrp")
+        found["vxlanGrp"] = kept if kept and kept != _GROUP else _group_of(spec.get("vni"))
     return found
+
+
+def _group_of(vni: object) -> str:
+    """The default group; of a VNI that is none a placeholder, so that the fault is told of the VNI and not of this."""
+    return default_group(vni) if isinstance(vni, int) and 0 < vni <= VNI_MAX else _GROUP
 
 
 def check(lan: LAN) -> None:
