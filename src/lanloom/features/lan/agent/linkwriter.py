@@ -377,9 +377,11 @@ class Reader:
         vxlan = held.links.get(lan.vxlan)
         ends: dict[str, PodLink | None] = {}
         absent: set[str] = set()
-        for port in lan.ports:
-            if ports is None or port.name in ports:
-                self._look_behind(port, held, ends, absent)
+        looked_at = [port for port in lan.ports if ports is None or port.name in ports]
+        if looked_at:
+            with self._writer.host() as (_, outside):
+                for port in looked_at:
+                    self._look_behind(port, held, outside, ends, absent)
         return SeenLan(
             exists=True,
             bound=bound,
@@ -428,7 +430,12 @@ class Reader:
         return None, True, _FOREIGN.format(lan.ns)
 
     def _look_behind(
-        self, port: DesiredPort, held: OpenLan, ends: dict[str, PodLink | None], absent: set[str]
+        self,
+        port: DesiredPort,
+        held: OpenLan,
+        outside: socket,
+        ends: dict[str, PodLink | None],
+        absent: set[str],
     ) -> None:
         """The far end of a port, where it should be or may still be."""
         near = held.links.get(port.inner if port.mode == "macvtap" else port.name)
@@ -440,8 +447,7 @@ class Reader:
             except NamespaceMissing:
                 absent.add(port.name)
         if port.mode == "macvtap" and ends.get(port.name) is None:
-            with self._writer.host() as (_, sock):
-                ends[port.name] = _far_end(sock, index, near, port, in_pod=False)
+            ends[port.name] = _far_end(outside, index, near, port, in_pod=False)
 
 
 _FOREIGN = (
