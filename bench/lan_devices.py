@@ -1,6 +1,6 @@
 """A node's spokes as kubelet's devices: 1,000 resources, each with a socket and kubelet's connection to it.
 
-The plugins run in a process of their own with a data plane that builds nothing; the kubelet is the tests' stand-in, on
+The plugins run in a process of their own with a data plane that builds nothing; the kubelet is the lab's stand-in, on
 grpclib, so most of the time in an allocation is the stand-in's.
 """
 
@@ -19,8 +19,8 @@ from msgspec import Struct, json
 
 from bench.report import Row
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins, raise_file_limit
+from lanloom_lab.workloads.devicemanager import DeviceManager
 from tests.fakes.spokes import FakeSpokes
-from tests.harness.kubelet import Kubelet
 
 SPOKES = 500
 DEVICES = 2 * SPOKES
@@ -74,7 +74,7 @@ def rows() -> Iterator[Row]:
 
 async def _measure(directory: Path) -> Figures:
     raise_file_limit()
-    kubelet = Kubelet(directory)
+    kubelet = DeviceManager(directory)
     await kubelet.start()
     agent = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -91,7 +91,7 @@ async def _measure(directory: Path) -> Figures:
     return Figures(memory, registering, allocating / ROUNDS, min(rounds, key=_p99))
 
 
-async def _allocations(kubelet: Kubelet, name: str) -> list[float]:
+async def _allocations(kubelet: DeviceManager, name: str) -> list[float]:
     times = []
     for number, resource in enumerate(tuple(kubelet.plugins)):
         pod = f"{name}-{number}"
