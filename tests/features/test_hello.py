@@ -1,6 +1,7 @@
 """A new feature is one object: kinds, rights, webhooks, controllers, commands and CNI programs follow from it."""
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -188,3 +189,17 @@ async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) 
             await metrics.installed.wait()
     assert (tmp_path / "bin/hello").read_text() == f"#!/bin/sh\necho hello from {cni.socket}\n"
     assert (tmp_path / "bin/lanloom-ipam").exists()
+
+
+async def test_an_agent_offers_no_cni_program_that_it_does_not_serve(tmp_path: Path) -> None:
+    """Programs of a feature whose part does not run stay out of the runtime's directory: LANs without devices."""
+    async with cluster() as client:
+        cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
+        host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
+        metrics = Told(FEATURES)
+        agent = run_agent(
+            client, host.host, cluster="test", now=time.time, rng=random.Random(1), metrics=metrics, cni=cni
+        )
+        async with asyncio.timeout(60), _running(agent):
+            await metrics.installed.wait()
+    assert os.listdir(tmp_path / "bin") == ["lanloom-ipam"]
