@@ -166,6 +166,23 @@ class RealNode:
         identity = container.removeprefix("containerd://")
         return self.ctr("tasks", "exec", "--exec-id", f"exec-{time.monotonic_ns()}", identity, *command)
 
+    def pid(self, container: str) -> int:
+        """Return the first process of a container, as the node numbers it."""
+        identity = container.removeprefix("containerd://")
+        lines = (line.split() for line in self.ctr("tasks", "ls").splitlines())
+        return next(int(words[1]) for words in lines if words[0] == identity)
+
+    def namespace(self, container: str) -> Path:
+        """Return the file that keeps the network namespace of a container's pod; it goes after CNI's DEL."""
+        own = self.enclosure.root(f"/proc/{self.pid(container)}/ns/net").stat()
+        return next(
+            path for path in self.enclosure.root("/run/netns").iterdir() if path.stat().st_ino == own.st_ino
+        )
+
+    def in_pod(self, container: str, *command: str) -> str:
+        """Run a program of the node in the network namespace of a container's pod."""
+        return self.enclosure.run("nsenter", f"--net=/proc/{self.pid(container)}/ns/net", *command)
+
     def write(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
         """Write a file of the node; below /run, /opt, /var/lib and /var/log it is the node's own."""
         file = self.enclosure.root(path)

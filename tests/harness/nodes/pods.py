@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lanloom.api.core import EVENTS, NODES, PODS
@@ -70,23 +71,32 @@ class Pods:
         except TimeoutError:
             raise NotRunning(await self._story(name, node)) from None
 
+    async def ended(self, name: str) -> Raw:
+        """Wait until a pod has failed or succeeded, and return it."""
+        return await eventually(
+            lambda: self.get(name), lambda pod: pod["status"]["phase"] in ("Failed", "Succeeded"), PATIENCE
+        )
+
     async def run(self, name: str, node: RealNode, **options: Any) -> Raw:
         """Create a pod and wait until it runs; options as for `create`."""
         await self.create(name, node, **options)
         return await self.running(name, node)
 
-    async def delete(self, name: str) -> None:
-        """Delete a pod and wait until kubelet has taken it away."""
+    async def delete(self, name: str, node: RealNode) -> None:
+        """Delete a running pod; return when its containers have ended and its network is gone.
+
+        Kubelet 1.20 removes what is left of ended pods once a minute, and their objects afterwards. So the object is
+        removed here.
+        """
+        namespace = node.namespace(container_of(await self.get(name)))
         await self._client.delete(PODS, name, self._namespace)
 
-        async def is_gone() -> bool:
-            try:
-                await self.get(name)
-            except NotFound:
-                return True
-            return False
+        async def is_there() -> bool:
+            return namespace.exists()
 
-        await eventually(is_gone, bool, PATIENCE)
+        await eventually(is_there, lambda there: not there, PATIENCE)
+        with suppress(NotFound):
+            await self._client.delete(PODS, name, self._namespace, grace=0)
 
     async def events(self, name: str) -> list[str]:
         """Return the reasons and messages of the Events of a pod."""

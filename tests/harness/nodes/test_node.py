@@ -38,7 +38,7 @@ class TestRealNode:
         assert address.startswith("10.88.0.")
         assert address in real_node.exec(container_of(pod), "ip", "-4", "address", "show", "dev", "eth0")
         real_node.enclosure.run("ping", "-c", "1", "-W", "5", address)
-        await pods.delete("first")
+        await pods.delete("first", real_node)
 
     async def test_pods_outlive_kubelet(self, real_node: RealNode, client: HttpClient) -> None:
         """A pod runs on while kubelet is restarted, and kubelet knows it again."""
@@ -49,7 +49,7 @@ class TestRealNode:
         await node_ready(client, real_node)
         after = await pods.running("second", real_node)
         assert container_of(after) == container_of(before)
-        await pods.delete("second")
+        await pods.delete("second", real_node)
 
 
 @pytest.mark.skipif(bool(obstacle()), reason=obstacle())
