@@ -130,13 +130,6 @@ def _noted(call: Call) -> list[Raw]:
     return found
 
 
-async def check(call: Call) -> None:
-    """Ask all plugins of a pod whether its interfaces are as they were made."""
-    for item in _noted(call):
-        for plugin in item["plugins"]:
-            _run(call, "CHECK", item["interface"], plugin | {"prevResult": item["result"]})
-
-
 async def delete(call: Call) -> None:
     """Detach a pod from everything that was noted, last first."""
     for item in reversed(_noted(call)):
@@ -162,7 +155,8 @@ def _run(call: Call, command: str, interface: str, plugin: Raw) -> Raw:
     return dict(json.loads(done.stdout)) if done.stdout.strip() else {}
 
 
-COMMANDS = {"ADD": add, "CHECK": check, "DEL": delete}
+COMMANDS = {"ADD": add, "DEL": delete}
+"""containerd calls no others for a pod."""
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +34,8 @@ state = "/run/containerd"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{CNI_PLUGINS}"
     conf_dir = "{CNI_CONFIGURATIONS}"
+    # All of them, and not the first one alone.
+    max_conf_num = 0
 """
 
 ADDRESS = "192.0.2.10"
@@ -194,9 +196,15 @@ class RealNode:
         """Copy a CNI program to where containerd finds it."""
         self.write(f"{CNI_PLUGINS}/{source.name}", source.read_bytes(), mode=0o755)
 
-    def configure_network(self, configuration: Mapping[str, Any]) -> None:
-        """Replace the CNI configuration list of the pods to come; containerd watches the directory."""
-        self.write(f"{CNI_CONFIGURATIONS}/10-pods.conflist", json.dumps(configuration))
+    def attach_also(self, networks: Sequence[Mapping[str, Any]]) -> None:
+        """Let containerd itself attach pods to these networks, too, as `eth1` and so on."""
+        for old in self.enclosure.root(CNI_CONFIGURATIONS).glob("more-*.conflist"):
+            old.unlink()
+        for number, network in enumerate(networks):
+            self.write(f"{CNI_CONFIGURATIONS}/more-{number:03}.conflist", json.dumps(network))
+        # It also watches the directory, but nothing tells when it has read it.
+        self.enclosure.stop("containerd")
+        self._start_containerd()
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -209,7 +217,7 @@ class RealNode:
             self.install_plugin(plugin)
         meta = shlex.join([*python(), "-m", "tests.harness.nodes.meta"])
         self.write(f"{CNI_PLUGINS}/{NETWORKS_PROGRAM}", f"#!/bin/sh\nexec {meta}\n", mode=0o755)
-        self.configure_network(self._network)
+        self.write(f"{CNI_CONFIGURATIONS}/10-pods.conflist", json.dumps(self._network))
         images = self._directory / "images.tar"
         write_images(self._programs.busybox, images)
         shutil.copyfile(images, self.enclosure.root("/run/node/images.tar"))

@@ -84,8 +84,8 @@ async def test_pods_get_spokes(lan_node: RealNode, client: HttpClient) -> None:
             await node_ready(client, lan_node)
             await _allocatable(lan_node, client, {MACHINE.resource: "1", POD.resource: "1"})
             assert spokes.allocated == [MACHINE, POD]
-            await pods.delete("machine")
-            await pods.delete("pod")
+            await pods.delete("machine", lan_node)
+            await pods.delete("pod", lan_node)
             assert not spokes.attached
             spokes.take("red")
             await _allocatable(lan_node, client, {MACHINE.resource: "0", POD.resource: "0"})

@@ -25,7 +25,6 @@ from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer
 from tests.harness.servers.real import RealServer
 
-AGENT = "tests.features.lan.realserver.agent"
 UNDERLAY = "eth0"
 
 
@@ -66,6 +65,7 @@ class LanNode:
     def start_agent(self) -> None:
         """Start `lanloom agent` with LANs alone."""
         options = {
+            "feature": "lan",
             "kubeconfig": KUBECONFIG,
             "node": self.name,
             "profiles": "/run/lanloom/profiles",
@@ -75,7 +75,7 @@ class LanNode:
             "device-plugins": DEVICE_PLUGINS,
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        self.node.enclosure.start("agent", *python(), "-m", AGENT, "agent", *words)
+        self.node.enclosure.start("agent", *python(), "-m", "lanloom", "agent", *words)
 
     def stop_agent(self) -> None:
         """End the agent."""
