@@ -51,7 +51,7 @@ def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
         "default/isolated-subnet is used:\n    Pod default/addressed\n    Pod default/neighbour"
         in done.stdout
     )
-    assert "a third pod comes too late" in done.stderr and "can't be used by anybody new" in done.stderr
+    assert "a third pod comes too late" in done.stderr and "does not accept new users" in done.stderr
     assert "everything was as it should be" in done.stdout
     assert "cluster-1-br" in picture.read_text()
     eventually(lambda: not own_lab.processes())

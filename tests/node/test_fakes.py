@@ -163,7 +163,7 @@ def test_faults() -> None:
 
     async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
         step = EnsureBridge(name="c-br", mtu=1500)
-        fake.links.refused[step] = "can't make the bridge c-br: No space left on device"
+        fake.links.refused[step] = "can't create the bridge c-br: No space left on device"
         with pytest.raises(LinkError, match="No space left"):
             await fake.host.links.apply((step,))
         fake.directory.full = True

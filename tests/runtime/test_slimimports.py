@@ -42,7 +42,7 @@ def test_the_reconciler_of_a_bridge_loads_little() -> None:
     )
     (complaint,) = _python(program).splitlines()
     assert complaint.startswith(
-        "can't keep the file /nowhere/x/ready: No such file or directory; its directory must"
+        "can't write the file /nowhere/x/ready: No such file or directory; its directory must"
     )
 
 

@@ -50,7 +50,7 @@ def test_users_of_whom_nothing_can_be_read() -> None:
     user = User("Pod", "shop", "odd", problem="annotation x can't be read")
     (blocker,) = blockers(view(network(leaving=True), Told((user, POD))), (FINALIZER,))
     assert blocker.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
-    assert blocker.remedy.startswith("Mend what can't be read")
+    assert blocker.remedy.startswith("Correct the unreadable field")
     (blocker,) = blockers(view(network(leaving=True), Told((POD,))), (FINALIZER,))
     assert "Mend" not in blocker.remedy
 
@@ -125,8 +125,8 @@ def test_bridges_are_not_waited_for_before_their_time() -> None:
 def test_a_manager_that_does_not_let_go() -> None:
     """Where nothing keeps the network but the manager, that is said with the manager's last words."""
     (blocker,) = blockers(view(network("Pending", leaving=True, message="it is 5 o'clock")), (FINALIZER,))
-    assert "has not let go" in blocker.why
-    assert blocker.why.endswith("the manager's last word is: it is 5 o'clock")
+    assert "has not removed the finalizer" in blocker.why
+    assert blocker.why.endswith("the last message of the manager: it is 5 o'clock")
 
 
 def test_without_the_finalizer_nothing_of_ours_keeps_it() -> None:
@@ -151,9 +151,9 @@ def test_what_the_manager_recreates() -> None:
     """What was made for a network is to be deleted with that; the end of a network that is gone is the manager's."""
     made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}, annotations={NAME_ANNOTATION: "br"}))
     (note,) = owner_notes(made, (network(),))
-    assert "belongs to DummyClusterNetwork br-dummy-cluster, for which the manager makes it anew" in note
+    assert "belongs to DummyClusterNetwork br-dummy-cluster, for which the manager recreates it" in note
     (note,) = owner_notes(made, ())
-    assert note.startswith("It was made for DummyClusterNetwork br, which is gone")
+    assert note.startswith("It was created for DummyClusterNetwork br, which no longer exists")
     assert owner_notes(Object(), (network(),)) == ()
 
 

@@ -63,7 +63,10 @@ def test_a_node_that_went_down_just_now() -> None:
     shown = view(
         network(), nodes=(fallen,), pods=(pod("node1", ready=False, said="x"),), daemon_sets=(daemon_set(),)
     )
-    assert states(shown)["node1"] == ("Down", "the node is not Ready; it is waited for for some minutes")
+    assert states(shown)["node1"] == (
+        "Down",
+        "the node is not Ready; the manager waits for it for some minutes",
+    )
     assert (shown.acknowledged, shown.live) == (0, 1)
 
 

@@ -150,7 +150,7 @@ async def test_an_uplink_that_harvester_takes_down_is_not_fought_for(
     assert not {BOND, BRIDGE} & host.kernel.links.keys()
     (ready,) = (item for item in (await quiet.report()).conditions if item.type == "ready")
     assert (ready.status, ready.reason) == ("False", "UplinkMissing")
-    assert "Harvester's controller makes from VlanConfig one" in ready.message
+    assert "Harvester's controller creates from VlanConfig one" in ready.message
 
 
 @on_harvester

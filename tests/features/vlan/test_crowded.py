@@ -72,7 +72,7 @@ async def test_what_a_server_refuses_holds_no_removal_up(quiet: Quiet) -> None:
     await quiet.sim.until(partial(told, quiet, "AnnotationsRefused"))
     (event,) = await quiet.events("AnnotationsRefused")
     assert event.involved_object.name == "cluster-1"
-    assert event.message.endswith("Shorten the annotations of this ClusterNetwork that are not Lanloom's.")
+    assert event.message.endswith("Shorten the other annotations of this ClusterNetwork.")
     await note(quiet, 10)
     await quiet.rest()
     assert (await annotations(quiet))[f"{P}dns-default-vlan3001"].startswith("192.0.2.1")

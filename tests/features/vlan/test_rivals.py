@@ -50,7 +50,7 @@ async def test_both_networks_of_a_vlan_are_told(quiet: Quiet) -> None:
     assert f"{names.PREFIX}mode-default-z-older" in annotations
     assert await told(quiet, "DuplicateVlan") == {
         "z-older": "The younger network default/a-younger also asks for node addresses on VLAN 2012, and gets none. "
-        "Change its VLAN id, or switch its node addresses off."
+        "Change its VLAN id, or disable its node addresses."
     }
     assert (await told(quiet, "InvalidNetwork"))["a-younger"].endswith(
         "for which default/z-older already has node addresses on this cluster network."
@@ -68,9 +68,9 @@ async def test_both_vlan_configs_of_a_node_are_told(quiet: Quiet) -> None:
     assert (await quiet.report()).vlan_config == "one"
     assert await told(quiet, "OverlappingNodes") == {
         "one": "The younger VlanConfig a-younger also matches node1, node2, and has no effect there. Narrow "
-        "spec.nodeSelector of one of both, or delete it.",
+        "spec.nodeSelector of one of the two, or delete it.",
         "a-younger": "spec.nodeSelector matches node1, node2, which the older VlanConfig one already covers: this one "
-        "has no effect there. Narrow spec.nodeSelector of one of both, or delete it.",
+        "has no effect there. Narrow spec.nodeSelector of one of the two, or delete it.",
     }
 
 
@@ -86,7 +86,7 @@ async def test_both_vlan_configs_of_a_nic_are_told(quiet: Quiet) -> None:
     found = await told(quiet, "SharedNic")
     assert found["one"] == (
         "spec.uplink.nics has eth1, which VlanConfig two of the cluster network other also names on node3: only one of "
-        "both gets it there. Name other NICs in one of both."
+        "the two can use it there. Name other NICs in one of the two."
     )
     assert "VlanConfig one of the cluster network cluster-1" in found["two"]
 

@@ -428,7 +428,7 @@ async def test_a_pool_that_is_too_small(quiet: Quiet) -> None:
     await quiet.uplink()
     await quiet.network("pool", more={names.IP_POOL: "net1"})
     without = await quiet.reported("AwaitingAddress", "node3")
-    assert "Events of the network tell why" in without.message
+    assert "see the Events of the network" in without.message
 
     async def told() -> bool:
         return bool(await quiet.events("NoPoolAddress"))

@@ -155,9 +155,9 @@ async def test_bridges_of_others(node: Node) -> None:
     reasons = {
         "x-br": "Lanloom did not make the link of this name; rename or delete it",
         "b-br": f"belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
-        "c-br": "belongs to a cluster network; take another spec.bridgeName",
+        "c-br": "belongs to a cluster network; choose another spec.bridgeName",
         "eth1": "Lanloom did not make the link of this name",
-        "mgmt-br": "this name belongs to the installer; take another spec.bridgeName",
+        "mgmt-br": "this name belongs to the installer; choose another spec.bridgeName",
     }
     before = await links(node)
     for name, reason in reasons.items():
@@ -199,7 +199,7 @@ async def test_removed_mark(node: Node) -> None:
 @pytest.mark.parametrize(
     ("name", "owner", "message"),
     [
-        (BRIDGE, "", "'' is not a uid; that has letters, digits and dashes, at most 63"),
+        (BRIDGE, "", "'' is not a uid; a uid has at most 63 letters, digits and dashes"),
         (BRIDGE, "a b", "'a b' is not a uid"),
         (BRIDGE, "a" * 64, "is not a uid"),
         ("", OWNER, "a link's name has at most 15 characters"),

@@ -114,8 +114,8 @@ async def test_addresses(links: NetlinkLinks) -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (EnsureBridge(name="c-br", mtu=100_000), "can't make the bridge c-br: .*an MTU of 100000"),
-        (EnsureBridge(name="a/b", mtu=1500), "can't make the bridge a/b: Invalid argument"),
+        (EnsureBridge(name="c-br", mtu=100_000), "can't create the bridge c-br: .*an MTU of 100000"),
+        (EnsureBridge(name="a/b", mtu=1500), "can't create the bridge a/b: Invalid argument"),
     ],
 )
 async def test_refusal(links: NetlinkLinks, step: LinkStep, message: str) -> None:

@@ -109,7 +109,7 @@ def test_a_nad_of_a_network(cluster: Cluster) -> None:
     """A NAD that was made for a network is to be deleted with that; who names it is told."""
     text = told(cluster.lanloom("why-not-deleted", "nad/used"))
     assert "It belongs to DummyClusterNetwork used" in text
-    assert "It is named by Pod shop/web-0" in text
+    assert "It is referenced by Pod shop/web-0" in text
 
 
 def test_addresses(cluster: Cluster) -> None:

@@ -110,7 +110,7 @@ async def test_an_agent_says_what_it_waits_for() -> None:
     async with scene(start=False) as each:
         assert await each.shown.missing() == [
             "not ready: it is starting",
-            "not ready: the host has not been looked at for a first time",
+            "not ready: the host has not been read yet",
         ]
         assert (await ask(each.shown.port, "/healthz")).status == 200
         each.start()

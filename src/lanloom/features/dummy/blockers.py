@@ -29,16 +29,16 @@ from lanloom.text import listed
 _WHAT = f"finalizer {FINALIZER}"
 
 _TEMPLATE = "spec.template.metadata.annotations"
-_MENDING = "Mend what can't be read: until then it counts as a user of every network."
+_MENDING = "Correct the unreadable field; until then, the object counts as a user of every network."
 _REMEDIES = {
     "VirtualMachine": (
-        "Delete the VirtualMachine; or take the network out of spec.template.spec.networks, and the interface of the "
-        "same name out of spec.template.spec.domain.devices.interfaces, and restart it."
+        "Delete the VirtualMachine; or remove the network from spec.template.spec.networks, and the interface of the "
+        "same name from spec.template.spec.domain.devices.interfaces, and restart it."
     ),
-    "VirtualMachineInstance": "Stop or delete the machine; its VirtualMachineInstance goes with it.",
-    "Pod": "Delete the pod, or what made it, or wait until it has ended.",
+    "VirtualMachineInstance": "Stop or delete the machine; its VirtualMachineInstance is then deleted.",
+    "Pod": "Delete the pod or its controller, or wait until the pod ends.",
     "CronJob": (
-        "Delete the CronJob, or take the network out of k8s.v1.cni.cncf.io/networks in "
+        "Delete the CronJob, or remove the network from k8s.v1.cni.cncf.io/networks in "
         "spec.jobTemplate.spec.template.metadata.annotations."
     ),
 }
@@ -53,7 +53,7 @@ def remedies(users: Iterable[User]) -> str:
 
 
 def _of_workload(kind: str) -> str:
-    return f"Delete the {kind}, or take the network out of k8s.v1.cni.cncf.io/networks in its {_TEMPLATE}."
+    return f"Delete the {kind}, or remove the network from k8s.v1.cni.cncf.io/networks in its {_TEMPLATE}."
 
 
 def blockers(view: DummyView, finalizers: Iterable[str]) -> tuple[Blocker, ...]:
@@ -63,10 +63,10 @@ def blockers(view: DummyView, finalizers: Iterable[str]) -> tuple[Blocker, ...]:
     found = tuple(_found(view))
     if found or not view.deleting:
         return found
-    why = "nobody uses it any more, and the manager has not let go yet"
+    why = "it has no users, and the manager has not removed the finalizer yet"
     if view.message:
-        why += f"; the manager's last word is: {view.message}"
-    remedy = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
+        why += f"; the last message of the manager: {view.message}"
+    remedy = "Wait a moment. If this persists, check that a manager runs and leads, and read its log."
     return (Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=remedy),)
 
 
@@ -76,7 +76,7 @@ def podless_advice(view: DummyView) -> str:
     if not sets or not any(node.state == NO_POD for node in view.nodes):
         return ""
     return (
-        "See why the DaemonSet has no pod on some nodes: "
+        "Check why the DaemonSet has no pod on some nodes: "
         f"kubectl -n {sets[0].namespace} describe daemonset {sets[0].name}."
     )
 
@@ -104,9 +104,9 @@ def _requests(view: DummyView) -> Iterator[Blocker]:
         yield Blocker(
             what=_WHAT,
             whose=MANAGER,
-            why=f"the NetworkAttachmentDefinition {view.nad} does not tell which requests were allowed to use it: "
+            why=f"the NetworkAttachmentDefinition {view.nad} has an unreadable list of admitted requests: "
             f"{view.unreadable}",
-            remedy="Take the annotation network.harvester.io/admitted away from it once nothing new can come.",
+            remedy="Remove its annotation network.harvester.io/admitted when no request is pending.",
         )
     if view.awaited and not view.users:
         yield Blocker(
@@ -114,7 +114,7 @@ def _requests(view: DummyView) -> Iterator[Blocker]:
             whose=MANAGER,
             why="requests that were allowed before the deletion may still be stored",
             waits_for=tuple(f"{item.title}, at the latest at {item.until}" for item in view.awaited),
-            remedy="Wait; it goes on by itself.",
+            remedy="Wait; the deletion continues automatically.",
         )
 
 
@@ -126,11 +126,11 @@ def _bridges(view: DummyView) -> Iterator[Blocker]:
     yield Blocker(
         what=_WHAT,
         whose=MANAGER,
-        why=f"the bridge {view.bridge} is not gone from every node yet",
+        why=f"the bridge {view.bridge} still exists on some nodes",
         waits_for=tuple(f"{node.node}: {node.state}: {node.message}" for node in missing),
         remedy=(
-            f"{podless_advice(view)} See to these nodes. One that is gone, or not Ready for some minutes, is not "
-            "waited for; its agent takes the bridge away when it is back."
+            f"{podless_advice(view)} Check these nodes. Nodes that are deleted, or not Ready for some minutes, do "
+            "not block the deletion; their agents remove the bridge when they return."
         ).strip(),
     )
 
@@ -139,7 +139,7 @@ def user_notes(users: tuple[User, ...]) -> tuple[str, ...]:
     """Name the users of a NAD, whether they block its deletion or not."""
     if not users:
         return ()
-    return (f"It is named by {listed(map(str, users))}: without it they can't start any more.",)
+    return (f"It is referenced by {listed(map(str, users))}, which can't start without it.",)
 
 
 def owner_notes(item: Object, networks: Iterable[DummyClusterNetwork]) -> tuple[str, ...]:
@@ -152,13 +152,14 @@ def owner_notes(item: Object, networks: Iterable[DummyClusterNetwork]) -> tuple[
     if network is None:
         name = meta.annotations.get(NAME_ANNOTATION, "of another name")
         return (
-            f"It was made for DummyClusterNetwork {name}, which is gone: the manager clears it up once it is unused.",
+            f"It was created for DummyClusterNetwork {name}, which no longer exists. "
+            "The manager deletes it when it is unused.",
         )
     title = f"It belongs to DummyClusterNetwork {network.metadata.name}"
     if network.metadata.is_deleting:
         command = f"lanloom why-not-deleted dcn/{network.metadata.name}"
-        return (f"{title} and goes with that, which is being deleted: {command}.",)
-    return (f"{title}, for which the manager makes it anew; delete that instead.",)
+        return (f"{title} and is deleted with it; that network is being deleted: {command}.",)
+    return (f"{title}, for which the manager recreates it; delete the network instead.",)
 
 
 async def _ask_network(client: Client, network: DummyClusterNetwork) -> Answer:

@@ -50,7 +50,7 @@ def _networks(dcns: Iterable[DummyClusterNetwork], users: UserView) -> Iterator[
     shown = ordered[:NETWORKS_SHOWN]
     yield gauge(
         "lanloom_dummy_networks",
-        "Isolated networks by phase; New is one that nobody has looked at yet.",
+        "Isolated networks by phase; the manager has not processed a New one yet.",
         ("phase",),
         [((phase,), phases[phase]) for phase in (*PHASES, NEW)],
     )
@@ -67,13 +67,13 @@ def _networks(dcns: Iterable[DummyClusterNetwork], users: UserView) -> Iterator[
     )
     yield gauge(
         "lanloom_dummy_users",
-        "Virtual machines, pods and what makes pods that use an isolated network.",
+        "Virtual machines, pods and controllers of pods that use an isolated network.",
         ("network",),
         [((item.metadata.name,), len(_users(item, users))) for item in shown],
     )
     yield gauge(
         "lanloom_dummy_deletion_timestamp_seconds",
-        "When the deletion of an isolated network that is not gone yet was asked for, in seconds since the epoch.",
+        "When the deletion of an isolated network that still exists was requested, in seconds since the epoch.",
         ("network",),
         [
             ((item.metadata.name,), parse_rfc3339(item.metadata.deletion_timestamp))

@@ -58,11 +58,11 @@ NO_POD = "NoPod"
 _DONE = {PRESENT: "Ready", ABSENT: "Gone"}
 _BUSY = {
     PRESENT: "its pod is not ready yet",
-    ABSENT: "its pod is not ready yet; after a minute it says what is in its way",
+    ABSENT: "its pod is not ready yet; it reports the reason after a minute",
 }
 _PODLESS = "the DaemonSet has no pod there yet"
-_DOWN = "Down", "the node is not Ready; it is waited for for some minutes"
-_AWAY = "the node is not Ready for some minutes and not waited for; its agent takes care when it is back"
+_DOWN = "Down", "the node is not Ready; the manager waits for it for some minutes"
+_AWAY = "the node is not Ready for some minutes and is skipped; its agent catches up when it returns"
 
 
 class NotServed(KubeError):
@@ -164,7 +164,7 @@ async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
         networks = await client.list(DUMMY_CLUSTER_NETWORKS)
     except NotFound:
         raise NotServed(
-            "the API server knows no DummyClusterNetworks; install the CRDs: lanloom crds --apply"
+            "the API server does not serve DummyClusterNetworks; install the CRDs: lanloom crds --apply"
         ) from None
     nads, daemon_sets, pods, nodes = await asyncio.gather(
         list_or_empty(client, NADS, labels=UID_LABEL),
@@ -304,7 +304,7 @@ NETWORK_FIELDS: Query[DummyView] = Query(
             "nodes",
             "Nodes",
             "text",
-            "Number of nodes that have acknowledged, and of those waited for",
+            "Number of nodes that have acknowledged, and of all expected nodes",
             lambda view: f"{view.acknowledged}/{view.live}",
             whole=True,
         ),
@@ -312,7 +312,7 @@ NETWORK_FIELDS: Query[DummyView] = Query(
             "users",
             "Users",
             "text",
-            "Number of users, read now",
+            "Current number of users",
             lambda view: str(len(view.users)),
             whole=True,
         ),
@@ -339,7 +339,7 @@ NODE_FIELDS: Query[NodeView] = Query(
             style=lambda view: "green" if view.acknowledged else "yellow",
             whole=True,
         ),
-        Field("message", "What its pod says", "text", "Message of the pod", lambda view: view.message),
+        Field("message", "Message of its pod", "text", "Message of the pod", lambda view: view.message),
     ),
     ("node", "state", "message"),
     ruled=True,

@@ -100,7 +100,7 @@ class VlanAdmission(TableAdmission):
         except (Refusal, Unreadable) as refused:
             return refusal(refused)
         except KubeError as error:
-            return refusal(f"this can't be checked now, because {error}; try again")
+            return refusal(f"the request can't be validated now because {error}; try again")
 
 
 def _is_harvesters_own(request: AdmissionRequest) -> bool:

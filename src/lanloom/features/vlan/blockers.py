@@ -8,7 +8,7 @@ from lanloom.runtime.blockers import Answer, DeletionQuestion
 def report_notes(report: ClusterNetworkNode) -> tuple[str, ...]:
     """Say that the agent recreates a deleted report."""
     node, network = report.status.node, report.status.cluster_network
-    return (f"The agent of {node} writes it anew as long as the node carries {network}.",) if node else ()
+    return (f"The agent of {node} recreates it while the node carries {network}.",) if node else ()
 
 
 async def _query_report(_client: Client, report: ClusterNetworkNode) -> Answer:

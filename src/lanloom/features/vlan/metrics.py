@@ -77,7 +77,7 @@ def _rollouts(networks: Iterable[ClusterNetwork], reports: Iterable[ClusterNetwo
     everywhere = Tally(item.status.cluster_network for item in reports)
     yield gauge(
         "lanloom_rollout_nodes_released",
-        "Nodes that may carry the present configuration of a cluster network with a roll-out policy.",
+        "Nodes that may carry the current configuration of a cluster network with a roll-out policy.",
         ("cluster_network",),
         [
             ((name,), everywhere[name] if EVERY_NODE in state.released else len(state.released))

@@ -30,55 +30,56 @@ NAD_CASES: Cases = {
         request(NADS, nad(of="red")),
         (),
         'NetworkAttachmentDefinition nets/red: metadata.labels[network.harvester.io/dummy-uid] is "uid of red", but no '
-        "DummyClusterNetwork has that uid; leave the label out",
+        "DummyClusterNetwork has that uid; remove the label",
     ),
     "a network that wants another one": Case(
         request(NADS, nad("blue", of="red")),
         (ALIVE,),
         "NetworkAttachmentDefinition nets/blue: metadata.labels[network.harvester.io/dummy-uid] is the uid of "
-        "DummyClusterNetwork red, which wants another NAD; leave the label out, Lanloom makes its NADs itself",
+        "DummyClusterNetwork red, whose NAD has another name; remove the label, because Lanloom "
+        "creates its NADs itself",
     ),
     "a network that is being deleted": Case(
         request(NADS, nad(of="red")),
         (LEAVING,),
         "NetworkAttachmentDefinition nets/red: metadata.labels[network.harvester.io/dummy-uid] is the uid of "
-        "DummyClusterNetwork red, which is being deleted; wait until that one is gone",
+        "DummyClusterNetwork red, which is being deleted; wait until it no longer exists",
     ),
     "the place of a network's own": Case(
         request(NADS, nad()),
         (ALIVE,),
-        "NetworkAttachmentDefinition nets/red: metadata.name: DummyClusterNetwork red makes a NAD of that name here; "
-        "choose another name, or delete the DummyClusterNetwork first",
+        "NetworkAttachmentDefinition nets/red: metadata.name: DummyClusterNetwork red reserves this name for its own "
+        "NAD; choose another name, or delete the DummyClusterNetwork first",
     ),
     "the label stays": Case(
         request(NADS, nad(), nad(of="red")),
         (ALIVE,),
-        "NetworkAttachmentDefinition nets/red: metadata.labels[network.harvester.io/dummy-uid] tells that it belongs "
-        "to DummyClusterNetwork red; leave the label as it is",
+        "NetworkAttachmentDefinition nets/red: metadata.labels[network.harvester.io/dummy-uid] is immutable: the NAD "
+        "belongs to DummyClusterNetwork red; keep the label unchanged",
     ),
     "the configuration follows from the network": Case(
         request(NADS, nad(of="red", config=OTHER), nad(of="red")),
         (ALIVE,),
-        "NetworkAttachmentDefinition nets/red: spec.config follows from DummyClusterNetwork red; change that one's "
-        "spec.subnet or spec.gateway instead, or create another one for another bridge",
+        "NetworkAttachmentDefinition nets/red: spec.config is derived from DummyClusterNetwork red; change its "
+        "spec.subnet or spec.gateway instead, or create another DummyClusterNetwork for another bridge",
     ),
     "draining without a deletion": Case(
         request(NADS, nad(of="red", marks=DRAINED), nad(of="red"), user=MANAGER),
         (ALIVE,),
-        "NetworkAttachmentDefinition nets/red: metadata.annotations[network.harvester.io/draining] says that "
-        "DummyClusterNetwork red is being deleted, and it is not; leave the annotation out",
+        "NetworkAttachmentDefinition nets/red: metadata.annotations[network.harvester.io/draining] marks "
+        "DummyClusterNetwork red as being deleted, but it is not; remove the annotation",
     ),
     "draining is for good": Case(
         request(NADS, nad(of="red"), nad(of="red", marks=DRAINED), user=MANAGER),
         (LEAVING,),
-        "NetworkAttachmentDefinition nets/red: metadata.annotations[network.harvester.io/draining] stays until "
-        "DummyClusterNetwork red is gone; leave it as it is",
+        "NetworkAttachmentDefinition nets/red: metadata.annotations[network.harvester.io/draining] must stay "
+        "until DummyClusterNetwork red no longer exists; keep it unchanged",
     ),
     "notes are the manager's": Case(
         request(NADS, nad(of="red", marks={ADMITTED: "[]"}), nad(of="red")),
         (ALIVE,),
         "NetworkAttachmentDefinition nets/red: metadata.annotations[network.harvester.io/admitted] is written by "
-        "Lanloom's manager only; leave it as it is",
+        "Lanloom's manager only; keep it unchanged",
     ),
 }
 
@@ -86,26 +87,26 @@ DELETION_CASES: Cases = {
     "a network that is there": Case(
         request(NADS, None, nad(of="red")),
         (ALIVE, (NADS, nad(of="red"))),
-        "NetworkAttachmentDefinition nets/red: it belongs to DummyClusterNetwork red; delete that one "
-        "(kubectl delete dcn red)",
+        "NetworkAttachmentDefinition nets/red: it belongs to DummyClusterNetwork red; delete the network "
+        "instead (kubectl delete dcn red)",
     ),
     "a network that goes": Case(
         request(NADS, None, nad(of="red", marks=DRAINED)),
         (LEAVING, (NADS, nad(of="red", marks=DRAINED))),
-        "NetworkAttachmentDefinition nets/red: it goes by itself with DummyClusterNetwork red, which is being deleted; "
-        "kubectl get dcn red -o wide tells what it waits for",
+        "NetworkAttachmentDefinition nets/red: it is deleted automatically with DummyClusterNetwork red, which is "
+        "being deleted; for the reason of the wait, run kubectl get dcn red -o wide",
     ),
     "users of a network that is gone": Case(
         request(NADS, None, nad(of="red")),
         ((PODS, pod()),),
-        "NetworkAttachmentDefinition nets/red: it is used by Pod default/web; take them off the network, or delete "
+        "NetworkAttachmentDefinition nets/red: it is used by Pod default/web; remove the network from them, or delete "
         "them",
     ),
     "those who may still come": Case(
         request(NADS, None, nad(of="red", marks={ADMITTED: COMING})),
         (),
-        "NetworkAttachmentDefinition nets/red: Pod default/late may still come and use it; try again in a minute, or "
-        "when it is known",
+        "NetworkAttachmentDefinition nets/red: Pod default/late may still be stored and use it; try again in a "
+        "minute",
     ),
 }
 

@@ -31,7 +31,7 @@ NETWORK_CASES: Cases = {
     "names that can't be": Case(
         request(DCNS, network(bridge="lo")),
         (),
-        'DummyClusterNetwork red: spec.bridgeName is "lo", a name that belongs to other links of a node: '
+        'DummyClusterNetwork red: spec.bridgeName is "lo", a name that is reserved for other links of a node: '
         "choose another one, e.g. dummy-br",
     ),
     "the bridge of another network": Case(
@@ -44,19 +44,19 @@ NETWORK_CASES: Cases = {
         request(DCNS, network("blue", nad="red")),
         ((DCNS, leaving(network())),),
         "DummyClusterNetwork blue: spec.nadName: nets/red is the NAD of DummyClusterNetwork red already; "
-        "wait until that one is gone",
+        "wait until that network no longer exists",
     ),
     "a NAD that is there": Case(
         request(DCNS, network()),
         ((NADS, nad()),),
-        "DummyClusterNetwork red: spec.nadName: there is a NetworkAttachmentDefinition nets/red already, and it is "
-        "somebody else's; choose another name, or delete it when nobody uses it",
+        "DummyClusterNetwork red: spec.nadName: NetworkAttachmentDefinition nets/red already exists and "
+        "does not belong to this network; choose another name, or delete it when it is unused",
     ),
     "a bridge with an uplink": Case(
         request(DCNS, network()),
         ((VLAN_CONFIGS, config()),),
-        "DummyClusterNetwork red: spec.bridgeName is red-br, the bridge of ClusterNetwork red, which has an uplink by "
-        "VlanConfig a; choose another bridge, or delete what gives this one its uplink",
+        "DummyClusterNetwork red: spec.bridgeName is red-br, the bridge of ClusterNetwork red, which has an uplink "
+        "through VlanConfig a; choose another bridge, or delete every VlanConfig of that ClusterNetwork",
     ),
     "a subnet that is used": Case(
         request(DCNS, network(subnet=SUBNET)),
@@ -70,14 +70,14 @@ CHANGE_CASES: Cases = {
     "names are for life": Case(
         request(DCNS, network(bridge="x-br"), network()),
         ((DCNS, network()),),
-        'DummyClusterNetwork red: spec.bridgeName is "red-br" and can\'t become "x-br"; delete the object and create '
-        "another one, or create one of another name beside it",
+        'DummyClusterNetwork red: spec.bridgeName is immutable: it is "red-br" and can\'t be changed to "x-br"; '
+        "delete and recreate the object, or create one with another name",
     ),
     "addresses of those who are there": Case(
         request(DCNS, network(subnet=SUBNET), network()),
         ((DCNS, network()), (NADS, nad(of="red")), (PODS, pod())),
-        'DummyClusterNetwork red: spec.subnet can\'t change from "" to "10.115.0.0/24" while the network is used by '
-        "Pod default/web; take them off the network first",
+        'DummyClusterNetwork red: spec.subnet can\'t be changed from "" to "10.115.0.0/24" while the network is in use '
+        "by Pod default/web; remove the network from them first",
     ),
     "the status is the manager's": Case(
         request(DCNS, network(), network(), status=True),
@@ -91,7 +91,7 @@ UPLINK_CASES: Cases = {
         request(VLAN_CONFIGS, config()),
         ((DCNS, network()),),
         "VlanConfig a: spec.clusterNetwork: red-br is the bridge of DummyClusterNetwork red, which is isolated and "
-        "gets no uplink; name another cluster network, or delete the DummyClusterNetwork first",
+        "must not have an uplink; name another cluster network, or delete the DummyClusterNetwork first",
     ),
 }
 
@@ -124,7 +124,7 @@ def test_what_may_surprise_is_said() -> None:
     """A namespace that is not there yet, and a gateway that is each node's own, are allowed with a warning."""
     asked = request(DCNS, network(subnet=SUBNET, gateway="node", nadNamespace="gone"))
     namespace, gateway = told(asked).warnings
-    assert "no namespace gone" in namespace and "each node's" in gateway
+    assert "namespace gone does not exist" in namespace and "each node's" in gateway
 
 
 def test_who_keeps_a_network_is_said() -> None:

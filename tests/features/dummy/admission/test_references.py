@@ -57,16 +57,16 @@ REFERENCE_CASES: Cases = {
         request(PODS, pod()),
         GOING,
         "Pod default/web: metadata.annotations[k8s.v1.cni.cncf.io/networks]: NetworkAttachmentDefinition nets/red "
-        "can't be used by anybody new because its DummyClusterNetwork red is being deleted; only machines and "
-        "workloads that used it before may start again; name another network, or leave it out",
+        "does not accept new users: its DummyClusterNetwork red is being deleted. Existing workloads can "
+        "still restart; for a new one, name another network or none",
         refer=True,
     ),
     "a machine on a network that goes": Case(
         request(VIRTUAL_MACHINES, machine("db", "nets/red"), machine("db")),
         GOING,
         "VirtualMachine default/db: spec.template.spec.networks[0].multus.networkName: NetworkAttachmentDefinition "
-        "nets/red can't be used by anybody new because its DummyClusterNetwork red is being deleted; only machines and "
-        "workloads that used it before may start again; name another network, or leave it out",
+        "nets/red does not accept new users: its DummyClusterNetwork red is being deleted. Existing workloads can "
+        "still restart; for a new one, name another network or none",
         refer=True,
     ),
 }

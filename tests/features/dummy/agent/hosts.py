@@ -25,8 +25,8 @@ PLUGINS = Link(name=BRIDGE, index=0, kind="bridge", up=True, ignores_routers=Tru
 """The bridge as CNI's plugin makes it."""
 
 FOREIGN = {
-    "": "Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName",
-    "lanloom": "it belongs to a cluster network; take another spec.bridgeName",
+    "": "Lanloom did not create the link of this name; rename or delete it, or choose another spec.bridgeName",
+    "lanloom": "it belongs to a cluster network; choose another spec.bridgeName",
     alias_of(OTHER): f"it belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
 }
 """Aliases of bridges that are others', and what a reconciler says of them."""

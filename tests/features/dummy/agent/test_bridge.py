@@ -212,8 +212,8 @@ async def test_mark_taken_away_while_nobody_looked(scene: Scene) -> None:
     await kept.kill()
     scene.fake.kernel.change(BRIDGE, alias="mine", up=False)
     message = await scene.keep().failure()
-    assert "or somebody changed its alias to 'mine'" in message
-    assert f"set its alias to '{alias_of(OWNER)}' if it was made for this network" in message
+    assert "or its alias was changed to 'mine'" in message
+    assert f"set its alias to '{alias_of(OWNER)}' if it was created for this network" in message
     assert (scene.found[BRIDGE].alias, scene.found[BRIDGE].up) == ("mine", False)
 
 
@@ -225,7 +225,7 @@ async def test_another_bridge_of_that_name(scene: Scene) -> None:
     scene.fake.kernel.links.pop(BRIDGE)
     scene.fake.plant_link(bridge(alias="mine"))
     await until(lambda: not kept.ready)
-    assert "Lanloom did not make the link" in await kept.failure()
+    assert "Lanloom did not create the link" in await kept.failure()
     assert scene.found[BRIDGE].alias == "mine"
 
 
@@ -248,7 +248,7 @@ def test_host_let_in(gateway: str) -> None:
 async def test_refused_by_the_kernel(scene: Scene) -> None:
     """What the kernel refuses is tried again, and told after ten seconds."""
     step = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER)
-    scene.fake.links.refused[step] = "can't make the bridge dummy-br: Operation not permitted"
+    scene.fake.links.refused[step] = "can't create the bridge dummy-br: Operation not permitted"
     first = scene.keep()
     await asyncio.sleep(5)
     assert not first.ready
@@ -256,8 +256,8 @@ async def test_refused_by_the_kernel(scene: Scene) -> None:
     await first.until_ready(2)
     await first.kill()
     scene.fake.delete_link(BRIDGE)
-    scene.fake.links.refused[step] = "can't make the bridge dummy-br: Operation not permitted"
-    assert await scene.keep().failure() == "can't make the bridge dummy-br: Operation not permitted"
+    scene.fake.links.refused[step] = "can't create the bridge dummy-br: Operation not permitted"
+    assert await scene.keep().failure() == "can't create the bridge dummy-br: Operation not permitted"
 
 
 @on_a_host

@@ -134,7 +134,7 @@ def test_show_a_network_that_is_ready(cluster: Cluster) -> None:
     assert row(done, "node1") == ["node1", "Ready"]
     assert "NetworkAttachmentDefinition default/a-ready" in done.output
     assert "NADReady: True AsWanted" in done.output
-    assert "use it by the name default/a-ready" in done.output
+    assert "reference it as default/a-ready" in done.output
     assert is_tidy(done)
 
 
@@ -187,7 +187,10 @@ def test_an_unknown_name(cluster: Cluster) -> None:
     """A name that no network has is answered with those that there are; hostile ones are quoted."""
     done = cluster.lanloom("dummy", "show", "x\x1b[31m")
     assert done.exit_code == 1
-    assert 'there is no DummyClusterNetwork "x\\u001b[31m"; there are a-ready, b-new' in done.output
+    assert (
+        'DummyClusterNetwork "x\\u001b[31m" does not exist; existing networks are a-ready, b-new'
+        in done.output
+    )
 
 
 def test_completion(cluster: Cluster) -> None:

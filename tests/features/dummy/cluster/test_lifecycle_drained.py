@@ -98,7 +98,7 @@ async def test_a_deployment_that_comes_too_late_gets_no_pods(cluster: Ground) ->
             every = [item["status"].get("conditions", []) for item in found["items"]]
             return " ".join(item["message"] for conditions in every for item in conditions)
 
-        await eventually(told, lambda text: "can't be used by anybody new" in text)
+        await eventually(told, lambda text: "does not accept new users" in text)
         await pods(net, 0)
         await net.client.delete(DEPLOYMENTS, "web", net.place)
         await net.remove_machine()
@@ -121,7 +121,7 @@ async def test_a_machine_starts_again(cluster: Ground) -> None:
         await net.client.delete(VIRTUAL_MACHINE_INSTANCES, "vm", net.place)
         again = await net.client.create(VIRTUAL_MACHINE_INSTANCES, body, net.place)
         assert again.metadata.uid in (await net.nad()).metadata.annotations[ADMITTED]
-        with pytest.raises(Forbidden, match="can't be used by anybody new"):
+        with pytest.raises(Forbidden, match="does not accept new users"):
             alone = {"metadata": {"name": "alone"}, "spec": {"networks": networks}}
             await net.client.create(VIRTUAL_MACHINE_INSTANCES, alone, net.place)
         await net.client.delete(VIRTUAL_MACHINE_INSTANCES, "vm", net.place)

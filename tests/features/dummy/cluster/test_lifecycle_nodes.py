@@ -69,7 +69,7 @@ async def test_a_node_that_just_fell_silent_is_waited_for(cluster: Ground) -> No
         # Until it is seen that the deletion waits for this node alone, however long the others take.
         await eventually(
             just_fell_silent,
-            lambda dcn: dcn.status.phase == "Terminating" and "waits for n3" in dcn.status.message,
+            lambda dcn: dcn.status.phase == "Terminating" and "waiting for n3" in dcn.status.message,
         )
         await net.released(uid)
         assert time.time() >= away + 7  # whole seconds are stored

@@ -34,7 +34,7 @@ async def test_without_harvester_the_nad_is_lanloom_s(office: Office) -> None:
 
 @in_an_office
 async def test_a_namespace_that_was_named_is_taken(office: Office) -> None:
-    """A namespace that somebody named is not judged, though it is not there."""
+    """A namespace that somebody named is not judged, though it does not exist."""
     await office.know_the_kind()
     office.lead(await office.start(Flags(nad_namespace="harvester-system")))
     await office.rest()

@@ -84,7 +84,7 @@ async def test_the_image_is_the_manager_s_own(office: Office) -> None:
 
 @in_an_office
 async def test_an_image_without_a_digest_is_none(office: Office) -> None:
-    """Where the node reports no name with a digest, no image is known."""
+    """Where the node reports no name with a digest, no image is configured."""
     found = await office.start(Flags())
     await office.pod({"name": "manager", "imageID": IMAGE.rpartition("@")[2], "image": "x"})
     assert found.current().image == ""

@@ -223,7 +223,7 @@ def test_a_refused_action_is_said_and_tried_again() -> None:
         status = (await each.get()).status
         assert (status.phase, status.message) == (
             "ErrorEnsuringNAD",
-            "the NetworkAttachmentDefinition vms/isolated can't be made: no",
+            "the NetworkAttachmentDefinition vms/isolated can't be created: no",
         )
         assert len(each.reconciled) < 150
         assert (await each.reasons()) == {"ErrorEnsuringNAD"}
@@ -254,7 +254,7 @@ async def test_a_namespace_that_is_missing(each: Scene) -> None:
     await each.rest()
     status = (await each.get()).status
     assert status.phase == "ErrorEnsuringNAD"
-    assert "there is no namespace nowhere" in status.message
+    assert "namespace nowhere or the kind does not exist" in status.message
 
 
 @in_a_scene("n1")
@@ -268,7 +268,7 @@ async def test_a_daemon_set_of_somebody_elses(each: Scene) -> None:
     await each.rest()
     status = (await each.get()).status
     assert status.phase == "ErrorEnsuringDaemonSet"
-    assert "was not made for this network" in status.message
+    assert "was not created for this network" in status.message
     assert "Conflict" in await each.reasons()
 
 

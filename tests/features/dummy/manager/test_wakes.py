@@ -264,7 +264,7 @@ async def test_a_node_that_stays_away_ends_its_time_by_itself(each: Scene) -> No
     await each.delete()
     await each.rest(gone + 299 - each.now())
     network = await each.client.get(DUMMY_CLUSTER_NETWORKS, "net")
-    assert "waits for n2 (Link not found)" in network.status.message
+    assert "waiting for n2 (Link not found)" in network.status.message
     await each.rest(2)
     assert await each.is_gone()
     assert "NodesSkipped" in await each.reasons()

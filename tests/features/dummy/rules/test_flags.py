@@ -39,11 +39,11 @@ GOOD: list[tuple[str, str, Any]] = [
     ("image", "  ", None),
 ]
 BAD: list[tuple[str, str, str]] = [
-    ("default", "maybe", '"maybe" is neither true nor false'),
+    ("default", "maybe", '"maybe" must be true or false'),
     ("name", "A", "can't be the name of a DummyClusterNetwork"),
     ("name", "a..b", "can't be the name"),
     ("name", "x" * 254, "can't be the name"),
-    ("bridge", "mgmt-br", "belongs to other links"),
+    ("bridge", "mgmt-br", "is reserved for other links"),
     ("bridge", "far-too-long-name", "can't be the name of a bridge"),
     ("nad", "a.b", "can't be the name of a NAD"),
     ("nad_namespace", "A", "can't be the name of a namespace"),
@@ -116,4 +116,4 @@ def test_an_entry_that_is_wrong_changes_nothing() -> None:
     found, faults = read_entries({"nodeTimeout": "soon", "name": "b", "colour": "red"}, last)
     assert found == Flags(node_timeout=60.0, name="b")
     assert [text.partition(":")[0] for text in faults] == ["colour", "nodeTimeout"]
-    assert "those are bridge, default, image," in faults[0]
+    assert "known settings are bridge, default, image," in faults[0]

@@ -271,8 +271,9 @@ def config(name: str, cluster_network: str) -> VlanConfig:
 def test_a_bridge_with_an_uplink_is_not_isolated() -> None:
     """A ClusterNetwork with VlanConfigs is refused, and the message names them; others do not matter."""
     configs = [config("two", "dummy"), config("one", "dummy"), config("three", "other")]
-    assert "dummy-br, the bridge of ClusterNetwork dummy, which has an uplink by VlanConfig one, two;" in (
-        uplink_fault("dummy-br", configs)
+    assert (
+        "dummy-br, the bridge of ClusterNetwork dummy, which has an uplink through VlanConfig one, two;"
+        in (uplink_fault("dummy-br", configs))
     )
     assert not uplink_fault("dummy-br", [config("three", "other")])
     assert not uplink_fault("br0", [config("three", "")])

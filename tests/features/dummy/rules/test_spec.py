@@ -47,36 +47,36 @@ BAD_BRIDGES = {
     "brü": "can't be the name of a bridge",
     "br1\n": "can't be the name of a bridge",
     "0br": "can't be the name of a bridge",
-    "lo": "belongs to other links",
-    "all": "belongs to other links",
-    "default": "belongs to other links",
-    "mgmt-br": "belongs to other links",
-    "mgmt-bo": "belongs to other links",
-    "eth0": "belongs to other links",
-    "enp3s0": "belongs to other links",
-    "enx0242ac11": "belongs to other links",
-    "bond0": "belongs to other links",
-    "cni0": "belongs to other links",
-    "docker0": "belongs to other links",
-    "lanloom-new": "belongs to other links",
-    "lanloom-00c0ffe": "belongs to other links",
-    "veth12ab": "belongs to other links",
-    "cali12ab": "belongs to other links",
-    "storage-bo": "ends the names of bonds",
-    "Storage-br": "as which none can be called",
-    "a_b-br": "as which none can be called",
-    "a--br": "as which none can be called",
+    "lo": "is reserved for other links",
+    "all": "is reserved for other links",
+    "default": "is reserved for other links",
+    "mgmt-br": "is reserved for other links",
+    "mgmt-bo": "is reserved for other links",
+    "eth0": "is reserved for other links",
+    "enp3s0": "is reserved for other links",
+    "enx0242ac11": "is reserved for other links",
+    "bond0": "is reserved for other links",
+    "cni0": "is reserved for other links",
+    "docker0": "is reserved for other links",
+    "lanloom-new": "is reserved for other links",
+    "lanloom-00c0ffe": "is reserved for other links",
+    "veth12ab": "is reserved for other links",
+    "cali12ab": "is reserved for other links",
+    "storage-bo": "is reserved for bonds of uplinks",
+    "Storage-br": "which is no valid name of one",
+    "a_b-br": "which is no valid name of one",
+    "a--br": "which is no valid name of one",
 }
 GOOD_SUBNETS = ("", "10.115.0.0/24", "10.0.0.0/8", "192.0.2.4/30", "172.16.0.0/12", "100.64.0.0/10")
 BAD_SUBNETS = {
-    "10.115.0.0": "is no CIDR",
-    "10.115.0.0/": "is no CIDR",
-    "10.115.0.0/33": "is no CIDR",
-    "10.115.0.0/255.255.255.0": "is no CIDR",
-    "10.115.0.0/24 ": "is no CIDR",
-    "ten": "is no CIDR",
+    "10.115.0.0": "is not a CIDR",
+    "10.115.0.0/": "is not a CIDR",
+    "10.115.0.0/33": "is not a CIDR",
+    "10.115.0.0/255.255.255.0": "is not a CIDR",
+    "10.115.0.0/24 ": "is not a CIDR",
+    "ten": "is not a CIDR",
     "10.115.0.1/24": "did you mean 10.115.0.0/24?",
-    "fd00::/64": "only IPv4",
+    "fd00::/64": "supports IPv4 only",
     "10.115.0.0/31": "prefix length from /8 to /30",
     "10.115.0.0/32": "prefix length from /8 to /30",
     "0.0.0.0/0": "prefix length from /8 to /30",
@@ -110,7 +110,7 @@ def test_bridges_may_be_called_so(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "why"), BAD_BRIDGES.items())
 def test_bridges_may_not_be_called_so(name: str, why: str) -> None:
-    """A name that no bridge can have, or that belongs to other links, is refused with the reason."""
+    """A name that no bridge can have, or that is reserved for other links, is refused with the reason."""
     with pytest.raises(Malformed, match=re.escape("net1: spec.bridgeName ")) as caught:
         parse(dcn(bridgeName=name))
     assert why in str(caught.value)
@@ -178,13 +178,15 @@ def test_every_wrong_field_is_named() -> None:
 
 def test_a_gateway_needs_a_subnet() -> None:
     """A gateway without a subnet, of which it could have an address, is refused."""
-    with pytest.raises(Malformed, match=r"no spec\.subnet of which the gateway could have an address"):
+    with pytest.raises(Malformed, match=r"requires spec\.subnet for its address"):
         parse(dcn(gateway="node"))
 
 
 def test_networks_over_all_nodes_are_not_there_yet() -> None:
     """The scope cluster is refused, and the message says that virtual LANs are missing and what there is."""
-    with pytest.raises(Malformed, match=r"virtual LAN .* not part of this version of Lanloom yet; use node"):
+    with pytest.raises(
+        Malformed, match=r"virtual LAN .* not supported by this version of Lanloom; use .node."
+    ):
         parse(dcn(scope="cluster"))
 
 
@@ -194,7 +196,10 @@ def test_networks_over_all_nodes_are_not_there_yet() -> None:
 )
 def test_what_is_made_of_a_network_stays(field: str, value: str) -> None:
     """Bridge, NAD and scope can't change; the message names the field, both values and the way out."""
-    with pytest.raises(Denied, match=f'net1: spec.{field} is ".*" and can\'t become "{value}"; delete'):
+    with pytest.raises(
+        Denied,
+        match=f'net1: spec.{field} is immutable: it is ".*" and can\'t be changed to "{value}"; delete',
+    ):
         changes(dcn(), dcn(**{field: value}))
 
 
@@ -212,7 +217,8 @@ def test_addresses_of_users_stay() -> None:
     user = User("VirtualMachine", "default", "a")
     old, new = dcn(subnet="10.115.0.0/24"), dcn(subnet="10.116.0.0/24", gateway="node")
     with pytest.raises(
-        Denied, match=r"spec\.subnet .* and spec\.gateway .*VirtualMachine default/a; take them"
+        Denied,
+        match=r"spec\.subnet .* and spec\.gateway .*VirtualMachine default/a; remove the network from them first",
     ):
         changes_while_used(old, new, (user,))
     changes_while_used(old, old, (user,))

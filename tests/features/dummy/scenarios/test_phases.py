@@ -59,7 +59,7 @@ def test_pending() -> None:
     """While nodes have not got the bridge yet the network names them, and nothing is told."""
     state = run(on.both(on.node("n1", answers=False), on.made()), State())
     assert state.dcn.status.phase == "Pending"
-    assert state.dcn.status.message == "0 of 1 nodes have the bridge; waits for n1"
+    assert state.dcn.status.message == "0 of 1 nodes have the bridge; waiting for n1"
     assert condition(state, NAD_READY) == "True AsWanted"
     assert "Ready" not in state.reasons
     assert run(on.answers("n1"), state).dcn.status.phase == "Ready"
@@ -128,7 +128,7 @@ def test_an_image_that_is_not_known_any_more() -> None:
 
 
 def test_bridges_that_nothing_can_remove() -> None:
-    """Where no image is known exactly the deletion says what to set, and goes on when that is done."""
+    """Where no image is configured exactly the deletion says what to set, and goes on when that is done."""
     before = run(lambda state: replace(state, settings=Settings()), ready())
     (found,) = before.of(DAEMON_SETS)
     spoilt = {"spec": {"template": {"spec": {"containers": [{"name": "bridge", "image": "x:latest"}]}}}}

@@ -37,7 +37,7 @@ DCN = DUMMY_CLUSTER_NETWORKS
 
 
 def condition(state: State, type: str) -> str:
-    """What a condition of the network says, empty if it is not there."""
+    """What a condition of the network says, empty if it does not exist."""
     found = find(state.dcn.status.conditions, type)
     return f"{found.status} {found.reason}" if found is not None else ""
 
@@ -169,7 +169,7 @@ def test_a_changed_nad_that_may_be_used_is_not_touched() -> None:
     assert state.waits == (state.now + REREAD_SECONDS,)
     state = run(on.unreadable, state)
     assert config_of(state)["bridge"] == "mgmt-br"
-    assert "can't be seen whether anybody uses it" in state.dcn.status.message
+    assert "its users can't be determined" in state.dcn.status.message
     assert condition(state, DRIFTED) == "True Changed"
     state = run(on.used(), state)
     assert config_of(state)["bridge"] == "dummy-br"
@@ -219,7 +219,7 @@ def test_of_two_networks_with_one_nad_or_bridge_the_older_wins() -> None:
         state = run(on.both(on.later(60), on.made("young", **shared)), ready())
         young = state.get(DCN, "young")
         assert young.status.phase == "InvalidSpec"
-        assert "DummyClusterNetwork net already" in young.status.message
+        assert "already belongs to DummyClusterNetwork net," in young.status.message
         assert find(young.status.conditions, CONFLICT) is not None
         assert state.dcn.status.phase == "Ready"
         state = run(on.removed(), state)
@@ -309,7 +309,7 @@ def test_bridges_are_removed_before_the_daemon_set_goes() -> None:
     """The DaemonSet stays, told to remove the bridges, until every live node has said that its bridge is gone."""
     state = run(on.both(on.answers("n1"), on.removed()), ready())
     assert state.dcn.status.phase == "Terminating"
-    assert "1 of 2 nodes have removed the bridge; waits for n2" in state.dcn.status.message
+    assert "1 of 2 nodes have removed the bridge; waiting for n2" in state.dcn.status.message
     (daemon_set,) = state.of(DAEMON_SETS)
     assert "absent" in daemon_set.spec.template["spec"]["containers"][0]["args"]
     assert state.of(NADS) == ()
@@ -341,7 +341,7 @@ def test_ready_means_that_every_live_node_has_acknowledged() -> None:
     """Objects alone are not enough: a node without the bridge keeps the network pending, and is named."""
     state = run(on.node("n3", answers=False), ready())
     assert state.dcn.status.phase == "Pending"
-    assert "2 of 3 nodes have the bridge; waits for n3" in state.dcn.status.message
+    assert "2 of 3 nodes have the bridge; waiting for n3" in state.dcn.status.message
     assert run(on.answers("n1", "n2", "n3"), state).dcn.status.phase == "Ready"
 
 

@@ -192,26 +192,26 @@ CLUSTER_CASES: Cases = {
     ),
     "the cluster network is ready": new(
         network(cluster_network="bare"),
-        'its cluster network "bare" is not ready: no node has a working uplink for it; create a VlanConfig for it, or '
-        "see its conditions",
+        'its cluster network "bare" is not ready: no node has a working uplink for it; create a '
+        "VlanConfig for it, or check its conditions",
     ),
     "a ClusterNetwork has room for another network": new(
         network(cluster_network="full"),
         f'{P}l3-connectivity is "true", but ClusterNetwork full would need 145 bytes of annotations for its networks '
-        "with node addresses and at most 100 are allowed; switch node addresses of another of its networks off, or use "
+        "with node addresses and at most 100 are allowed; disable node addresses of another of its networks, or use "
         "another cluster network",
         *FULL,
     ),
     "a ClusterNetwork has room for another network's pool": new(
         annotated(network(cluster_network="wide", mode="pool"), ip_pool="net1"),
         f'{P}l3-connectivity is "true", but ClusterNetwork wide would need 248 bytes of annotations for its networks '
-        "with node addresses and at most 200 are allowed; switch node addresses of another of its networks off, or use "
+        "with node addresses and at most 200 are allowed; disable node addresses of another of its networks, or use "
         "another cluster network",
         *WIDE,
     ),
     "mgmt is ready": new(
         mgmt(2014),
-        'its cluster network "mgmt" is not ready: no node has a working uplink for it; see whether Lanloom\'s agents '
+        'its cluster network "mgmt" is not ready: no node has a working uplink for it; check that Lanloom\'s agents '
         "run",
         managed(2021, ready=False),
     ),
@@ -234,33 +234,33 @@ CLUSTER_CASES: Cases = {
     ),
     "a subnet has no node's InternalIP": new(
         static({"node1": "10.115.252.10/23", "node2": "10.115.252.11/23"}),
-        f"{MAP} uses the subnet 10.115.252.0/23, which holds the management address 10.115.252.135 of node node1; "
+        f"{MAP} uses the subnet 10.115.252.0/23, which overlaps the management address 10.115.252.135 of node node1; "
         "choose another subnet",
     ),
     "a subnet does not overlap the management network": new(
         static({"node1": "10.115.253.10/28", "node2": "10.115.253.11/28"}),
-        f"{MAP} uses the subnet 10.115.253.0/28, which holds the management network 10.115.252.0/23 of node node1; "
+        f"{MAP} uses the subnet 10.115.253.0/28, which overlaps the management network 10.115.252.0/23 of node node1; "
         "choose another subnet",
         managed(2021),
     ),
     "a subnet has no pods of a node": new(
         static({"node1": "10.42.3.10/24", "node2": "10.42.3.11/24"}),
-        f"{MAP} uses the subnet 10.42.3.0/24, which holds 10.42.3.0/25 of the pods of node witness; choose another "
+        f"{MAP} uses the subnet 10.42.3.0/24, which overlaps 10.42.3.0/25 of the pods of node witness; choose another "
         "subnet",
         {**node("witness"), "spec": {"podCIDR": "10.42.3.0/25"}},
     ),
     "a subnet has no services": new(
         network(mode="dhcp", more={names.GATEWAY: "10.96.4.1/24"}),
-        f"{P}gateway uses the subnet 10.96.4.0/24, which holds 10.96.0.0/12 of the services (ServiceCIDR kubernetes); "
-        "choose another subnet",
+        f"{P}gateway uses the subnet 10.96.4.0/24, which overlaps 10.96.0.0/12 of the services "
+        "(ServiceCIDR kubernetes); choose another subnet",
     ),
     "a subnet has no API server": new(
         static({"node1": "10.116.7.10/24", "node2": "10.116.7.11/24"}),
-        f"{MAP} uses the subnet 10.116.7.0/24, which holds 10.116.7.7 of the API server; choose another subnet",
+        f"{MAP} uses the subnet 10.116.7.0/24, which overlaps 10.116.7.7 of the API server; choose another subnet",
     ),
     "a subnet is not link-local": new(
         static({"node1": "169.254.7.10/24", "node2": "169.254.7.11/24"}),
-        f"{MAP} uses the subnet 169.254.7.0/24, which holds the link-local addresses 169.254.0.0/16; choose another "
+        f"{MAP} uses the subnet 169.254.7.0/24, which overlaps the link-local addresses 169.254.0.0/16; choose another "
         "subnet",
     ),
     "the map names every node and no other": new(
@@ -271,7 +271,7 @@ CLUSTER_CASES: Cases = {
     "one network per VLAN has node addresses": new(
         network(),
         "spec.config.vlan is 2012 and default/first already has node addresses on that VLAN of cluster-1; only one "
-        "network may",
+        "network per VLAN can have node addresses",
         renamed(network(), "first"),
     ),
     "the management VLAN that agents report is the installer's": new(
@@ -314,7 +314,7 @@ def test_edits_are_judged_by_what_they_change() -> None:
     old = network(cluster_network="bare", mode="static", addresses={"node9": "192.168.1.10/24"})
     verdict = check_request(request(NADS, annotated(old, note="x"), old), world())
     assert verdict.allowed
-    assert verdict.warnings == (f"{MAP} names nodes that have left: node9",)
+    assert verdict.warnings == (f"{MAP} names nodes that no longer exist: node9",)
 
 
 def test_annotations_without_effect_are_told() -> None:

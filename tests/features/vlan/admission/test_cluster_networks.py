@@ -40,8 +40,8 @@ NAME_CASES: Cases = {
     ),
     "interfaces of two cluster networks have different names": new(
         "clust0000434",
-        "its VLAN interfaces would be called like those of ClusterNetwork clust0000325 (clust-60f1.4094); choose "
-        "another metadata.name",
+        "its VLAN interfaces would have the same names as those of ClusterNetwork clust0000325 "
+        "(clust-60f1.4094); choose another metadata.name",
         cluster_network("clust0000325"),
     ),
 }
@@ -148,7 +148,7 @@ def test_a_canary_that_is_no_node_is_told() -> None:
     staged = annotated(cluster_network("cluster-1"), rollout='{"canary": ["node1", "node9"]}')
     verdict = check_request(request(CLUSTER_NETWORKS, staged, cluster_network("cluster-1")), world())
     assert verdict.allowed
-    assert verdict.warnings == ("network.harvesterhci.io/rollout names canaries that are no nodes: node9",)
+    assert verdict.warnings == ("network.harvesterhci.io/rollout names canaries that are not nodes: node9",)
 
 
 def test_what_is_being_deleted_is_let_go() -> None:

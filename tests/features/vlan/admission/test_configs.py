@@ -22,7 +22,7 @@ from tests.harness.admission import request
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 LABEL = "storage-network.settings.harvesterhci.io/exclusivevlan"
-ITSELF = f'which has it for itself (label {LABEL}: "true"); choose other VLAN ids'
+ITSELF = f'which uses it exclusively (label {LABEL}: "true"); choose other VLAN ids'
 
 
 KELVIN = "\u212a"
@@ -42,7 +42,7 @@ def new(body: Raw, why: str, *more: Raw) -> Case:
 
 def misspelt(place: str, key: str, field: str) -> str:
     """What is said of a key in another case."""
-    readers = f'which CNI plugins take for "{field}" and other readers ignore'
+    readers = f'which CNI plugins read as "{field}" and other readers ignore'
     return f'{place} has the key "{key}", {readers}; write "{field}"'
 
 
@@ -54,7 +54,8 @@ def storage(vid: int = 100, namespace: str = names.HARVESTER_NAMESPACE, exclusiv
 
 
 NO_BRIDGE = (
-    "which can't be the name of a bridge; for a cluster network it must be the name of the ClusterNetwork and -br, "
+    "which is not a valid bridge name; for a cluster network it must be the name of the ClusterNetwork "
+    "followed by -br, "
     'such as "mgmt-br"'
 )
 NO_MTU = "it must be a whole number of bytes, such as 1500, or 0"
@@ -62,7 +63,7 @@ STORAGE = "of the storage network harvester-system/storagenetwork-abcde, "
 CONFIG_CASES: Cases = {
     "a trunk has no VLAN id of its own": new(
         plain(vlan=5, vlanTrunk=[{"minID": 10, "maxID": 20}]),
-        "spec.config.vlan is 5 beside vlanTrunk, which allows only 0; remove one of the two",
+        "spec.config.vlan is 5 but must be 0 when vlanTrunk is set; remove one of the two",
     ),
     "the keys of spec.config have their case": new(plain(Vlan=300), misspelt("spec.config", "Vlan", "vlan")),
     "also beside the same key in its case": new(

@@ -147,7 +147,7 @@ def test_machines_that_are_not_served_yet_may_be_there() -> None:
     for seen in (NAMED, world(vm("web", "net"))):
         verdict = run(VlanAdmission(client, seen, lambda _pod: "").validate(IN_USE))  # type: ignore[arg-type]
         assert not verdict.allowed
-        assert verdict.message.startswith("this can't be checked now, because ")
+        assert verdict.message.startswith("the request can't be validated now because ")
         assert verdict.message.endswith("; try again")
 
 

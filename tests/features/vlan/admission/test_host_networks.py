@@ -13,7 +13,7 @@ from tests.features.vlan.cluster import host_network
 from tests.harness.admission import request
 
 HOST_NETWORK_CASES: Cases = {
-    "a VLAN has no addresses of Lanloom's": Case(
+    "a VLAN has no addresses from Lanloom": Case(
         request(HOST_NETWORK_CONFIGS, host_network("storage")),
         world(network(mode="dhcp")),
         "can't create HostNetworkConfig storage because spec.vlanID is 2012 and NetworkAttachmentDefinition "

@@ -64,7 +64,7 @@ FIRST = request(NADS, renamed(network(), "first"))
 SECOND = request(NADS, renamed(network(), "second"))
 TAKEN = (
     "can't create NetworkAttachmentDefinition default/second because spec.config.vlan is 2012 and default/first "
-    "already has node addresses on that VLAN of cluster-1; only one network may"
+    "already has node addresses on that VLAN of cluster-1; only one network per VLAN can have node addresses"
 )
 
 
@@ -127,7 +127,7 @@ async def test_a_node_has_one_vlan_config_at_once(webhook: Webhook) -> None:
 
 @with_a_webhook
 async def test_a_cluster_network_with_a_vlan_config_under_way_stays(webhook: Webhook) -> None:
-    """A ClusterNetwork is not deleted while its first VlanConfig is being made."""
+    """A ClusterNetwork is not deleted while its first VlanConfig is being created."""
     assert (await webhook.ask(request(VLAN_CONFIGS, vlan_config("a", "bare", nics=["eth7"])))).allowed
     assert await webhook.message(request(CLUSTER_NETWORKS, None, cluster_network("bare"))) == (
         "can't delete ClusterNetwork bare because the VlanConfigs a belong to it; delete them first"

@@ -64,7 +64,8 @@ NAMESPACE_CASES: Cases = {
     "a list that can't be read trusts nobody": Case(
         request(NADS, on_own()),
         trusting(node_address_namespaces="infra"),
-        f"{CREATE}ClusterNetwork own does not tell who may have node addresses: {ADDRESSES} is not valid JSON; it must "
+        f"{CREATE}ClusterNetwork own has an invalid list of namespaces for node addresses: {ADDRESSES} "
+        "is not valid JSON; it must "
         'be a list such as ["infra", "storage"]; ask its administrator to correct it',
     ),
     "a list of namespaces is JSON": annotating(
@@ -125,6 +126,6 @@ def test_networks_that_keep_their_addresses_are_told() -> None:
     )
     assert verdict.allowed
     assert verdict.warnings == (
-        f"{ADDRESSES} does not list the namespaces of default/net, which keep what they have until they are changed or "
-        "deleted",
+        f"{ADDRESSES} does not list the namespaces of default/net; their existing objects stay unchanged "
+        "until they are changed or deleted",
     )

@@ -102,7 +102,7 @@ NETWORK_CASES: Cases = {
     ),
     "labels say what spec.config says": new(
         with_label("vlan-id", "2013"),
-        f'its label {P}vlan-id is "2013" but spec.config says "2012"; make them equal',
+        f'its label {P}vlan-id is "2013" but spec.config has "2012"; make them equal',
     ),
     "an untagged network has no VLAN id in its labels": new(
         labelled(nad("net", "cluster-1"), "100"),
@@ -127,14 +127,14 @@ NETWORK_CASES: Cases = {
     "the cluster network of a network is for ever": Case(
         request(NADS, network(cluster_network="cluster-2"), network()),
         world(cluster_network("cluster-2"), report("cluster-2", "node1")),
-        f'{UPDATE}the cluster network of a network can\'t change (it is "cluster-1", not "cluster-2"); delete the '
-        "network and create it anew",
+        f'{UPDATE}the cluster network of a network is immutable (it is "cluster-1", not "cluster-2"); '
+        "delete and recreate the network",
     ),
     "also not for another plugin": Case(
         request(NADS, FOREIGN, network(mode="")),
         world(),
-        f'{UPDATE}spec.config, of type "macvlan", names no bridge of its cluster network "cluster-1" any more, and the '
-        "cluster network of a network can't change; delete the network and create it anew",
+        f'{UPDATE}spec.config, of type "macvlan", names no bridge of its cluster network "cluster-1" any more; the '
+        "cluster network of a network is immutable; delete and recreate the network",
     ),
 }
 
@@ -180,17 +180,17 @@ def test_a_label_from_before_hinders_no_repair() -> None:
 
 def test_networks_on_the_management_vlan_are_told() -> None:
     """Machines on the management VLAN reach the nodes: such a network is allowed with a warning."""
-    where = "the VLAN of the management network: machines on it reach the nodes there; choose other VLAN ids if they "
+    where = "the VLAN of the management network: machines on it reach the nodes there; to prevent this, choose other "
     untagged = (
         "the network carries the untagged frames of mgmt, which may be the management network: machines on it may "
-        "reach the nodes there; use a VLAN id if they shall not"
+        "reach the nodes there; to prevent this, use a VLAN id"
     )
     trunk = nad("net", "mgmt", config={"vlanTrunk": [{"minID": 2, "maxID": 4094}]})
     silent = report("mgmt", "node1")
     silent["status"]["management"] = {"vlanId": 0, "interface": "mgmt-br", "cidr": "10.115.252.135/23"}
     for body, more, warnings in (
-        (nad("net", "mgmt", 2021), (), (f"spec.config.vlan is 2021, {where}shall not",)),
-        (trunk, (), (f"spec.config.vlanTrunk holds 2021, {where}shall not",)),
+        (nad("net", "mgmt", 2021), (), (f"spec.config.vlan is 2021, {where}VLAN ids",)),
+        (trunk, (), (f"spec.config.vlanTrunk holds 2021, {where}VLAN ids",)),
         (nad("net", "mgmt"), (silent,), (untagged,)),
         (nad("net", "mgmt"), (), ()),
         (nad("net", "mgmt", 2022), (), ()),

@@ -36,8 +36,8 @@ REPORT_CASES: Cases = {
         request(CLUSTER_NETWORK_NODES, report("cluster-1", "node2"), user=ACCOUNT),
         world(),
         f"can't write ClusterNetworkNode {report_name('cluster-1', 'node2')} because an agent may only write its own "
-        "node's, and this one's token names no node, and no pod that is known in namespace "
-        f"{names.LANLOOM_NAMESPACE}; one that has just started is known in a moment: try again",
+        "node's, and the token of this one names neither a node nor a known pod in namespace "
+        f"{names.LANLOOM_NAMESPACE}; if the agent has just started, try again in a moment",
     ),
 }
 FOREIGN_REPORTS = {

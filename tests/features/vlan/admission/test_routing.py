@@ -64,8 +64,8 @@ ROUTING_CASES: Cases = {
         gateway="192.168.1.10",
     ),
     "the subnet of a gateway is not the management network's": routed(
-        f"{P}gateway uses the subnet 10.115.252.0/23, which holds the management address 10.115.252.135 of node node1; "
-        "choose another subnet",
+        f"{P}gateway uses the subnet 10.115.252.0/23, which overlaps the management address "
+        "10.115.252.135 of node node1; choose another subnet",
         dhcp=True,
         gateway="10.115.253.1/23",
     ),
@@ -124,8 +124,8 @@ ROUTING_CASES: Cases = {
         routes=json.dumps([{"to": f"10.{number}.0.0/16", "via": "192.168.1.1"} for number in range(65)]),
     ),
     "a route leads not to the management network": routed(
-        f"{P}routes has a route to 10.0.0.0/8, which holds the management address 10.115.252.135 of node node1; choose "
-        "destinations without it",
+        f"{P}routes has a route to 10.0.0.0/8, which overlaps the management address 10.115.252.135 of "
+        "node node1; choose destinations that do not overlap it",
         routes=route("10.0.0.0/8"),
     ),
     "routes are no default route in parts": routed(
@@ -144,13 +144,13 @@ ROUTING_CASES: Cases = {
         "more: a default route, which belongs to the management network; name the subnets that are behind the VLANs",
     ),
     "a route leads not to services": routed(
-        f"{P}routes has a route to 10.96.0.1/32, which holds 10.96.0.0/12 of the services (ServiceCIDR kubernetes); "
-        "choose destinations without it",
+        f"{P}routes has a route to 10.96.0.1/32, which overlaps 10.96.0.0/12 of the services (ServiceCIDR kubernetes); "
+        "choose destinations that do not overlap it",
         routes=route("10.96.0.1/32"),
     ),
     "a route leads not to link-local addresses": routed(
-        f"{P}routes has a route to 169.254.169.254/32, which holds the link-local addresses 169.254.0.0/16; choose "
-        "destinations without it",
+        f"{P}routes has a route to 169.254.169.254/32, which overlaps the link-local addresses 169.254.0.0/16; choose "
+        "destinations that do not overlap it",
         routes=route("169.254.169.254/32"),
     ),
     "a DNS server is an address": routed(

@@ -39,7 +39,7 @@ ATTRIBUTE_CASES: Cases = {
         'spec.uplink.nics has "eth%d", which is not the name of a NIC', nics=["eth%d"]
     ),
     "a NIC is not the loopback": new(
-        "spec.uplink.nics has lo, the loopback, which leads nowhere; name a NIC of the nodes", nics=["lo"]
+        "spec.uplink.nics has lo, the loopback interface; name a NIC of the nodes", nics=["lo"]
     ),
     "a NIC is not the cluster network's own bridge": new(
         "spec.uplink.nics has bare-br, a link of the cluster network bare itself; name a NIC of the nodes",
@@ -54,19 +54,20 @@ ATTRIBUTE_CASES: Cases = {
         nics=["mgmt-br"],
     ),
     "a selector's key is a label's": new(
-        'spec.nodeSelector has the key "a b", which no label can have; name a label of the nodes, such as '
+        'spec.nodeSelector has the key "a b", which is not a valid label key; name a label of the nodes, such as '
         "kubernetes.io/hostname",
         nics=["eth2"],
         nodeSelector={"a b": "c"},
     ),
     "a selector's key is not empty": new(
-        'spec.nodeSelector has the key "", which no label can have; name a label of the nodes, such as '
+        'spec.nodeSelector has the key "", which is not a valid label key; name a label of the nodes, such as '
         "kubernetes.io/hostname",
         nics=["eth2"],
         nodeSelector={"": "x"},
     ),
     "a selector's value is a label's": new(
-        'spec.nodeSelector["rack"] is "a b", which no label can have; write at most 63 letters, digits, -, _ and .',
+        'spec.nodeSelector["rack"] is "a b", which is not a valid label value; use at most 63 letters, '
+        "digits, -, _ and .",
         nics=["eth2"],
         nodeSelector={"rack": "a b"},
     ),
@@ -94,7 +95,7 @@ ATTRIBUTE_CASES: Cases = {
     ),
     "a hardware address is for one node": new(
         'spec.uplink.linkAttributes.hardwareAddr is "52:54:00:12:34:56" but spec.nodeSelector matches node1, node2, '
-        "which can't all have one address; make a VlanConfig for each node",
+        "which can't share one address; create a VlanConfig for each node",
         uplink=link(hardwareAddr="52:54:00:12:34:56"),
         nics=["eth2"],
     ),
@@ -124,7 +125,7 @@ PEER_CASES: Cases = {
     "the cluster network of an uplink is for ever": Case(
         request(VLAN_CONFIGS, vlan_config("two", "cluster-1"), vlan_config("two", "bare")),
         world(),
-        "can't update VlanConfig two because spec.clusterNetwork can't change (it is \"bare\"); create another "
+        'can\'t update VlanConfig two because spec.clusterNetwork is immutable (it is "bare"); create another '
         "VlanConfig",
     ),
     "a node has one uplink of a cluster network": new(
@@ -142,7 +143,7 @@ PEER_CASES: Cases = {
             vlan_config("two", "cluster-1", nodeSelector={"rack": "b"}, uplink=link(mtu=1500)),
         ),
         world(vlan_config("three", "cluster-1", nodeSelector={"rack": "c"}, uplink=link(mtu=9000))),
-        f"{TITLE}spec.uplink.linkAttributes.mtu is 1500 but VlanConfig three of the same cluster network states 9000; "
+        f"{TITLE}spec.uplink.linkAttributes.mtu is 1500 but VlanConfig three of the same cluster network has 9000; "
         "make them equal, or set it to 0 there first, so that it follows",
     ),
 }

@@ -119,7 +119,7 @@ def test_show(cluster: Cluster) -> None:
     for text in (done.output, whole.output):
         assert max(map(len, text.splitlines())) <= 80
     status = cluster.lanloom("status")
-    assert status.output.endswith("More of one network: `lanloom vlan show cluster-1`.\n")
+    assert status.output.endswith("For details of one network, run `lanloom vlan show cluster-1`.\n")
     data = json.loads((cluster.lanloom("vlan", "show", "cluster-1", "-o", "json")).output)
     assert [node["node"] for node in data["nodes"]] == list(NODES)
 

@@ -191,15 +191,15 @@ def test_the_management_vlan_has_no_other_addresses() -> None:
     [
         (
             {"mode": "static", "addresses": {NODE: "10.115.253.9/28"}},
-            "its subnet 10.115.253.0/28 holds this node's management network 10.115.252.0/23",
+            "its subnet 10.115.253.0/28 overlaps this node's management network 10.115.252.0/23",
         ),
         (
             {"mode": "dhcp", "more": {names.GATEWAY: "169.254.1.1/24"}},
-            "its subnet 169.254.1.0/24 holds the link-local addresses 169.254.0.0/16",
+            "its subnet 169.254.1.0/24 overlaps the link-local addresses 169.254.0.0/16",
         ),
         (
             {"mode": "dhcp", "more": {names.ROUTES: '[{"to": "10.112.0.0/14", "via": "192.168.1.1"}]'}},
-            "its route to 10.112.0.0/14 holds this node's management network 10.115.252.0/23",
+            "its route to 10.112.0.0/14 overlaps this node's management network 10.115.252.0/23",
         ),
     ],
 )

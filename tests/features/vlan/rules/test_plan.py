@@ -204,12 +204,12 @@ def test_a_frozen_id_stays_alone() -> None:
         (
             Link(name="cluster-1-br", index=0, kind="bridge"),
             "ForeignLink",
-            "the link cluster-1-br exists and was not made",
+            "the link cluster-1-br exists and was not created",
         ),
         (
             Link(name="cluster-1-bo", index=0, kind="bond"),
             "ForeignLink",
-            "the link cluster-1-bo exists and was not made",
+            "the link cluster-1-bo exists and was not created",
         ),
         (
             Link(name="cluster-1-br", index=0, kind="bridge", alias=alias_of("2f1c7f8e")),

@@ -82,7 +82,7 @@ def test_a_node_carries_what_it_was_given() -> None:
     assert b"address1=192.0.2.10/24" in first.interfaces[0].content
     (problem,) = second.problems
     assert (problem.reason, problem.keep) == ("AwaitingAddress", False)
-    assert "mode is pool and node node2 has been given no address yet" in problem.message
+    assert "mode is pool and no address is allocated for node node2 yet" in problem.message
 
 
 def test_before_anything_was_given() -> None:
@@ -137,7 +137,7 @@ def test_what_no_node_may_have() -> None:
     assert found.addresses == {"node2": "198.51.100.10/24"}
     assert found.problems.keys() == {"node1", "node3", "node4"}
     assert found.problems["node1"] == (
-        "its subnet 192.0.2.0/24 holds the management network; name a pool of another subnet"
+        "its subnet 192.0.2.0/24 overlaps the management network; name a pool of another subnet"
     )
     assert "the broadcast address of its subnet" in found.problems["node3"]
 
@@ -148,7 +148,7 @@ def test_what_nodes_need_is_not_given() -> None:
     found = usable(leases, Reserved(), {"node1": "169.254.7.1/24", "node2": "192.0.2.2/24"})
     assert found.addresses == {"node1": "169.254.7.1/24"}
     assert found.problems == {
-        "node2": "its subnet 169.254.7.0/24 holds the link-local addresses 169.254.0.0/16; name a pool of another "
+        "node2": "its subnet 169.254.7.0/24 overlaps the link-local addresses 169.254.0.0/16; name a pool of another "
         "subnet"
     }
 
@@ -162,7 +162,7 @@ def test_a_manager_without_address_management() -> None:
     pools = NoPools()
     pools.claim(NAD, claim_of(cluster.nads[0], value.source, ["node1", "node2"], frozenset(), ()))
     assert complaint(cluster.nads[0], pools.leases(NAD)) == (
-        "No address from net1/nodes for node node1 and 1 more: this manager has no address management."
+        "No address from net1/nodes for node node1 and 1 more: this manager does not run address management."
     )
     pools.claim(NAD, None)
     assert complaint(cluster.nads[0], pools.leases(NAD)) == ""

@@ -178,8 +178,8 @@ def test_a_failure_stops_everything(member: Member) -> None:
     assert (stopped.released, stopped.stopped) == (("a",), f"a: {reason}")
     assert (finding.status, finding.reason) == ("False", "Stopped")
     assert finding.message == (
-        f"a: {reason}: why; no other node gets the present configuration until this recovers or the configuration "
-        "changes; 0 of 4 nodes carry the present configuration"
+        f"a: {reason}: why; no other node gets the current configuration until this recovers or the configuration "
+        "changes; 0 of 4 nodes carry the current configuration"
     )
     going, _ = roll_out(policy, stopped, NEW, members | nodes(a=WELL))
     assert (going.released, going.stopped) == (("a", "b", "c"), "")
@@ -225,7 +225,7 @@ def test_nodes_that_are_down_get_it_on_their_return() -> None:
     after, finding = roll_out(ONE, state("a"), NEW, members)
     assert after.released == ("a",)
     assert finding[:2] == ("True", "Finished")
-    assert finding.message == "1 of 3 nodes carry the present configuration; b, c get it on their return"
+    assert finding.message == "1 of 3 nodes carry the current configuration; b, c get it when they return"
     assert released(ONE, after, members | nodes(b=WELL_BEFORE, c=WELL_BEFORE)) == ("a", "b")
 
 
@@ -250,7 +250,7 @@ def test_who_has_another_one_s_address_is_released_at_once() -> None:
     assert (after.released, after.stopped) == (("a", "d"), "")
     assert (finding.reason, finding.message) == (
         "Progressing",
-        "0 of 4 nodes carry the present configuration; on their way: a, d",
+        "0 of 4 nodes carry the current configuration; updating: a, d",
     )
     assert roll_out(policy, after, NEW, members)[0] == after
 
@@ -274,8 +274,8 @@ def test_progress_is_told() -> None:
     policy = RolloutPolicy(max_unavailable=2)
     _, finding = roll_out(policy, state("a", "b", "c", "d"), NEW, members)
     assert finding.message == (
-        "1 of 7 nodes carry the present configuration; on their way: b; d went down on the way: start them again, or "
-        "remove them from the cluster; without a carrier: c; not ready already: f; down: e"
+        "1 of 7 nodes carry the current configuration; updating: b; d went down during the update: start them "
+        "again, or remove them from the cluster; without a carrier: c; not ready before the update: f; down: e"
     )
 
 
@@ -283,7 +283,7 @@ def test_a_message_names_a_few_of_many() -> None:
     """Of many nodes five are named, and the others counted."""
     policy = RolloutPolicy(max_unavailable=Percentage(100))
     _, finding = roll_out(policy, state(), NEW, {f"n{number:03}": WELL_BEFORE for number in range(500)})
-    assert finding.message.endswith("on their way: n000, n001, n002, n003, n004 and 495 more")
+    assert finding.message.endswith("updating: n000, n001, n002, n003, n004 and 495 more")
 
 
 MEMBERS = st.sampled_from(

@@ -152,7 +152,13 @@ def report_of(
             "Assigned",
             "",
         ),
-        (DHCP, None, "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"),
+        (
+            DHCP,
+            None,
+            "Failed",
+            "NetworkManagerMissing",
+            "NetworkManager does not respond; check that it runs",
+        ),
         (DHCP, {}, "Failed", "ProfileRejected", "does not accept the profile"),
         (STATIC, said("active", "192.168.1.10/24", wanted=STATIC), "Ready", "Assigned", ""),
         (

@@ -147,11 +147,11 @@ def test_a_queue_that_can_t_be_is_not_set(length: int, complaints: int) -> None:
 
 @given(st.lists(st.text(max_size=17), max_size=3))
 def test_nics_have_names_of_links(nics: list[str]) -> None:
-    """What can't be the name of a NIC is left out and told; the others are used, each once."""
+    """What is not a valid NIC name is left out and told; the others are used, each once."""
     network = one(nics=tuple(nics))
     assert all(is_link(nic) for nic in network.nics)
     assert len(set(network.nics)) == len(network.nics)
-    told = [problem for problem in network.uplink_problems if "can't be the name" in problem.message]
+    told = [problem for problem in network.uplink_problems if "is not a valid NIC name" in problem.message]
     assert len(told) == len([nic for nic in nics if not is_link(nic)])
 
 

@@ -128,7 +128,7 @@ def test_a_node_that_is_down() -> None:
     ]
     (trouble,) = view.troubles
     assert (trouble.what, trouble.reason) == ("node a", "NodeDown")
-    assert "reported last" in trouble.message
+    assert "the last report" in trouble.message
 
 
 def test_an_isolated_network_is_no_trouble() -> None:

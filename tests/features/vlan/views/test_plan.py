@@ -289,10 +289,10 @@ def test_mgmt() -> None:
     ("text", "message"),
     [
         ("a: [", "not valid YAML"),
-        ("hello", "no Kubernetes object"),
+        ("hello", "not a Kubernetes object"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {}", "document 1 of .* has no metadata.name"),
-        ("---\n---\nkind: List", "document 2 of .* is no Kubernetes object"),
-        ("a: &a [*a]", "no Kubernetes object"),
+        ("---\n---\nkind: List", "document 2 of .* is not a Kubernetes object"),
+        ("a: &a [*a]", "not a Kubernetes object"),
     ],
 )
 def test_an_unreadable_manifest(text: str, message: str, tmp_path: Path) -> None:
@@ -333,6 +333,6 @@ def test_beside_harvester_only_addresses_change() -> None:
         "add interface clust-4afb.2012 192.168.1.11/24 of default/vlan2012",
         "add profile cluster-1-vlan2012.nmconnection",
     ]
-    assert found.notes[0].startswith("Harvester's controller makes the uplinks")
+    assert found.notes[0].startswith("Harvester's controller manages the uplinks")
     assert planned(beside, nad("vms", "cluster-1", 2013)).nodes == ()
     assert planned(beside, vlan_config("one", "cluster-1", nics=["eth1", "eth2"])).nodes == ()

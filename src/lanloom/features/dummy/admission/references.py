@@ -162,7 +162,7 @@ class References:
         except (KubeError, TimeoutError) as error:
             why = str(error) or "the API server does not answer in time"
             raise Denied(
-                f"{title_of(new)}: whether NetworkAttachmentDefinition {key} can be used can't be told now, because "
+                f"{title_of(new)}: the use of NetworkAttachmentDefinition {key} can't be validated now because "
                 f"{why}; try again"
             ) from None
         except TooManyReservations:

@@ -46,7 +46,7 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     elif writer.links[step.name].owner_uid != step.owner:
         _take_over(step, writer.links[step.name], writer)
     if step.name not in writer.links:
-        raise LinkError(f"{step.title}: it was taken away while it was made")
+        raise LinkError(f"{step.title}: it was removed during its creation")
     bridge = writer.links[step.name]
     if not (bridge.secluded and bridge.forwarding == bool(step.gateway)):
         seclude(writer, bridge.index, forwarding=bool(step.gateway))

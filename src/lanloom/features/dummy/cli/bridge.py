@@ -89,7 +89,7 @@ def command(
         raise click.BadParameter(f"a link's name has 1 to {LINK_NAME_MAX} characters", param_hint="--name")
     if not is_owner(owner):
         raise click.BadParameter(
-            f"{owner!r} is not a uid; that has letters, digits and dashes, at most 63", param_hint="--owner"
+            f"{owner!r} is not a uid; a uid has at most 63 letters, digits and dashes", param_hint="--owner"
         )
     _check_gateway(gateway)
     configure_logs(log_level)
@@ -120,7 +120,9 @@ def _check_gateway(gateway: str) -> None:
 def _told(error: Exception, ready_file: Path) -> str:
     """Why the process ends, in a sentence."""
     if isinstance(error, OSError):
-        return f"can't keep the file {ready_file}: {error.strerror}; its directory must be there and writable"
+        return (
+            f"can't write the file {ready_file}: {error.strerror}; its directory must exist and be writable"
+        )
     return str(error)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LISTED = 30
 _EVENTS = 10
-_UNSEEN = "no manager has looked at it yet; is one running?"
+_UNSEEN = "no manager has processed it yet; check that one runs"
 
 
 def _fields() -> "Query[DummyView]":
@@ -116,8 +116,8 @@ async def _read_view(client: "Client", name: str) -> "DummyView":
     for view in views:
         if view.name == name:
             return replace(view, events=await read_events(client, view.uid))
-    there = f"there are {', '.join(view.name for view in views)}" if views else "there is none"
-    raise click.ClickException(f"there is no DummyClusterNetwork {quote(name)}; {there}")
+    there = f"existing networks are {', '.join(view.name for view in views)}" if views else "there are none"
+    raise click.ClickException(f"DummyClusterNetwork {quote(name)} does not exist; {there}")
 
 
 def _print_remarks(views: "tuple[DummyView, ...]") -> None:
@@ -127,7 +127,7 @@ def _print_remarks(views: "tuple[DummyView, ...]") -> None:
 
     console = make_console()
     if not views:
-        console.print("There is no DummyClusterNetwork yet. Create one (see examples/dummy.yaml).")
+        console.print("No DummyClusterNetwork exists. Create one (see examples/dummy.yaml).")
     bad = next((view for view in views if not view.is_ready), None)
     if bad is not None:
         console.print(paragraph(f"{bad.name}: {bad.shown_phase}: {bad.message or _UNSEEN}"))
@@ -147,11 +147,11 @@ def _print_network(view: "DummyView") -> None:
     )
     console.print(paragraph(view.message or _UNSEEN, 2))
     if view.deleting:
-        console.print(paragraph(f"Its deletion was asked for at {view.deleting}.", 2))
+        console.print(paragraph(f"Its deletion was requested at {view.deleting}.", 2))
     for line in _spec(view):
         console.print(paragraph(line, 2))
     _print_section(console, "Conditions", _conditions(view))
-    _print_section(console, "Made for it", _resources(view))
+    _print_section(console, "Created objects", _resources(view))
     _print_nodes(console, view)
     _print_section(console, "Used by", map(str, view.users))
     _print_section(console, "Requests that may still be stored", _requests(view))
@@ -161,8 +161,8 @@ def _print_network(view: "DummyView") -> None:
 
 def _spec(view: "DummyView") -> Iterable[str]:
     yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
-    gateway = ", and each node is a gateway to what it reaches itself" if view.gateway == "node" else ""
-    yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses of Lanloom's"
+    gateway = ", and each node is a gateway to the networks that it reaches" if view.gateway == "node" else ""
+    yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses from Lanloom"
 
 
 def _conditions(view: "DummyView") -> Iterable[str]:
@@ -179,7 +179,7 @@ def _resources(view: "DummyView") -> Iterable[str]:
 
 def _requests(view: "DummyView") -> Iterable[str]:
     if view.unreadable:
-        yield f"The NAD does not tell: {view.unreadable}"
+        yield f"The NAD's list of admitted requests can't be read: {view.unreadable}"
     for item in view.awaited:
         yield f"{item.title}, at the latest at {item.until}"
 
@@ -219,9 +219,9 @@ def _print_next(console: "Console", view: "DummyView") -> None:
     from lanloom.features.dummy.blockers import podless_advice
 
     if view.deleting:
-        text = f"What it waits for, and what to do: `lanloom why-not-deleted dcn/{view.name}`."
+        text = f"To see its blockers and their remedies: `lanloom why-not-deleted dcn/{view.name}`."
     elif view.is_ready:
-        text = f"Machines and pods use it by the name {view.nad}."
+        text = f"Machines and pods reference it as {view.nad}."
     else:
         text = podless_advice(view)
     if not text:

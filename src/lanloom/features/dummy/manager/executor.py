@@ -118,15 +118,15 @@ class ActionExecutor:
 def _failure(action: Action, error: ApiError) -> Failure:
     kind, key = action.resource.kind, action.key
     if isinstance(action, Create) and isinstance(error, NotFound):
-        what = f"the {kind} {key} can't be made: there is no namespace {key.namespace}, or no such kind ({error})"
+        what = f"the {kind} {key} can't be created: namespace {key.namespace} or the kind does not exist ({error})"
         return Failure(action.resource.plural, what)
-    verb = {Create: "made", Change: "changed", Delete: "deleted"}[type(action)]
+    verb = {Create: "created", Change: "changed", Delete: "deleted"}[type(action)]
     return Failure(action.resource.plural, f"the {kind} {key} can't be {verb}: {error}")
 
 
 def _in_the_way(action: Create) -> Failure:
-    what = f"there is a {action.resource.kind} {action.key} that was not made for this network"
-    return Failure(action.resource.plural, f"{what}, and it is left alone; delete it", conflict=True)
+    what = f"{action.resource.kind} {action.key} exists and was not created for this network"
+    return Failure(action.resource.plural, f"{what}; delete it", conflict=True)
 
 
 _FIRST, _LONGEST = 1.0, 60.0

@@ -37,8 +37,8 @@ def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[Dummy
     for item in networks:
         if item.spec.nad == new.metadata.key and not item.metadata.is_deleting:
             raise Denied(
-                f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} makes a NAD of that name "
-                "here; choose another name, or delete the DummyClusterNetwork first"
+                f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} reserves this name for "
+                "its own NAD; choose another name, or delete the DummyClusterNetwork first"
             )
 
 
@@ -54,23 +54,23 @@ def check_nad(
     uid, was = owner_of(new), owner_of(old) if old is not None else ""
     if was != uid and was in known:
         raise Denied(
-            f"{_title(new)}: metadata.labels[{UID_LABEL}] tells that it belongs to DummyClusterNetwork "
-            f"{known[was].metadata.name}; leave the label as it is"
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] is immutable: the NAD belongs to DummyClusterNetwork "
+            f"{known[was].metadata.name}; keep the label unchanged"
         )
     owner = known.get(uid)
     if owner is None:
         if uid and uid != was:
             raise Denied(
                 f'{_title(new)}: metadata.labels[{UID_LABEL}] is "{uid}", but no DummyClusterNetwork has that uid; '
-                "leave the label out"
+                "remove the label"
             )
         return
     if uid != was:
         _check_adoption(new, owner)
     elif old is not None and new.spec.config != old.spec.config and not _is_wanted(new, owner):
         raise Denied(
-            f"{_title(new)}: spec.config follows from DummyClusterNetwork {owner.metadata.name}; "
-            "change that one's spec.subnet or spec.gateway instead, or create another one for another bridge"
+            f"{_title(new)}: spec.config is derived from DummyClusterNetwork {owner.metadata.name}; "
+            "change its spec.subnet or spec.gateway instead, or create another DummyClusterNetwork for another bridge"
         )
     _check_marks(new, old if uid == was else None, owner, by_manager=by_manager)
 
@@ -86,12 +86,13 @@ def check_nad_deletion(
     name = owner.metadata.name
     if not owner.metadata.is_deleting:
         raise Denied(
-            f"{_title(nad)}: it belongs to DummyClusterNetwork {name}; delete that one (kubectl delete dcn {name})"
+            f"{_title(nad)}: it belongs to DummyClusterNetwork {name}; "
+            f"delete the network instead (kubectl delete dcn {name})"
         )
     if not (by_manager and DRAINING in nad.metadata.annotations):
         raise Denied(
-            f"{_title(nad)}: it goes by itself with DummyClusterNetwork {name}, which is being deleted; "
-            f"kubectl get dcn {name} -o wide tells what it waits for"
+            f"{_title(nad)}: it is deleted automatically with DummyClusterNetwork {name}, which is being deleted; "
+            f"for the reason of the wait, run kubectl get dcn {name} -o wide"
         )
 
 
@@ -101,25 +102,23 @@ def check_unused(
     """Nobody uses the NAD, and nobody can come who was allowed to. Raises Denied."""
     if users:
         raise Denied(
-            f"{_title(nad)}: it is used by {listed(map(str, users))}; take them off the network, or delete them"
+            f"{_title(nad)}: it is used by {listed(map(str, users))}; remove the network from them, or delete them"
         )
     if requests:
         titles = listed(item.title for item in requests)
-        raise Denied(
-            f"{_title(nad)}: {titles} may still come and use it; try again in a minute, or when it is known"
-        )
+        raise Denied(f"{_title(nad)}: {titles} may still be stored and use it; try again in a minute")
 
 
 def _check_adoption(new: NetworkAttachmentDefinition, owner: DummyClusterNetwork) -> None:
     if owner.metadata.is_deleting:
         raise Denied(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
-            "which is being deleted; wait until that one is gone"
+            "which is being deleted; wait until it no longer exists"
         )
     if owner.spec.nad != new.metadata.key or not _is_wanted(new, owner):
         raise Denied(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] is the uid of DummyClusterNetwork {owner.metadata.name}, "
-            "which wants another NAD; leave the label out, Lanloom makes its NADs itself"
+            "whose NAD has another name; remove the label, because Lanloom creates its NADs itself"
         )
 
 
@@ -136,18 +135,18 @@ def _check_marks(
     if before.get(DRAINING) != after.get(DRAINING):
         if DRAINING in after and not leaves:
             raise Denied(
-                f"{_title(new)}: metadata.annotations[{DRAINING}] says that DummyClusterNetwork {name} is being "
-                "deleted, and it is not; leave the annotation out"
+                f"{_title(new)}: metadata.annotations[{DRAINING}] marks DummyClusterNetwork {name} as being "
+                "deleted, but it is not; remove the annotation"
             )
         if DRAINING in before and leaves:
             raise Denied(
-                f"{_title(new)}: metadata.annotations[{DRAINING}] stays until DummyClusterNetwork {name} is gone; "
-                "leave it as it is"
+                f"{_title(new)}: metadata.annotations[{DRAINING}] must stay until DummyClusterNetwork {name} no longer "
+                "exists; keep it unchanged"
             )
     if before.get(ADMITTED) != after.get(ADMITTED) and not by_manager:
         raise Denied(
             f"{_title(new)}: metadata.annotations[{ADMITTED}] is written by Lanloom's manager only; "
-            "leave it as it is"
+            "keep it unchanged"
         )
 
 
@@ -168,8 +167,8 @@ def _title(nad: NetworkAttachmentDefinition) -> str:
 
 
 NODE_GATEWAY = (
-    "spec.gateway is node: each node's bridge has the gateway's address and hides what goes out behind the node's own; "
-    "machines on different nodes don't reach each other by it"
+    "spec.gateway is node: each node's bridge has the gateway's address and translates outgoing traffic to the node's "
+    "address; machines on different nodes can't reach each other through it"
 )
 
 
@@ -179,7 +178,7 @@ def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None
         if item.metadata.uid == net.uid or item.metadata.name == net.name:
             continue
         name, leaves = item.metadata.name, item.metadata.is_deleting
-        remedy = "wait until that one is gone" if leaves else "choose another name"
+        remedy = "wait until that network no longer exists" if leaves else "choose another name"
         if item.spec.bridge_name == net.bridge:
             raise Denied(
                 f"DummyClusterNetwork {net.name}: spec.bridgeName: {net.bridge} is the bridge of "
@@ -197,10 +196,12 @@ def check_place(net: Isolated, nad: NetworkAttachmentDefinition | None) -> None:
     if nad is None or is_ours(nad.metadata, net.uid):
         return
     leftover = UID_LABEL in nad.metadata.labels
-    whose = "a DummyClusterNetwork that is gone has left it behind" if leftover else "it is somebody else's"
+    whose = (
+        "was left behind by a deleted DummyClusterNetwork" if leftover else "does not belong to this network"
+    )
     raise Denied(
-        f"DummyClusterNetwork {net.name}: spec.nadName: there is a NetworkAttachmentDefinition {net.nad} already, and "
-        f"{whose}; choose another name, or delete it when nobody uses it"
+        f"DummyClusterNetwork {net.name}: spec.nadName: NetworkAttachmentDefinition {net.nad} already exists and "
+        f"{whose}; choose another name, or delete it when it is unused"
     )
 
 
@@ -225,6 +226,6 @@ def check_config(new: VlanConfig, old: VlanConfig | None, networks: Iterable[Dum
         if implied_cluster_network(item.spec.bridge_name) == cluster_network:
             raise Denied(
                 f"VlanConfig {new.metadata.name}: spec.clusterNetwork: {item.spec.bridge_name} is the bridge of "
-                f"DummyClusterNetwork {item.metadata.name}, which is isolated and gets no uplink; name another "
-                "cluster network, or delete the DummyClusterNetwork first"
+                f"DummyClusterNetwork {item.metadata.name}, which is isolated and must not have an uplink; name "
+                "another cluster network, or delete the DummyClusterNetwork first"
             )

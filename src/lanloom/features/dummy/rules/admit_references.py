@@ -98,16 +98,16 @@ def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bo
 def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
     """Why an object may not refer to a NAD that is closed."""
     return (
-        f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} can't be used "
-        f"by anybody new because {_reason(nad)}; only machines and workloads that used it before may "
-        "start again; name another network, or leave it out"
+        f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} does not "
+        f"accept new users: {_reason(nad)}. Existing workloads can still restart; for a new one, name another "
+        "network or none"
     )
 
 
 def _reason(nad: NetworkAttachmentDefinition) -> str:
     annotations = nad.metadata.annotations
     if UID_LABEL not in nad.metadata.labels:
-        return f"{one_line(annotations[GUARDED])} is being deleted or gives it up"
+        return f"{one_line(annotations[GUARDED])} is being deleted or releases it"
     name = annotations.get(NAME_ANNOTATION, "")
     return (
         f"its DummyClusterNetwork {name} is being deleted"
@@ -192,7 +192,7 @@ def with_reservations(
     try:
         known = reservations_of(nad)
     except ValueError:
-        known = (Reservation("", 0, now + REQUEST_SECONDS, "somebody (what stood here could not be read)"),)
+        known = (Reservation("", 0, now + REQUEST_SECONDS, "unknown request (its record could not be read)"),)
     every: dict[str, Reservation] = {}
     for item in (*unsettled(known, seen, now), *more):
         every[item.uid] = max(item, every.get(item.uid, item))

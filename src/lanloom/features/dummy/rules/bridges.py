@@ -71,7 +71,7 @@ def keeping(observed: Observed, net: Isolated) -> Bridges:
         event = EventDraft("Normal", "DaemonSetCreated", f"made the DaemonSet {_title(wanted)}")
         return _changing(observed, known, Create(DAEMON_SETS, wanted, event), "is being made")
     if current.metadata.is_deleting:
-        message = f"somebody deletes the DaemonSet {_title(wanted)}; it is made anew when it is gone"
+        message = f"the DaemonSet {_title(wanted)} is being deleted; it is recreated afterwards"
         return _failed(known, "BeingDeleted", message)
     if patch := daemon_set_patch(current, wanted):
         event = EventDraft("Normal", "DaemonSetRepaired", f"put the DaemonSet {_title(wanted)} right")
@@ -198,7 +198,7 @@ def _progress(current: DaemonSet, known: Acknowledgement) -> Finding:
     count = f"{len(known.acknowledged)} of {len(known.live)} nodes"
     if known.missing:
         return Finding(
-            "False", "NodesPending", f"{count} have the bridge; waits for {listed(titles(known.missing))}"
+            "False", "NodesPending", f"{count} have the bridge; waiting for {listed(titles(known.missing))}"
         )
     status = current.status
     observed = status.observed_generation >= current.metadata.generation

@@ -148,9 +148,9 @@ def daemon_set_patch(current: DaemonSet, wanted: Raw) -> Raw:
 def _check_image(name: str, image: str) -> None:
     if has_digest(image):
         return
-    said = f'the image "{image}" has no digest' if image else "no image is known"
+    said = f'the image "{image}" has no digest' if image else "no image is configured"
     raise UnknownImage(
-        f"DummyClusterNetwork {name}: {said} for the pods that keep its bridge: set one of the form "
+        f"DummyClusterNetwork {name}: {said} for its bridge pods: set one of the form "
         "NAME@sha256:DIGEST with lanloom manager --dummy-image, or as image in the ConfigMap lanloom-dummy"
     )
 

@@ -72,8 +72,9 @@ def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
             return Finding(
                 "True",
                 "Taken",
-                f"DummyClusterNetwork {net.name}: {shared} is that of DummyClusterNetwork {other.metadata.name} "
-                "already, which is older; delete this one and create one with a NAD and a bridge of its own",
+                f"DummyClusterNetwork {net.name}: {shared} already belongs to DummyClusterNetwork "
+                f"{other.metadata.name}, which is older; delete this network and create one with "
+                "a NAD and a bridge of its own",
             )
     if fault := uplink_fault(net.bridge, observed.configs):
         return Finding("True", "HasUplink", f"DummyClusterNetwork {net.name}: {fault}")
@@ -242,7 +243,7 @@ def _cluster_network(observed: Observed, net: Isolated) -> _Part:
         return _Part()
     if observed.cluster_network is None:
         create = Create(CLUSTER_NETWORKS, cluster_network_body(net, name))
-        return _Part(finding=_pending(f"the ClusterNetwork {name} is being made"), actions=(create,))
+        return _Part(finding=_pending(f"the ClusterNetwork {name} is being created"), actions=(create,))
     return _Part()
 
 
@@ -292,7 +293,7 @@ def _drift(observed: Observed, net: Isolated, nad: NetworkAttachmentDefinition) 
             return _drifted("it can't be seen whether anybody uses it; it is tried again", net)
         users, wait = observed.live.users.users_of(net.nad), REREAD_SECONDS
     if users:
-        kept = f"it is used by {listed(map(str, users))}; it is put right when nobody uses it, or restore it by hand"
+        kept = f"it is used by {listed(map(str, users))}; it is repaired when it is unused, or restore it manually"
         return _drifted(kept, net, wait)
     event = EventDraft("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
     change = Change(NADS, net.nad, nad_patch(nad, net), event)
@@ -300,15 +301,15 @@ def _drift(observed: Observed, net: Isolated, nad: NetworkAttachmentDefinition) 
 
 
 def _drifted(kept: str, net: Isolated, wait: float | None = None) -> _Part:
-    message = f"the NAD {net.nad} was changed and is not what this network needs, but {kept}"
+    message = f"the NAD {net.nad} was changed and does not match this network, but {kept}"
     drifted = Finding("True", "Changed", message)
     return _Part(finding=Finding("False", "Drifted", message), drifted=drifted, wait=wait)
 
 
 def _foreign(resource: Resource[Any], item: Object) -> _Part:
     message = (
-        f"there is a {resource.kind} {item.metadata.key} that was not made for this network, and it is left alone; "
-        "delete it, or delete this network and make one with other names"
+        f"{resource.kind} {item.metadata.key} exists and was not created for this network; "
+        "delete it, or delete this network and create one with other names"
     )
     finding = Finding("False", "Conflict", message)
     return _Part(finding=finding, stuck=True, conflict=Finding("True", "NotOurs", message))
@@ -317,7 +318,7 @@ def _foreign(resource: Resource[Any], item: Object) -> _Part:
 def _leaving(resource: Resource[Any], item: Object) -> _Part:
     meta = item.metadata
     why = f", which waits for its finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
-    message = f"somebody deletes the {resource.kind} {meta.key}{why}; it is made anew when it is gone"
+    message = f"the {resource.kind} {meta.key} is being deleted{why}; it is recreated afterwards"
     return _Part(finding=Finding("False", "BeingDeleted", message), stuck=True)
 
 

@@ -87,7 +87,7 @@ def read_entries(data: Mapping[str, str], last: Flags) -> tuple[Flags, tuple[str
     for key, text in sorted(data.items()):
         field = KEYS.get(key)
         if field is None:
-            faults.append(f"{key}: is no setting; those are {', '.join(sorted(KEYS))}")
+            faults.append(f"{key}: unknown setting; known settings are {', '.join(sorted(KEYS))}")
             continue
         try:
             found[field] = read(field, text)
@@ -107,7 +107,7 @@ def _boolean(text: str) -> bool:
     try:
         return _BOOLEANS[text.lower()]
     except KeyError:
-        raise Malformed(f'"{text}" is neither true nor false') from None
+        raise Malformed(f'"{text}" must be true or false') from None
 
 
 def _name(text: str) -> str:

@@ -43,7 +43,7 @@ from lanloom.text import listed
 
 _DELETING = "Deleting"
 _GOING = Finding("False", _DELETING, "the network is being deleted")
-_DRAINING = Finding("False", "Draining", "the network is being deleted, and nobody new may use it")
+_DRAINING = Finding("False", "Draining", "the network is being deleted and accepts no new users")
 _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "asking": "Unanswered"}
 """Why a network does not go, as the reason of its conditions, by the step that is waited for."""
 
@@ -121,8 +121,8 @@ def _said(observed: Observed, step: Teardown) -> Decision:
     events = status_events(observed.dcn.status, status)
     if step.removed and not are_removed(observed.dcn) and step.nodes is not None and step.nodes.away:
         text = (
-            f"the deletion goes on without {listed(step.nodes.away)}, which can't be reached; "
-            "their agents remove the bridge when they are back"
+            f"the deletion continues without {listed(step.nodes.away)}, which can't be reached; "
+            "their agents remove the bridge when they return"
         )
         events = (*events, EventDraft("Warning", "NodesSkipped", text))
     actions = (*step.actions, *(bridges.actions if bridges is not None else ()))
@@ -147,7 +147,7 @@ def _keeping(observed: Observed) -> Bridges | None:
 
 def _bridges(observed: Observed, step: Teardown) -> Finding:
     if step.removed:
-        return Finding("False", REMOVED, "the bridges are gone")
+        return Finding("False", REMOVED, "all bridges are removed")
     if step.stage == "bridges":
         return Finding("False", "Removing", step.message)
     return condition_or(observed.dcn.status, BRIDGES_READY, _GOING)

@@ -176,7 +176,7 @@ def ipam_network_patch(current: Network, net: Isolated) -> Raw:
 
 def _subnet(net: Isolated, uuid: str) -> Raw:
     if net.subnet is None:
-        raise ValueError(f"DummyClusterNetwork {net.name} has no subnet, so nothing can have addresses of it")
+        raise ValueError(f"DummyClusterNetwork {net.name} has no subnet and provides no addresses")
     gateway = gateway_of(net)
     subnet: Raw = {"cidr": str(net.subnet), "pools": [{"range": str(net.subnet)}]}
     return subnet | ({"gateway": gateway} if gateway else {}) | ({"uuid": uuid} if uuid else {})
@@ -213,6 +213,6 @@ def uplink_fault(bridge: str, configs: Iterable[VlanConfig]) -> str:
     if not uplinks:
         return ""
     return (
-        f"spec.bridgeName is {bridge}, the bridge of ClusterNetwork {implied}, which has an uplink by VlanConfig "
-        f"{listed(uplinks, _SHOWN)}; choose another bridge, or delete what gives this one its uplink"
+        f"spec.bridgeName is {bridge}, the bridge of ClusterNetwork {implied}, which has an uplink through VlanConfig "
+        f"{listed(uplinks, _SHOWN)}; choose another bridge, or delete every VlanConfig of that ClusterNetwork"
     )

@@ -55,8 +55,8 @@ _UNUSABLE = tuple(
 )
 
 CLUSTER_SCOPE = (
-    'spec.scope is "cluster": a network over all nodes needs a virtual LAN under it, which is not part of this version '
-    "of Lanloom yet; use node, with which each node has a network of its own"
+    'spec.scope is "cluster", which requires a virtual LAN and is not supported by this version of Lanloom; '
+    'use "node": each node then has a network of its own'
 )
 
 
@@ -90,17 +90,21 @@ def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
         ("nadNamespace", old.spec.nad_namespace, new.spec.nad_namespace),
         ("scope", old.spec.scope, new.spec.scope),
     )
-    if wrong := [f'spec.{name} is "{was}" and can\'t become "{to}"' for name, was, to in fields if was != to]:
+    if wrong := [
+        f'spec.{name} is immutable: it is "{was}" and can\'t be changed to "{to}"'
+        for name, was, to in fields
+        if was != to
+    ]:
         raise Denied(
             f"DummyClusterNetwork {new.metadata.name}: {', '.join(wrong)}; "
-            "delete the object and create another one, or create one of another name beside it"
+            "delete and recreate the object, or create one with another name"
         )
 
 
 def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users: Iterable[User]) -> None:
     """Raises Denied where addresses would change under somebody who has one of them."""
     wrong = [
-        f'spec.{name} can\'t change from "{was}" to "{to}"'
+        f'spec.{name} can\'t be changed from "{was}" to "{to}"'
         for name, was, to in (
             ("subnet", old.spec.subnet, new.spec.subnet),
             ("gateway", old.spec.gateway, new.spec.gateway),
@@ -109,8 +113,8 @@ def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users
     ]
     if wrong and (using := listed(map(str, users))):
         raise Denied(
-            f"DummyClusterNetwork {new.metadata.name}: {' and '.join(wrong)} while the network is used by "
-            f"{using}; take them off the network first"
+            f"DummyClusterNetwork {new.metadata.name}: {' and '.join(wrong)} while the network is in use "
+            f"by {using}; remove the network from them first"
         )
 
 
@@ -124,13 +128,13 @@ def bridge_fault(name: str) -> str:
             "- and _, beginning with a letter"
         )
     if name in _TAKEN or _TAKEN_FORM.fullmatch(name):
-        return f'is "{name}", a name that belongs to other links of a node: choose another one, e.g. dummy-br'
+        return f'is "{name}", a name that is reserved for other links of a node: choose another one, e.g. dummy-br'
     if name.endswith(names.BOND_SUFFIX):
-        return f'is "{name}", but {names.BOND_SUFFIX} ends the names of bonds of uplinks: choose one like dummy-br'
+        return f'is "{name}", but the suffix {names.BOND_SUFFIX} is reserved for bonds of uplinks: use e.g. dummy-br'
     prefix = name.removesuffix(names.BRIDGE_SUFFIX)
     if prefix != name and not _LABEL.fullmatch(prefix):  # no NAD of such a bridge is ever let in
         return (
-            f'is "{name}", the bridge of a ClusterNetwork "{prefix}", as which none can be called: before '
+            f'is "{name}", the bridge of a ClusterNetwork "{prefix}", which is no valid name of one: before '
             f"{names.BRIDGE_SUFFIX} use lower-case letters, digits and -, e.g. dummy-br"
         )
     return ""
@@ -160,9 +164,9 @@ def subnet_fault(text: str) -> str:
     except ValueError:
         found = None
     if found is None or "/" not in text or not text.rpartition("/")[2].isdecimal():
-        return f'is "{text}", which is no CIDR: write one such as 10.115.0.0/24, or leave it out'
+        return f'is "{text}", which is not a CIDR: use one such as 10.115.0.0/24, or leave it out'
     if isinstance(found, IPv6Network):
-        return f'is "{text}": only IPv4 is served by this version; write a CIDR such as 10.115.0.0/24'
+        return f'is "{text}": this version supports IPv4 only; use a CIDR such as 10.115.0.0/24'
     if str(found) != text:
         return f'is "{text}", which is not the form of a subnet: did you mean {found}?'
     if not LARGEST <= found.prefixlen <= SMALLEST:
@@ -183,8 +187,8 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
             yield f"spec.{field} {fault}"
     if spec.gateway == "node" and not spec.subnet:
         yield (
-            'spec.gateway is "node", but there is no spec.subnet of which the gateway could have an address: '
-            "set a subnet such as 10.115.0.0/24, or leave the gateway out"
+            'spec.gateway is "node", which requires spec.subnet for its address: '
+            "set a subnet such as 10.115.0.0/24, or remove the gateway"
         )
     if spec.scope == "cluster":
         yield CLUSTER_SCOPE

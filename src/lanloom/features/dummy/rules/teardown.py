@@ -126,7 +126,7 @@ def _users(view: UserView, keys: Iterable[Key]) -> tuple[User, ...]:
 def _blocked(
     users: tuple[User, ...], actions: tuple[Action, ...] = (), wait: float | None = None
 ) -> Teardown:
-    message = f"in use by {listed(map(str, users))}; the network goes when none of them uses it any more"
+    message = f"in use by {listed(map(str, users))}; the network is removed when it has no users left"
     return Teardown(stage="users", message=message, users=users, actions=actions, wait=wait)
 
 
@@ -148,7 +148,7 @@ def _seen(observed: Observed, uid: str) -> int | None:
 def _awaited(observed: Observed, requests: tuple[Reservation, ...]) -> Teardown:
     until = max(item.until for item in requests)
     message = (
-        f"waits until {rfc3339(until + 1)} at the latest for requests that were allowed to use the network before: "
+        f"waits until {rfc3339(until + 1)} at the latest for requests that were admitted before the deletion: "
         f"{listed(item.title for item in requests)}"
     )
     soonest = min(item.until for item in requests)
@@ -171,7 +171,7 @@ def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]
         again = remover(observed, observed.dcn.spec.bridge_name) if lost and nodes.live else None
         if again is None:
             return None
-        message = f"somebody deleted the DaemonSet {again.key}; it is made again, to remove the bridges"
+        message = f"the DaemonSet {again.key} was deleted; it is recreated to remove the bridges"
         return Teardown(stage="bridges", message=message, actions=(again,), nodes=nodes)
     wait = None if nodes.until is None else max(0.0, nodes.until - observed.now)
     count = f"{len(nodes.acknowledged)} of {len(nodes.live)} nodes have removed the bridge"
@@ -181,7 +181,7 @@ def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]
             return Teardown(stage="asking", live_read="made")
         return Teardown(stage="bridges", message=count, actions=actions, nodes=nodes, wait=wait)
     if nodes.missing:
-        message = f"{count}; {why or f'waits for {listed(titles(nodes.missing))}'}"
+        message = f"{count}; {why or f'waiting for {listed(titles(nodes.missing))}'}"
         return Teardown(stage="bridges", message=message, nodes=nodes, wait=wait)
     leaving = tuple(deletion(DAEMON_SETS, item) for item in sets if not item.metadata.is_deleting)
     message = f"{count}{_without(nodes)}"
@@ -199,7 +199,7 @@ def _removing(observed: Observed, sets: tuple[DaemonSet, ...]) -> tuple[tuple[Ac
 def _without(nodes: Acknowledgement) -> str:
     if not nodes.away:
         return ""
-    return f"; not waited for are {listed(nodes.away)}, whose agents remove it when they are back"
+    return f"; skipping {listed(nodes.away)}, whose agents remove it when they return"
 
 
 def _others(observed: Observed, made: Made) -> Teardown:
@@ -219,7 +219,7 @@ def _others(observed: Observed, made: Made) -> Teardown:
     ]
     if used:
         names = listed(item.metadata.name for item in used)
-        message = f"waits until all addresses of the Network {names} are given back"
+        message = f"waits until all addresses of the Network {names} are released"
         return Teardown(stage="others", message=message, actions=tuple(actions), removed=True)
     if left:
         message = "; ".join(_waiting(kind, (item,)) for kind, item in left)

@@ -111,7 +111,7 @@ async def _verdict(check: Awaitable[tuple[str, ...]]) -> Verdict:
     except (Malformed, Denied, Unreadable) as refused:
         return refusal(refused)
     except KubeError as error:
-        return refusal(f"this can't be checked now, because {error}; try again")
+        return refusal(f"the request can't be validated now because {error}; try again")
 
 
 WEBHOOKS = (

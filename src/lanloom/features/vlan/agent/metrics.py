@@ -38,7 +38,7 @@ class VlanAgentMetrics(FeatureMetrics):
         )
         self._repairs = Counter(
             "lanloom_agent_repairs",
-            "What others had changed and the agent put right.",
+            "Changes by others that the agent reverted.",
             ("kind",),
             registry=registry,
         )
@@ -97,7 +97,7 @@ class VlanAgentMetrics(FeatureMetrics):
         )
         yield gauge(
             "lanloom_agent_dhcp_lease_expiry_timestamp_seconds",
-            "When the first of the leases ends unless it is renewed, in seconds since the epoch.",
+            "When the first lease ends unless it is renewed, in seconds since the epoch.",
             ("cluster_network",),
             [((name,), min(known)) for name, found in leases.items() if (known := [*filter(None, found)])],
         )

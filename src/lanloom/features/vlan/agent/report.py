@@ -127,7 +127,7 @@ def repair_events(node: str, drift: Iterable[Drift]) -> Iterator[EventDraft]:
     for item in drift:
         texts.setdefault(item.cluster_network, []).append(item.text)
     for name, found in texts.items():
-        message = f"put right on {name}: {'; '.join(found)}"
+        message = f"restored on {name}: {'; '.join(found)}"
         yield EventDraft("Normal", "DriftRepaired", message, node_reference(node))
 
 

@@ -96,7 +96,7 @@ def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects") -> 
         if item.metadata.name not in used and UID_LABEL not in item.metadata.labels
     )
     if not views:
-        console.print("There is no VLAN network yet; examples/ has some.")
+        console.print("No VLAN network exists; see examples/.")
     if bare:
         console.print(f"Cluster networks without a network: {', '.join(bare)}.")
     first = next((view for view in views if view.reason), None)

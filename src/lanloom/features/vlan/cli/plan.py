@@ -135,7 +135,7 @@ def _words(change: "Change") -> str:
     what, value = f"{change.kind} {change.name}", change.after or change.before
     match change.kind, change.verb:
         case "profile", "change":
-            return f"{what}: written anew and applied"
+            return f"{what}: rewritten and applied"
         case (("profile" | "bridge"), _):
             return what
         case (("NICs" | "VLAN ids" | "MTU"), ("add" | "remove")):

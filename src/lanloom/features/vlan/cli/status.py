@@ -73,7 +73,9 @@ def _show(view: "Overview", listing: Listing) -> None:
     if view.rows:
         listing.print(view.rows)
     if view.beside:
-        console.print(f"Beside Harvester's controller, which makes the uplinks, on {', '.join(view.beside)}.")
+        console.print(
+            f"Alongside Harvester's controller, which manages the uplinks, on {', '.join(view.beside)}."
+        )
     if not view.troubles:
         console.print(f"Ready: {', '.join(view.networks)}.")
         return
@@ -81,4 +83,4 @@ def _show(view: "Overview", listing: Listing) -> None:
     for trouble in view.troubles:
         console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2), expand=False), markup=False)
         console.print(Padding(trouble.message, (0, 0, 0, 4), expand=False), markup=False)
-    console.print(f"\nMore of one network: `lanloom vlan show {view.troubles[0].network}`.")
+    console.print(f"\nFor details of one network, run `lanloom vlan show {view.troubles[0].network}`.")

@@ -1,7 +1,7 @@
 """Looks after one ClusterNetwork at a time: its conditions, its annotations, its roll-out, and what is told of it.
 
 Everything is computed from the stores before the first write. A status patch comes first, then one patch with all
-annotations, which holds the configuration and who may carry it: whoever dies between two lines leaves a state from
+annotations, which overlaps the configuration and who may carry it: whoever dies between two lines leaves a state from
 which the next one goes on.
 """
 
@@ -316,9 +316,9 @@ class Networks:
 
     def _why_refused(self, network: ClusterNetwork) -> str:
         return (
-            "The API server refuses the annotations from which nodes learn of changed networks: "
-            f"{self._refused[network.metadata.name]}. Removed networks are removed. Shorten the annotations of this "
-            "ClusterNetwork that are not Lanloom's."
+            "The API server rejects the annotations that inform nodes of changed networks: "
+            f"{self._refused[network.metadata.name]}. Nodes still remove deleted networks. Shorten the "
+            "other annotations of this ClusterNetwork."
         )
 
     async def _report_readiness(
@@ -345,7 +345,7 @@ def _host_network_complaints(view: _View) -> dict[ObjectReference, tuple[str, st
         reference(HOST_NETWORK_CONFIGS, item): (
             "VlanIdTaken",
             f"VLAN {item.spec.vlanID} of {item.spec.cluster_network} already has node addresses of the "
-            f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of both",
+            f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of the two",
         )
         for item in view.host_networks
         if item.spec.vlanID in owners

@@ -29,7 +29,7 @@ class NoPools:
         claim = self._claims.get(nad)
         if claim is None:
             return NO_LEASES
-        return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager has no address management"))
+        return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager does not run address management"))
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Nothing ever changes."""
@@ -73,7 +73,7 @@ def usable(leases: NodeLeases, taken: Reserved, present: Mapping[str, str]) -> N
         kept = present.get(node) == cidr
         holder = taken.management_holder(subnet) if kept else taken.holder(subnet)
         if holder:
-            problems[node] = f"its subnet {subnet} holds {holder}; name a pool of another subnet"
+            problems[node] = f"its subnet {subnet} overlaps {holder}; name a pool of another subnet"
         else:
             addresses[node] = cidr
     return NodeLeases(addresses, problems)

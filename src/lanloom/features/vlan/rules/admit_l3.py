@@ -55,15 +55,15 @@ def check_l3(
 
 def _remedy(cluster_network: str) -> str:
     if cluster_network == names.MGMT:
-        return "see whether Lanloom's agents run"
-    return "create a VlanConfig for it, or see its conditions"
+        return "check that Lanloom's agents run"
+    return "create a VlanConfig for it, or check its conditions"
 
 
 def nodes_that_left(value: L3, reader: ClusterReader) -> tuple[str, ...]:
     """Return the warning that addresses are of nodes which are no longer there, if so."""
     known = reader.nodes()
     gone = sorted(node for node in value.addresses if node not in known)
-    return (f"{names.NODE_IP_MAP} names nodes that have left: {listed(gone)}",) if gone else ()
+    return (f"{names.NODE_IP_MAP} names nodes that no longer exist: {listed(gone)}",) if gone else ()
 
 
 def _check_vlan_free(
@@ -78,7 +78,7 @@ def _check_vlan_free(
         if other.metadata.key != nad.metadata.key and has_addresses_on(other, vid):
             raise Denied(
                 f"spec.config.vlan is {vid} and {other.metadata.key} already has node addresses on that VLAN of "
-                f"{cluster_network}; only one network may"
+                f"{cluster_network}; only one network per VLAN can have node addresses"
             )
     for config in reader.host_networks_of(cluster_network):
         if config.spec.vlanID == vid and not config.metadata.is_deleting:
@@ -131,7 +131,7 @@ def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
     holder = reader.reserved().holder(subnet)
     if holder:
         field = names.NODE_IP_MAP if value.addresses else names.GATEWAY
-        raise Denied(f"{field} uses the subnet {subnet}, which holds {holder}; choose another subnet")
+        raise Denied(f"{field} uses the subnet {subnet}, which overlaps {holder}; choose another subnet")
 
 
 def _subnet(value: L3) -> IPv4Network | None:
@@ -145,7 +145,8 @@ def _check_routes(value: L3, before: L3 | None, reader: ClusterReader) -> None:
         holder = "" if route in known else reader.reserved().holder(IPv4Network(route.to))
         if holder:
             raise Denied(
-                f"{names.ROUTES} has a route to {route.to}, which holds {holder}; choose destinations without it"
+                f"{names.ROUTES} has a route to {route.to}, which overlaps {holder}; choose destinations "
+                "that do not overlap it"
             )
 
 

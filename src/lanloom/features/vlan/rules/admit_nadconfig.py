@@ -59,7 +59,7 @@ def _check_keys(place: str, keys: Iterable[str], fields: tuple[str, ...]) -> Non
         if field not in ("", key):
             raise AnnotationError(
                 place,
-                f'has the key {quote(key)}, which CNI plugins take for "{field}" and other readers ignore; write '
+                f'has the key {quote(key)}, which CNI plugins read as "{field}" and other readers ignore; write '
                 f'"{field}"',
             )
 
@@ -71,8 +71,8 @@ def _check_bridge(bridge: object) -> None:
     if not isinstance(bridge, str) or not is_link(bridge):
         raise AnnotationError(
             f"{_CONFIG}.bridge",
-            f"is {quote(bridge)}, which can't be the name of a bridge; for a cluster network it must be the name of "
-            f"the ClusterNetwork and {names.BRIDGE_SUFFIX}, such as {quote(names.MGMT_BRIDGE)}",
+            f"is {quote(bridge)}, which is not a valid bridge name; for a cluster network it must be the name of the "
+            f"ClusterNetwork followed by {names.BRIDGE_SUFFIX}, such as {quote(names.MGMT_BRIDGE)}",
         )
     if bridge == names.BRIDGE_SUFFIX:
         raise AnnotationError(
@@ -94,7 +94,7 @@ def _check_one_mode(config: Mapping[str, Any]) -> None:
     if config.get("vlanTrunk") and (type(vlan) is not int or vlan != 0):
         raise AnnotationError(
             f"{_CONFIG}.vlan",
-            f"is {quote(vlan)} beside vlanTrunk, which allows only 0; remove one of the two",
+            f"is {quote(vlan)} but must be 0 when vlanTrunk is set; remove one of the two",
         )
 
 
@@ -162,7 +162,7 @@ def check_labels(
             continue
         if value is not None:
             raise Denied(
-                f"its label {key} is {quote(label)} but spec.config says {quote(value)}; make them equal"
+                f"its label {key} is {quote(label)} but spec.config has {quote(value)}; make them equal"
             )
         if key == names.VLAN_ID_LABEL and network is not None:
             raise Denied(

@@ -152,12 +152,12 @@ def _check_immutable(
     if network is None:
         raise Denied(
             f"spec.config, of type {quote(read_config(new.spec.config).get('type'))}, names no bridge of its cluster "
-            f"network {quote(before)} any more, and the cluster network of a network can't change; delete the network "
-            "and create it anew"
+            f"network {quote(before)} any more; the cluster network of a network is immutable; delete and recreate the "
+            "network"
         )
     raise Denied(
-        f"the cluster network of a network can't change (it is {quote(before)}, not {quote(after)}); "
-        "delete the network and create it anew"
+        f"the cluster network of a network is immutable (it is {quote(before)}, not {quote(after)}); "
+        "delete and recreate the network"
     )
 
 
@@ -191,7 +191,7 @@ def _management(network: VmNetwork, reader: ClusterReader) -> str:
         where = (
             f"the network carries the untagged frames of {names.MGMT}, which may be the management network"
         )
-        return f"{where}: machines on it may reach the nodes there; use a VLAN id if they shall not"
+        return f"{where}: machines on it may reach the nodes there; to prevent this, use a VLAN id"
     held = sorted(
         vid for vid in ids if vid == network.vid or any(first <= vid <= last for first, last in network.trunk)
     )
@@ -199,8 +199,8 @@ def _management(network: VmNetwork, reader: ClusterReader) -> str:
         return ""
     field = "spec.config.vlanTrunk holds" if network.trunk else "spec.config.vlan is"
     return (
-        f"{field} {held[0]}, the VLAN of the management network: machines on it reach the nodes there; choose other "
-        "VLAN ids if they shall not"
+        f"{field} {held[0]}, the VLAN of the management network: machines on it reach the nodes there; to prevent "
+        "this, choose other VLAN ids"
     )
 
 
@@ -238,7 +238,7 @@ def check_storage_vlan(nad: NetworkAttachmentDefinition, network: VmNetwork, rea
         clash = _clash(network, storage)
         if clash:
             raise Denied(
-                f"{clash} of the storage network {other.metadata.key}, which has it for itself (label "
+                f"{clash} of the storage network {other.metadata.key}, which uses it exclusively (label "
                 f'{names.EXCLUSIVE_VLAN_LABEL}: "true"); choose other VLAN ids'
             )
 

@@ -48,7 +48,7 @@ def _check_list(namespace: str, field: str, what: str, network: ClusterNetwork) 
         allowed = parse_namespaces(field, network.metadata.annotations.get(field))
     except AnnotationError as error:
         raise Denied(
-            f"{title} does not tell who may have {what}: {error}; ask its administrator to correct it"
+            f"{title} has an invalid list of namespaces for {what}: {error}; ask its administrator to correct it"
         ) from None
     if allowed is None or namespace in allowed:
         return
@@ -72,8 +72,8 @@ def outsiders(network: ClusterNetwork, reader: ClusterReader) -> tuple[str, ...]
         )
         if kept:
             warnings.append(
-                f"{field} does not list the namespaces of {listed(kept)}, which keep what they have until they are "
-                "changed or deleted"
+                f"{field} does not list the namespaces of {listed(kept)}; their existing objects stay unchanged "
+                "until they are changed or deleted"
             )
     return tuple(warnings)
 

@@ -59,7 +59,7 @@ def check_cluster_network(
 
 def _unknown_canaries(policy: str, reader: ClusterReader) -> tuple[str, ...]:
     unknown = sorted(set(parse_rollout(policy).canary) - set(reader.nodes()))
-    return (f"{names.ROLLOUT} names canaries that are no nodes: {', '.join(unknown)}",) if unknown else ()
+    return (f"{names.ROLLOUT} names canaries that are not nodes: {', '.join(unknown)}",) if unknown else ()
 
 
 def _check_name(name: str, reader: ClusterReader) -> None:
@@ -75,7 +75,7 @@ def _check_name(name: str, reader: ClusterReader) -> None:
         same = taken != name and interface_name(taken, VID_MAX) == interface_name(name, VID_MAX)
         if same and reader.cluster_network(taken) is not None:
             raise Denied(
-                f"{title} because its VLAN interfaces would be called like those of ClusterNetwork {taken} "
+                f"{title} because its VLAN interfaces would have the same names as those of ClusterNetwork {taken} "
                 f"({interface_name(name, VID_MAX)}); choose another metadata.name"
             )
 
@@ -146,7 +146,7 @@ def _foreign(verb: str, report: Report, kind: Resource[Any], node: str) -> Denie
     title = f"can't {verb} {kind.kind} {report.metadata.name} because"
     if not node:
         return Denied(
-            f"{title} an agent may only {verb} its own node's, and this one's token names no node, and no pod that is "
-            f"known in namespace {names.LANLOOM_NAMESPACE}; one that has just started is known in a moment: try again"
+            f"{title} an agent may only {verb} its own node's, and the token of this one names neither a node nor a "
+            f"known pod in namespace {names.LANLOOM_NAMESPACE}; if the agent has just started, try again in a moment"
         )
     return Denied(f"{title} the agent of node {quote(node)} may only {verb} its own node's")

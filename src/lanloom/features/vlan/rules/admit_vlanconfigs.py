@@ -62,7 +62,7 @@ def _check_target(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader
     name = new.spec.cluster_network
     if old is not None and old.spec.cluster_network != name:
         raise Denied(
-            f"spec.clusterNetwork can't change (it is {quote(old.spec.cluster_network)}); create another VlanConfig"
+            f"spec.clusterNetwork is immutable (it is {quote(old.spec.cluster_network)}); create another VlanConfig"
         )
     if name == names.MGMT:
         raise Denied(
@@ -105,9 +105,7 @@ def _check_links(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader)
         if nic in known:
             continue
         if nic == "lo":
-            raise Denied(
-                "spec.uplink.nics has lo, the loopback, which leads nowhere; name a NIC of the nodes"
-            )
+            raise Denied("spec.uplink.nics has lo, the loopback interface; name a NIC of the nodes")
         if network_of_link(nic) in networks:
             raise Denied(
                 f"spec.uplink.nics has {nic}, a link of the cluster network {network_of_link(nic)} itself; name a NIC "
@@ -123,12 +121,12 @@ def _check_selector(new: VlanConfig, old: VlanConfig | None) -> None:
             continue
         if not is_label_key(key):
             raise Denied(
-                f"spec.nodeSelector has the key {quote(key)}, which no label can have; name a label of the nodes, such "
-                "as kubernetes.io/hostname"
+                f"spec.nodeSelector has the key {quote(key)}, which is not a valid label key; name a "
+                "label of the nodes, such as kubernetes.io/hostname"
             )
         if value and not is_label_value(value):
             raise Denied(
-                f"spec.nodeSelector[{quote(key)}] is {quote(value)}, which no label can have; write at most 63 "
+                f"spec.nodeSelector[{quote(key)}] is {quote(value)}, which is not a valid label value; use at most 63 "
                 "letters, digits, -, _ and ."
             )
 
@@ -140,8 +138,8 @@ def _check_hardware_address(new: VlanConfig, nodes: tuple[str, ...]) -> None:
         parse_mac(field, text)
         if len(nodes) > 1:
             raise Denied(
-                f"{field} is {quote(text)} but spec.nodeSelector matches {listed(nodes)}, which can't all have one "
-                "address; make a VlanConfig for each node"
+                f"{field} is {quote(text)} but spec.nodeSelector matches {listed(nodes)}, which can't share one "
+                "address; create a VlanConfig for each node"
             )
 
 
@@ -159,7 +157,7 @@ def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader)
         if mtu and theirs and theirs != mtu:
             raise Denied(
                 f"spec.uplink.linkAttributes.mtu is {mtu} but VlanConfig {other.metadata.name} of the same cluster "
-                f"network states {theirs}; make them equal, or set it to 0 there first, so that it follows"
+                f"network has {theirs}; make them equal, or set it to 0 there first, so that it follows"
             )
 
 

@@ -144,9 +144,7 @@ def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:
 
 def _taken_by_harvester(vid: int, config: HostNetworkConfig) -> AnnotationError:
     name = config.metadata.name
-    problem = (
-        f"is {vid}, on which Harvester's HostNetworkConfig {name} gives nodes addresses; delete one of both"
-    )
+    problem = f"is {vid}, on which Harvester's HostNetworkConfig {name} gives nodes addresses; delete one of the two"
     return AnnotationError("spec.config.vlan", problem)
 
 

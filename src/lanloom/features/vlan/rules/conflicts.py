@@ -59,7 +59,7 @@ def config_conflicts(
 
 
 def _overlap(config: VlanConfig, other: VlanConfig, nodes: list[str]) -> str:
-    title, remedy = other.metadata.name, "Narrow spec.nodeSelector of one of both, or delete it."
+    title, remedy = other.metadata.name, "Narrow spec.nodeSelector of one of the two, or delete it."
     if age(config) < age(other):
         return (
             f"The younger VlanConfig {title} also matches {listed(nodes)}, and has no effect there. {remedy}"
@@ -73,8 +73,8 @@ def _overlap(config: VlanConfig, other: VlanConfig, nodes: list[str]) -> str:
 def _shared_nics(other: VlanConfig, nics: list[str], nodes: list[str]) -> str:
     return (
         f"spec.uplink.nics has {', '.join(nics)}, which VlanConfig {other.metadata.name} of the cluster network "
-        f"{other.spec.cluster_network} also names on {listed(nodes)}: only one of both gets it there. Name other "
-        "NICs in one of both."
+        f"{other.spec.cluster_network} also names on {listed(nodes)}: only one of the two can use it there. Name "
+        "other NICs in one of the two."
     )
 
 

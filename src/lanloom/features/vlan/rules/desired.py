@@ -234,7 +234,7 @@ _MISSING = {
     "static": ("MissingAddress", "mode is static and node-ip-map has no address for node {node}; add one"),
     "pool": (
         AWAITING_ADDRESS,
-        "mode is pool and node {node} has been given no address yet; Events of the network tell why",
+        "mode is pool and no address is allocated for node {node} yet; for the reason, see the Events of the network",
     ),
 }
 

@@ -95,7 +95,7 @@ def problems_of(
         if item.vid in reserved:
             problems.append(management_vlan(item.vid, item.network, item.mode))
         elif item.name in observed.links and not (item.file in own or contains(added.interfaces, item.vid)):
-            message = f"the link {item.name} exists and was not made by Lanloom; remove it or choose another VLAN id"
+            message = f"the link {item.name} exists and was not created by Lanloom; remove it or choose another VLAN id"
             problems.append(Problem(vid=item.vid, network=item.name, reason="ForeignLink", message=message))
     return tuple(problems)
 
@@ -110,9 +110,7 @@ def _missing(network: NodeNetwork, observed: LinkState) -> str:
     if bridge is None or bridge.kind != "bridge":
         return f"this node has no bridge {title}, which {source}"
     if uplink_port(observed, network.cluster_network) is None:
-        return (
-            f"the uplink of {title} can't be told: it has no port {network.bond} and not just one bond or NIC"
-        )
+        return f"the uplink of {title} can't be determined: it has no port {network.bond} and not just one bond or NIC"
     return ""
 
 

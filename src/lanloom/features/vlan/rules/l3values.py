@@ -135,8 +135,8 @@ def no_room(cluster_network: str, needed: int, allowed: int) -> AnnotationError:
     """That a ClusterNetwork can't hold another network with node addresses."""
     problem = (
         f'is "true", but ClusterNetwork {cluster_network} would need {needed} bytes of annotations for its networks '
-        f"with node addresses and at most {allowed} are allowed; switch node addresses of another of its networks "
-        "off, or use another cluster network"
+        f"with node addresses and at most {allowed} are allowed; disable node addresses of another of its networks, "
+        "or use another cluster network"
     )
     return AnnotationError(names.L3_CONNECTIVITY, problem)
 
@@ -197,6 +197,6 @@ def _from_nad(entry: L3Entry, nad: NetworkAttachmentDefinition | None) -> L3Entr
     except AnnotationError as error:
         return L3Entry(None, error, entry.vid)
     if value is None or settled is None or (value.vid, value.mode) != (settled.vid, settled.mode):
-        problem = "is not what its cluster network says yet"
+        problem = "does not match its cluster network yet"
         return L3Entry(None, Unsettled(names.L3_CONNECTIVITY, problem), entry.vid)
     return L3Entry(value, None, entry.vid)

@@ -227,7 +227,9 @@ def orphan_steps(
         name = network_of_link(link.name)
         ports = _ports(link, observed) - gone
         if ports:
-            message = f"the bridge {link.name} is not wanted any more but has the port {min(ports)}; stop what uses it"
+            message = (
+                f"the bridge {link.name} is no longer needed but has the port {min(ports)}; stop its users"
+            )
             problem = Problem(vid=0, network=link.name, reason="BridgeInUse", message=message, keep=True)
             problems[network_of_bridge(link.name)] = (problem,)
         else:

@@ -99,10 +99,10 @@ def conflict(value: L3, taken: Reserved) -> str:
     """Return the node addresses or routes that hold addresses which the nodes need, for a message; empty for none."""
     subnet = subnet_of(value.addresses, value.routing.gateway)
     if subnet is not None and (holder := taken.holder(subnet)):
-        return f"its subnet {subnet} holds {holder}"
+        return f"its subnet {subnet} overlaps {holder}"
     for route in value.routing.routes:
         if holder := taken.holder(IPv4Network(route.to)):
-            return f"its route to {route.to} holds {holder}"
+            return f"its route to {route.to} overlaps {holder}"
     return ""
 
 

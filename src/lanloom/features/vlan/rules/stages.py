@@ -201,16 +201,18 @@ def _finding(
     kinds: dict[Standing, list[str]] = {kind: [] for kind in Standing}
     for name, value in standings.items():
         kinds[value].append(name)
-    progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the present configuration"
+    progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the current configuration"
     if kinds[Standing.FAILED]:
         reasons = (f"{name}: {_worst(members[name])}" for name in kinds[Standing.FAILED][:_NAMED])
         message = "; ".join(reasons) + _more(len(kinds[Standing.FAILED]))
         remedy = (
-            "no other node gets the present configuration until this recovers or the configuration changes"
+            "no other node gets the current configuration until this recovers or the configuration changes"
         )
         return Finding("False", STOPPED, f"{message}; {remedy}; {progress}")
     if kinds[Standing.DONE] and len(kinds[Standing.DONE]) + len(kinds[Standing.DOWN]) == len(standings):
-        return Finding("True", FINISHED, f"{progress}; {_named(kinds[Standing.DOWN])} get it on their return")
+        return Finding(
+            "True", FINISHED, f"{progress}; {_named(kinds[Standing.DOWN])} get it when they return"
+        )
     return Finding("False", PROGRESSING, "; ".join((progress, *_waits(state, kinds, members))))
 
 
@@ -221,15 +223,15 @@ def _waits(
     moving = [name for name in kinds[Standing.UPDATING] if members[name].live]
     released = [name for name in (*kinds[Standing.READY], *kinds[Standing.UNREADY]) if name in state.released]
     if moving or released:
-        yield f"on their way: {_named(sorted((*moving, *released)))}"
+        yield f"updating: {_named(sorted((*moving, *released)))}"
     lost = [name for name in kinds[Standing.UPDATING] if not members[name].live]
     if lost:
-        yield f"{_named(lost)} went down on the way: start them again, or remove them from the cluster"
+        yield f"{_named(lost)} went down during the update: start them again, or remove them from the cluster"
     if kinds[Standing.NO_CARRIER]:
         yield f"without a carrier: {_named(kinds[Standing.NO_CARRIER])}"
     unready = [name for name in kinds[Standing.UNREADY] if name not in state.released]
     if unready:
-        yield f"not ready already: {_named(unready)}"
+        yield f"not ready before the update: {_named(unready)}"
     if kinds[Standing.DOWN]:
         yield f"down: {_named(kinds[Standing.DOWN])}"
 
@@ -269,7 +271,7 @@ def rollout_events(before: RolloutState, after: RolloutState, message: str) -> t
         started = (EventDraft("Normal", "RolloutStarted", message),)
         return (*started, EventDraft("Warning", "RolloutStopped", message)) if after.stopped else started
     if finished and EVERY_NODE not in before.released:
-        return (EventDraft("Normal", "RolloutFinished", "every node carries the present configuration"),)
+        return (EventDraft("Normal", "RolloutFinished", "every node carries the current configuration"),)
     if after.stopped and not before.stopped:
         return (EventDraft("Warning", "RolloutStopped", message),)
     return ()

@@ -57,7 +57,7 @@ def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOpt
     mac, queue = _mac(attributes.hardwareAddr), _queue(attributes.txQLen)
     complaints = [str(item) for item in (_mode(mode), mac, queue) if isinstance(item, AnnotationError)]
     complaints += [
-        f"nics has {quote(nic)}, which can't be the name of a NIC; correct it"
+        f"nics has {quote(nic)}, which is not a valid NIC name; correct it"
         for nic in uplink.nics
         if not is_link(nic)
     ]
@@ -118,7 +118,7 @@ def problems_of(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...
     for name in (network.bridge, network.bond):
         link = observed.links.get(name)
         if link is not None and not link.ours:
-            message = f"the link {name} exists and was not made by Lanloom; rename or remove it"
+            message = f"the link {name} exists and was not created by Lanloom; rename or remove it"
             if link.owner_uid:
                 message = (
                     f"the link {name} belongs to {describe_owner(link.alias)}; "
@@ -148,7 +148,7 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
         return None
     if link.ours:
         return _uplink_problem(
-            nic, "UplinkInUse", f"{nic} is a link that Lanloom made; name a NIC of the node's own instead"
+            nic, "UplinkInUse", f"{nic} is a link that Lanloom created; name a NIC of the node instead"
         )
     if link.master:
         return _uplink_problem(nic, "UplinkInUse", f"the NIC {nic} already belongs to {link.master}")

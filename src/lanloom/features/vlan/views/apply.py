@@ -75,7 +75,7 @@ def delete(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Appli
         return objects, _ignored(document)
     old = _find(objects, resource, document)
     if old is None:
-        return objects, Applied(object=document.title, outcome="absent", message="it is not there")
+        return objects, Applied(object=document.title, outcome="absent", message="it does not exist")
     request = _request("DELETE", resource, document, None, msgspec.to_builtins(old))
     verdict = check_request(request, cluster_reader(objects))
     if not verdict.allowed:
@@ -153,7 +153,7 @@ def _request(
 
 
 def _ignored(document: Document) -> Applied:
-    message = "this kind has nothing to do with VLAN networks"
+    message = "this kind is not used by VLAN networks"
     return Applied(object=document.title, outcome="ignored", message=message)
 
 

@@ -82,7 +82,7 @@ def _objects(where: str, item: object, namespace: str) -> Iterator[Document]:
     if not isinstance(item, dict) or not all(
         isinstance(item.get(key), str) for key in ("apiVersion", "kind")
     ):
-        raise ManifestError(f"{where} is no Kubernetes object: it needs apiVersion, kind and metadata")
+        raise ManifestError(f"{where} is not a Kubernetes object: it needs apiVersion, kind and metadata")
     if item["kind"] == "List" and isinstance(item.get("items"), list):
         for index, one in enumerate(item["items"]):
             yield from _objects(f"items[{index}] in {where}", one, namespace)

@@ -15,7 +15,7 @@ from lanloom.features.vlan.rules.status import READY
 from lanloom.kube.conditions import find, is_true
 
 NODE_DOWN = "NodeDown"
-NODE_DOWN_MESSAGE = "the node is not Ready; what is shown is what its agent reported last"
+NODE_DOWN_MESSAGE = "the node is not Ready; this is the last report of its agent"
 """The state of what a node has that is down, and what it means."""
 
 _ASSIGNED = {"static": "static", "dhcp": "DHCP"}
@@ -142,7 +142,7 @@ def _network_troubles(network: ClusterNetwork, statuses: list[ClusterNetworkNode
     what = f"cluster network {name}"
     unready = [item for item in network.status.conditions if item.status != "True"]
     if not network.status.conditions:
-        message = "no manager has looked at it yet; is one running?"
+        message = "no manager has processed it yet; check that one runs"
         return [Trouble(what=what, network=name, reason="NoManager", message=message)]
     return [
         Trouble(what=what, network=name, reason=item.reason, message=item.message) for item in unready[:1]

@@ -83,7 +83,7 @@ def _differences(before: VlanObjects, after: VlanObjects) -> tuple[NodeChanges, 
 
 def _notes(objects: VlanObjects, nodes: tuple[NodeChanges, ...]) -> Iterable[str]:
     if objects.beside:
-        yield "Harvester's controller makes the uplinks; what it would change is not shown."
+        yield "Harvester's controller manages the uplinks; its changes are not shown."
     touched = {item.node for item in nodes}
     down = [
         item.metadata.name for item in objects.nodes if not is_live(item) and item.metadata.name in touched

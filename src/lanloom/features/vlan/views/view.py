@@ -183,7 +183,7 @@ def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | 
     if known is not None and not is_live(known):
         return NODE_DOWN, NODE_DOWN_MESSAGE
     if report is None:
-        return "NoReport", "its agent has not reported yet; does it run?"
+        return "NoReport", "its agent has not reported yet; check that it runs"
     uplink, addresses = (find(report.status.conditions, type) for type in (UPLINK_READY, L3_READY))
     if uplink is not None and uplink.status != "True":
         return uplink.reason or "NotReady", uplink.message
@@ -218,7 +218,7 @@ def _l3_view(
     if found is None:
         state, message = uplink.state, uplink.message
         if state == READY:
-            state, message = "Configuring", "its agent has not taken up the network yet"
+            state, message = "Configuring", "its agent has not applied the network yet"
     elif found.state == READY:
         state, message = uplink.state, uplink.message
     else:
@@ -279,14 +279,14 @@ def find_view(objects: VlanObjects, name: str, namespace: str) -> NetworkView | 
         raise UnknownNetwork(f"{name} is in several namespaces; name one of {', '.join(alike)}")
     known = completions(objects, "")
     there = f"there are {', '.join(known)}" if known else "there is none yet (see `lanloom vlan plan --help`)"
-    raise UnknownNetwork(f"there is no network {name}; {there}")
+    raise UnknownNetwork(f"network {name} does not exist; {there}")
 
 
 def _check_vlan(item: Object) -> None:
     if UID_LABEL in item.metadata.labels:
         name = item.metadata.annotations.get(NAME_ANNOTATION, "")
         raise UnknownNetwork(
-            f"{item.metadata.key} is of an isolated network; see `lanloom dummy show {name}`"
+            f"{item.metadata.key} belongs to an isolated network; see `lanloom dummy show {name}`"
         )
 
 

@@ -113,7 +113,7 @@ async def test_a_node_that_never_had_the_network_waits_too(quiet: Quiet) -> None
     await quiet.admin.create(CLUSTER_NETWORKS, network)
     await quiet.admin.create(VLAN_CONFIGS, config)
     told = await quiet.told("Held")
-    assert "carries nothing of it" in told.message
+    assert "keeps no configuration of it" in told.message
     assert _BRIDGE not in quiet.sim.hosts["node1"].kernel.links
     await _annotate(quiet, {}, ("node1",))
     await quiet.until(lambda: _BRIDGE in quiet.sim.hosts["node1"].kernel.links)

@@ -47,11 +47,11 @@ def test_a_network_that_is_not_released_keeps_its_last_form() -> None:
     (selection,) = select([NEW], {NAME: OLD}, released=(), rejected={})
     assert (selection.carried, selection.reason) == (OLD, "Held")
     assert explanation(selection) == (
-        "the roll-out of cluster-1 has not reached this node yet, which carries its last configuration until then"
+        "the rollout of cluster-1 has not reached this node yet; the node keeps its last configuration until then"
     )
     (selection,) = select([NEW], {}, released=(), rejected={})
     assert (selection.carried, selection.reason) == (None, "Held")
-    assert "carries nothing of it" in explanation(selection)
+    assert "keeps no configuration of it" in explanation(selection)
 
 
 def test_a_form_that_is_the_same_is_not_withheld() -> None:

@@ -76,7 +76,7 @@ class CheckpointRecord:
         return self._written
 
     async def keep(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, if it is not there yet. Raises RecordError."""
+        """Write a checkpoint, if it does not exist yet. Raises RecordError."""
         if checkpoint is self._written or checkpoint == self._written:
             return
         began = checkpoint.pending.began if checkpoint.pending else 0.0

@@ -93,13 +93,13 @@ def explanation(selection: Selection) -> str:
     """Explain a selection that has a reason to the user."""
     name = selection.present.name
     if selection.reason == "Held":
-        carries = "its last configuration" if selection.carried else "nothing of it"
-        return f"the roll-out of {name} has not reached this node yet, which carries {carries} until then"
+        carries = "its last configuration" if selection.carried else "no configuration of it"
+        return f"the rollout of {name} has not reached this node yet; the node keeps {carries} until then"
     last = selection.carried.network if selection.carried else None
     return (
-        "the node could not reach the API server after a change, which was undone: "
-        f"{difference(last, selection.present.network)}; correct it, or delete this ClusterNetworkNode to have it "
-        "tried again"
+        "the node could not reach the API server after a change, and the change was "
+        f"reverted: {difference(last, selection.present.network)}; correct the change, or delete this "
+        "ClusterNetworkNode to retry it"
     )
 
 
