@@ -174,7 +174,7 @@ def test_plans_exit_codes(cluster: Cluster) -> None:
     twin = yaml.safe_dump(nad("twin", "cluster-1", 2012, mode="dhcp"))
     refused = cluster.lanloom("vlan", "plan", "-f", "-", given=twin)
     assert refused.exit_code == 1
-    assert "only one network may" in " ".join(refused.output.split())
+    assert "only one network per VLAN can have node addresses" in " ".join(refused.output.split())
     unreadable = cluster.lanloom("vlan", "plan", "-f", "-", given="a: [")
     assert unreadable.exit_code == 1
     assert unreadable.stderr.startswith("Error: standard input is not valid YAML")

@@ -116,7 +116,7 @@ def test_a_message_about_many_nodes_is_short() -> None:
     assert len(message) < 2000
 
 
-OUTDATED = Cause("Configuring", "its agent has not taken up the present configuration yet")
+OUTDATED = Cause("Configuring", "its agent has not applied the current configuration yet")
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,9 @@ def test_an_ambiguous_name_names_the_candidates() -> None:
 
 def test_an_unknown_name_names_what_there_is() -> None:
     """A name that nothing has is answered with what there is."""
-    with pytest.raises(UnknownNetwork, match="network nonsense does not exist; there are cluster-1, default/a"):
+    with pytest.raises(
+        UnknownNetwork, match="network nonsense does not exist; there are cluster-1, default/a"
+    ):
         find_view(TWINS, "nonsense", "default")
 
 

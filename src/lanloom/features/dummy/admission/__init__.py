@@ -159,8 +159,8 @@ class ObjectValidator:
         """What may surprise later. A namespace may be created together with the network, so it need not exist."""
         if await get_or_none(self._client, NAMESPACES, Key("", net.nad.namespace)) is None:
             yield (
-                f"spec.nadNamespace: there is no namespace {net.nad.namespace} yet; "
-                "the network is ready when there is"
+                f"spec.nadNamespace: namespace {net.nad.namespace} does "
+                "not exist; the network becomes ready when it is created"
             )
         if net.gateway == "node":
             yield NODE_GATEWAY
@@ -179,8 +179,8 @@ def _readable(networks: Networks) -> Iterator[Isolated]:
 def _deletion_warnings(reader: StoreReader, old: DummyClusterNetwork) -> Iterator[str]:
     if users := reader.users.users_of(old.spec.nad):
         yield (
-            f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it stays until nobody uses "
-            "it any more, and nobody new may use it"
+            f"DummyClusterNetwork {old.metadata.name} is used by {listed(map(str, users))}; it remains until it has no "
+            "users, and accepts no new ones"
         )
 
 
@@ -254,7 +254,7 @@ async def _verdict(validation: Awaitable[tuple[str, ...]]) -> Verdict:
     except (Refusal, Unreadable) as refused:
         return refusal(refused)
     except KubeError as error:
-        return refusal(f"this can't be checked now, because {error}; try again")
+        return refusal(f"the request can't be validated now because {error}; try again")
 
 
 WEBHOOKS = (

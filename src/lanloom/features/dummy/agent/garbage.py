@@ -111,7 +111,7 @@ class DummyAgentMetrics(FeatureMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._bridges_removed = Counter(
             "lanloom_agent_isolated_bridges_removed",
-            "Bridges of isolated networks that are no more, taken away.",
+            "Removed bridges of isolated networks that no longer exist.",
             registry=registry,
         )
 

@@ -187,7 +187,7 @@ class Orphans:
         log.warning("dummy-orphan", uid=uid, network=name, stage=step.stage, message=step.message)
         if step.stage not in ("users", "requests"):
             return
-        text = f"DummyClusterNetwork {name}, which it belongs to, was removed by force; {step.message}"
+        text = f"DummyClusterNetwork {name}, its owner, was removed by force; {step.message}"
         for nad in observed.made.nads:
             await self._executor.recorder.record(
                 reference(NADS, nad), (EventDraft("Warning", "Orphaned", text),)

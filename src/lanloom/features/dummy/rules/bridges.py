@@ -68,15 +68,15 @@ def keeping(observed: Observed, net: Isolated) -> Bridges:
     except UnknownImage as error:
         return _failed(known, "NoImage", str(error))
     if current is None:
-        event = EventDraft("Normal", "DaemonSetCreated", f"made the DaemonSet {_title(wanted)}")
-        return _changing(observed, known, Create(DAEMON_SETS, wanted, event), "is being made")
+        event = EventDraft("Normal", "DaemonSetCreated", f"created the DaemonSet {_title(wanted)}")
+        return _changing(observed, known, Create(DAEMON_SETS, wanted, event), "is being created")
     if current.metadata.is_deleting:
         message = f"the DaemonSet {_title(wanted)} is being deleted; it is recreated afterwards"
         return _failed(known, "BeingDeleted", message)
     if patch := daemon_set_patch(current, wanted):
-        event = EventDraft("Normal", "DaemonSetRepaired", f"put the DaemonSet {_title(wanted)} right")
+        event = EventDraft("Normal", "DaemonSetRepaired", f"repaired the DaemonSet {_title(wanted)}")
         change = Change(DAEMON_SETS, current.metadata.key, patch, event)
-        return _changing(observed, known, change, "is being put right")
+        return _changing(observed, known, change, "is being repaired")
     return Bridges(
         finding=_progress(current, known), acknowledgement=known, actions=_strays(observed, current)
     )

@@ -252,7 +252,7 @@ def _network(observed: Observed, net: Isolated) -> _Part:
         return _Part()
     if observed.network is None:
         create = Create(NETWORKS, ipam_network_body(net))
-        return _Part(finding=_pending(f"the Network of {net.subnet} is being made"), actions=(create,))
+        return _Part(finding=_pending(f"the Network of {net.subnet} is being created"), actions=(create,))
     if not is_ours(observed.network.metadata, net.uid):
         return _foreign(NETWORKS, observed.network)
     if observed.network.metadata.is_deleting:
@@ -261,22 +261,22 @@ def _network(observed: Observed, net: Isolated) -> _Part:
     if not patch:
         return _Part()
     change = Change(NETWORKS, observed.network.metadata.key, patch)
-    return _Part(finding=_pending(f"the Network of {net.subnet} is being put right"), actions=(change,))
+    return _Part(finding=_pending(f"the Network of {net.subnet} is being repaired"), actions=(change,))
 
 
 def _nad(observed: Observed, net: Isolated) -> _Part:
     nad = observed.nad
     if nad is None:
-        event = EventDraft("Normal", "NADCreated", f"made the NAD {net.nad}")
+        event = EventDraft("Normal", "NADCreated", f"created the NAD {net.nad}")
         create = Create(NADS, nad_body(net), event)
-        return _Part(finding=_pending(f"the NAD {net.nad} is being made"), actions=(create,))
+        return _Part(finding=_pending(f"the NAD {net.nad} is being created"), actions=(create,))
     if not is_ours(nad.metadata, net.uid):
         return _foreign(NADS, nad)
     if nad.metadata.is_deleting:
         return _leaving(NADS, nad)
     if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
         change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
-        return _Part(finding=_pending(f"the NAD {net.nad} is being opened to users again"), actions=(change,))
+        return _Part(finding=_pending(f"the NAD {net.nad} is being reopened to users"), actions=(change,))
     return _Part() if is_as_wanted(nad, net) else _drift(observed, net, nad)
 
 
@@ -290,14 +290,14 @@ def _drift(observed: Observed, net: Isolated, nad: NetworkAttachmentDefinition) 
         if observed.live is None:
             return _Part(unsure=True)
         if observed.live.users is None:
-            return _drifted("it can't be seen whether anybody uses it; it is tried again", net)
+            return _drifted("its users can't be determined; the manager retries", net)
         users, wait = observed.live.users.users_of(net.nad), REREAD_SECONDS
     if users:
         kept = f"it is used by {listed(map(str, users))}; it is repaired when it is unused, or restore it manually"
         return _drifted(kept, net, wait)
-    event = EventDraft("Normal", "NADRepaired", f"put the NAD {net.nad} right, which somebody had changed")
+    event = EventDraft("Normal", "NADRepaired", f"repaired the NAD {net.nad}, which had been changed")
     change = Change(NADS, net.nad, nad_patch(nad, net), event)
-    return _Part(finding=_pending(f"the NAD {net.nad} is being put right"), actions=(change,))
+    return _Part(finding=_pending(f"the NAD {net.nad} is being repaired"), actions=(change,))
 
 
 def _drifted(kept: str, net: Isolated, wait: float | None = None) -> _Part:

@@ -53,7 +53,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     deleted from under them.
     """
 
-    unsupported: ClassVar[str] = "this kernel has no bridges: load them with `modprobe bridge`"
+    unsupported: ClassVar[str] = "this kernel has no bridge support: load it with `modprobe bridge`"
 
     name: str
     owner: str
@@ -64,7 +64,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """As the base says."""
-        return f"can't make the bridge {self.name}"
+        return f"can't create the bridge {self.name}"
 
     @property
     def inspects(self) -> str:
@@ -80,7 +80,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         half = links.get(unfinished_name(self.owner))
         if half is not None and not half.unfinished:
             raise NotOurs(
-                f"{self.title}: Lanloom did not make the link {half.name}, which is in the way; rename or delete it"
+                f"{self.title}: the link {half.name} exists, and Lanloom did not create it; rename or delete it"
             )
 
     def lost_ports(self, links: Mapping[str, Link]) -> tuple[Port, ...]:
@@ -146,10 +146,10 @@ def is_made_by_plugin(link: Link, links: Mapping[str, Link], gateway: str) -> bo
 def check_owner(title: str, name: str, owner: str) -> None:
     """Raise LinkError for a name or an owner that can't be, NotOurs for a name of the installer's."""
     if not is_owner(owner):
-        raise LinkError(f"{title}: {owner!r} is not a uid; that has letters, digits and dashes, at most 63")
+        raise LinkError(f"{title}: {owner!r} is not a uid; a uid has at most 63 letters, digits and dashes")
     check_name(title, name)
     if name in (MGMT_BRIDGE, MGMT_BOND):
-        raise NotOurs(f"{title}: this name belongs to the installer; take another spec.bridgeName")
+        raise NotOurs(f"{title}: this name belongs to the installer; choose another spec.bridgeName")
 
 
 def check_mark(title: str, owner: str, link: Link) -> None:
@@ -158,19 +158,19 @@ def check_mark(title: str, owner: str, link: Link) -> None:
         return
     if link.owner_uid:
         raise NotOurs(
-            f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or take another "
+            f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or choose another "
             "spec.bridgeName"
         )
     if link.ours:
-        raise NotOurs(f"{title}: it belongs to a cluster network; take another spec.bridgeName")
+        raise NotOurs(f"{title}: it belongs to a cluster network; choose another spec.bridgeName")
     if link.kind == "bridge" and link.alias:
         raise NotOurs(
-            f"{title}: Lanloom did not make the link of this name, or somebody changed its alias to {link.alias!r}; "
-            f"rename or delete it, set its alias to {alias_of(owner)!r} if it was made for this network, or take "
+            f"{title}: Lanloom did not create the link of this name, or its alias was changed to {link.alias!r}; "
+            f"rename or delete it, set its alias to {alias_of(owner)!r} if it was created for this network, or choose "
             "another spec.bridgeName"
         )
     raise NotOurs(
-        f"{title}: Lanloom did not make the link of this name; rename or delete it, or take another spec.bridgeName"
+        f"{title}: Lanloom did not create the link of this name; rename or delete it, or choose another spec.bridgeName"
     )
 
 

@@ -75,7 +75,7 @@ def unread(observed: Observed, why: str) -> Decision:
         return ensure(replace(observed, live=Live(made=observed.made)))
     if is_committed(observed.dcn):
         return Decision(status=observed.dcn.status)
-    message = f"it can't be seen whether anybody uses the network: {why}; it is tried again"
+    message = f"the users of the network can't be determined: {why}; the manager retries"
     return _said(observed, Teardown(stage="asking", message=message))
 
 
@@ -92,7 +92,7 @@ def are_removed(dcn: DummyClusterNetwork) -> bool:
 
 def _release(dcn: DummyClusterNetwork) -> Action:
     left = [item for item in dcn.metadata.finalizers if item != FINALIZER]
-    event = EventDraft("Normal", "Deleted", "everything that was made for the network is gone")
+    event = EventDraft("Normal", "Deleted", "all objects of the network are deleted")
     patch = on_version(dcn, finalizers=left)
     return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, event)
 
@@ -103,7 +103,7 @@ def _said(observed: Observed, step: Teardown) -> Decision:
     phase: Phase = "Terminating" if terminating else "DeletionBlocked"
     message = step.message
     if observed.failure is not None and step.actions:
-        message = f"{observed.failure.message}; it is tried again"
+        message = f"{observed.failure.message}; the manager retries"
     kept = frozenset(([] if terminating else [NADS.kind]) + ([] if step.removed else [DAEMON_SETS.kind]))
     bridges = _keeping(observed) if step.stage == "users" else None
     found = Findings(

@@ -166,7 +166,7 @@ def status_events(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus
         events.append(EventDraft("Warning", "DeletionBlocked", new.message))
     if new.phase == "Terminating" and old.phase != "Terminating":
         events.append(
-            EventDraft("Normal", "Terminating", "nobody uses the network any more; it is taken away")
+            EventDraft("Normal", "Terminating", "the network has no users left; it is being removed")
         )
     return tuple(events)
 

@@ -97,7 +97,7 @@ def _blocker(
     if users := _users(observed.users, keys):
         return _blocked(users, marks)
     if marks:
-        return Teardown(stage="closing", message="no new users are let in any more", actions=marks)
+        return Teardown(stage="closing", message="no new users are accepted", actions=marks)
     if requests := _requests(observed, nads):
         return _awaited(observed, requests)
     if observed.live is None or observed.live.users is None:

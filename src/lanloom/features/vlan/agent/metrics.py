@@ -51,7 +51,7 @@ class VlanAgentMetrics(FeatureMetrics):
     def missing(self) -> Iterator[str]:
         """Name what is missing until the agent is ready."""
         if not self._checked:
-            yield "the host has not been looked at for a first time"
+            yield "the host has not been read yet"
 
     def report(self, statuses: Mapping[str, ClusterNetworkNodeStatus]) -> None:
         """Record what the node reports, by cluster network."""

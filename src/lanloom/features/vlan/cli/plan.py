@@ -99,7 +99,7 @@ def _print(found: "VlanPlan") -> None:
     if refused:
         console.print(f"{refused} of {len(found.objects)} objects would be refused.", style="red")
     summary = f"{count} node{'s' * (count > 1)} would change." if count else "No node would change."
-    console.print(f"{summary} Nothing was changed by looking.")
+    console.print(f"{summary} Nothing was changed.")
 
 
 def _print_object(console: "Console", item: "Applied") -> None:

@@ -62,9 +62,7 @@ def _show(view: "Overview", listing: Listing) -> None:
 
     console = make_console()
     if not view.networks and not view.isolated:
-        console.print(
-            "There is no cluster network yet. Create a ClusterNetwork and a VlanConfig (see examples/)."
-        )
+        console.print("No cluster network exists. Create a ClusterNetwork and a VlanConfig (see examples/).")
     for name, owner in view.isolated.items():
         text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {owner}`."
         console.print(text, markup=False)

@@ -214,6 +214,6 @@ def _message(item: Interface, address: str, server: str, taken: str) -> str:
     server_name = f"the DHCP server {server}" if server else "a DHCP server"
     return (
         f"{server_name} on VLAN {item.vid} leased {address}, which overlaps {taken}; "
-        "the lease was dropped, and is asked for again at growing intervals; correct the range of the DHCP server, "
+        "the lease was dropped and is requested again at growing intervals; correct the range of the DHCP server, "
         "or the VLAN id of the network"
     )

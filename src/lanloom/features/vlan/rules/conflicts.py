@@ -82,5 +82,5 @@ def duplicate_vlan(vid: int, younger: NetworkAttachmentDefinition) -> str:
     """Tell the owner of a VLAN of a younger network that asks for node addresses there, for an Event."""
     return (
         f"The younger network {younger.metadata.key} also asks for node addresses on VLAN {vid}, and gets none. Change "
-        "its VLAN id, or switch its node addresses off."
+        "its VLAN id, or disable its node addresses."
     )

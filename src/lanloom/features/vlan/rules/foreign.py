@@ -104,9 +104,9 @@ def _missing(network: NodeNetwork, observed: LinkState) -> str:
     """Return the link that others have not made, as a message; empty where all are there."""
     bridge, title = observed.links.get(network.bridge), network.bridge
     if network.delegated and network.vlan_config:
-        source = f"Harvester's controller makes from VlanConfig {network.vlan_config}; look at its VlanStatus"
+        source = f"Harvester's controller creates from VlanConfig {network.vlan_config}; check its VlanStatus"
     else:
-        source = f"its installer makes; node addresses on {network.cluster_network} need it"
+        source = f"its installer creates; node addresses on {network.cluster_network} require it"
     if bridge is None or bridge.kind != "bridge":
         return f"this node has no bridge {title}, which {source}"
     if uplink_port(observed, network.cluster_network) is None:

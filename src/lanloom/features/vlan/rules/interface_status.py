@@ -50,7 +50,7 @@ def interface_report(
     """Return the report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
     if connections is None:
         verdict = Assessment(
-            "Failed", "NetworkManagerMissing", "NetworkManager does not answer; see that it runs"
+            "Failed", "NetworkManagerMissing", "NetworkManager does not respond; check that it runs"
         )
         connection = Connection(uuid=item.uuid)
     else:

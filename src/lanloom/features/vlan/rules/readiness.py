@@ -64,7 +64,7 @@ NO_REPORT = Cause("NoReport", "its agent has not reported yet")
 UNSEEN = NodeState(uplink=NO_REPORT, addresses=NO_REPORT, causes=(NO_REPORT,), current=False)
 """The state of a node that reports nothing."""
 
-_OUTDATED = Cause("Configuring", "its agent has not taken up the present configuration yet")
+_OUTDATED = Cause("Configuring", "its agent has not applied the current configuration yet")
 
 
 class Wanted(Struct, frozen=True):

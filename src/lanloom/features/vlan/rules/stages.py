@@ -91,7 +91,7 @@ _WAITING = (Standing.READY, Standing.UNREADY)
 def roll_out(
     policy: RolloutPolicy, previous: RolloutState, present: str, members: Mapping[str, Member]
 ) -> tuple[RolloutState, Finding]:
-    """Return the next state of the roll-out of the revision `present`, and the finding for the condition `RolledOut`.
+    """Return the next state of the rollout of the revision `present`, and the finding for the condition `RolledOut`.
 
     Once every member is done the state is that of every node, and stays so until the revision changes: nodes that
     join later carry it at once.
