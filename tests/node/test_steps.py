@@ -38,7 +38,7 @@ def test_a_bridge_in_a_vrf(master: str, taken: bool) -> None:
         (
             EnsureIsolatedBridge(name="d-br", owner="u"),
             errno.EOPNOTSUPP,
-            "no bridges: load them with `modprobe",
+            "no bridge support: load it with `modprobe",
         ),
         (AddVlans(link="c-br", ids=((2, 2),)), errno.EOPNOTSUPP, "CONFIG_BRIDGE_VLAN_FILTERING"),
         (SetMtu(link="eth1", mtu=9000), errno.EINVAL, "an MTU of 9000"),

@@ -32,7 +32,7 @@ class KernelUnsupported(LinkError):
 
 
 class NotOurs(LinkError):
-    """A link that Lanloom did not make, or made for another, would have been changed or deleted; nothing was done."""
+    """A link that Lanloom did not create, or made for another, would have been changed or deleted; nothing was done."""
 
 
 class LinkInUse(LinkError):

@@ -51,7 +51,7 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """Say that the bond can't be made."""
-        return f"can't make the bond {self.name}"
+        return f"can't create the bond {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
         """Accept only a new name or a bond of Lanloom's."""
@@ -90,7 +90,7 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """Say that the bridge can't be made."""
-        return f"can't make the bridge {self.name}"
+        return f"can't create the bridge {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
         """Accept only a new name or a bridge of Lanloom's."""
@@ -121,14 +121,14 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
         link = _present(self.title, self.link, links)
         if link.master and link.master != self.master and not _is_ours(link.master, links):
             raise NotOurs(
-                f"{self.title}: it belongs to {link.master}, which Lanloom did not make; release it there first"
+                f"{self.title}: it belongs to {link.master}, which Lanloom did not create; release it there first"
             )
         if link.kind == "bridge" and not link.ours:
-            raise NotOurs(f"{self.title}: Lanloom did not make this bridge")
+            raise NotOurs(f"{self.title}: Lanloom did not create this bridge")
         if self.master:
             _present(self.title, self.master, links)
             if not _is_ours(self.master, links):
-                raise NotOurs(f"{self.title}: Lanloom did not make {self.master}")
+                raise NotOurs(f"{self.title}: Lanloom did not create {self.master}")
 
 
 class SetMtu(LinkStep, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
         """A NIC, or a link with Lanloom's mark."""
         link = _present(self.title, self.link, links)
         if link.kind in _COMPOSED_KINDS and not link.ours:
-            raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
+            raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
 
     def remedy(self, code: int) -> str:
         """Explain a refused MTU, else what every step explains."""
@@ -170,7 +170,7 @@ class SetUp(LinkStep, frozen=True, kw_only=True):
         """Accept a NIC, and a link of Lanloom's or one above it."""
         link = _present(self.title, self.link, links)
         if link.kind in _COMPOSED_KINDS and not (link.ours or _is_above_ours(link, links)):
-            raise NotOurs(f"{self.title}: Lanloom did not make this {link.kind}")
+            raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
 
     def remedy(self, code: int) -> str:
         """Explain that the parent is down, else what every step explains."""
@@ -203,7 +203,7 @@ class _VlanStep(LinkStep, frozen=True, kw_only=True):
         if bridge not in links or links[bridge].kind != "bridge":
             raise LinkError(f"{self.title}: it is not a port of a bridge")
         if not (links[bridge].ours or (self.foreign and bridge.endswith(BRIDGE_SUFFIX))):
-            raise NotOurs(f"{self.title}: Lanloom did not make the bridge {bridge}")
+            raise NotOurs(f"{self.title}: Lanloom did not create the bridge {bridge}")
 
 
 class AddVlans(_VlanStep, frozen=True, kw_only=True):
@@ -260,7 +260,7 @@ class DeleteLink(LinkStep, frozen=True, kw_only=True):
             return
         if link.owner_uid:
             raise NotOurs(f"{self.title}: it belongs to {describe_owner(link.alias)}; delete that one")
-        raise NotOurs(f"{self.title}: Lanloom did not make it; delete it yourself if it is not needed")
+        raise NotOurs(f"{self.title}: Lanloom did not create it; delete it yourself if it is not needed")
 
 
 def check_name(title: str, name: str) -> None:
@@ -278,7 +278,7 @@ def _guard_existing(title: str, kind: str, link: Link | None) -> None:
             f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or take another name"
         )
     if not link.ours:
-        raise NotOurs(f"{title}: Lanloom did not make the link of this name; rename or delete it")
+        raise NotOurs(f"{title}: Lanloom did not create the link of this name; rename or delete it")
     if link.kind != kind:
         raise LinkError(f"{title}: a {link.kind or 'NIC'} of this name is there; delete it")
 

@@ -90,8 +90,8 @@ async def test_known_bridge(node: Node, alias: str) -> None:
     await node.host.links.apply((ENSURE,))
     before = (await settings(node))[BRIDGE]
     node.set_alias(BRIDGE, alias)
-    await refused(node, ENSURE, NotOurs, "Lanloom did not make")
-    await refused(node, structs.replace(ENSURE, known=before.index + 1), NotOurs, "did not make")
+    await refused(node, ENSURE, NotOurs, "Lanloom did not create")
+    await refused(node, structs.replace(ENSURE, known=before.index + 1), NotOurs, "did not create")
     await node.host.links.apply((structs.replace(ENSURE, known=before.index),))
     assert (await settings(node))[BRIDGE] == before
 
@@ -153,10 +153,10 @@ async def test_bridges_of_others(node: Node) -> None:
         (EnsureIsolatedBridge(name="b-br", owner=OTHER), EnsureBridge(name="c-br", mtu=1500))
     )
     reasons = {
-        "x-br": "Lanloom did not make the link of this name; rename or delete it",
+        "x-br": "Lanloom did not create the link of this name; rename or delete it",
         "b-br": f"belongs to the DummyClusterNetwork with the uid {OTHER}; delete that one first",
         "c-br": "belongs to a cluster network; choose another spec.bridgeName",
-        "eth1": "Lanloom did not make the link of this name",
+        "eth1": "Lanloom did not create the link of this name",
         "mgmt-br": "this name belongs to the installer; choose another spec.bridgeName",
     }
     before = await links(node)
@@ -176,11 +176,11 @@ async def test_vlan_networks_leave_it_alone(node: Node) -> None:
     steps: tuple[tuple[LinkStep, str], ...] = (
         (EnsureBridge(name=BRIDGE, mtu=1500), f"belongs to the DummyClusterNetwork with the uid {OWNER}"),
         (DeleteLink(name=BRIDGE), f"belongs to the DummyClusterNetwork with the uid {OWNER}"),
-        (SetMaster(link="eth1", master=BRIDGE), "did not make"),
-        (SetMaster(link=BRIDGE, master=""), "did not make"),
-        (SetMtu(link=BRIDGE, mtu=1400), "did not make"),
-        (SetUp(link=BRIDGE), "did not make"),
-        (AddVlans(link=BRIDGE, ids=((7, 7),), self_=True), "did not make"),
+        (SetMaster(link="eth1", master=BRIDGE), "did not create"),
+        (SetMaster(link=BRIDGE, master=""), "did not create"),
+        (SetMtu(link=BRIDGE, mtu=1400), "did not create"),
+        (SetUp(link=BRIDGE), "did not create"),
+        (AddVlans(link=BRIDGE, ids=((7, 7),), self_=True), "did not create"),
     )
     for step, reason in steps:
         await refused(node, step, NotOurs, reason)
@@ -192,8 +192,8 @@ async def test_removed_mark(node: Node) -> None:
     await node.host.links.apply((ENSURE,))
     for alias in ("lanloom-dummy", "lanloom-dummy a/b", f"lanloom-dummy  {OWNER}", "mine"):
         node.set_alias(BRIDGE, alias)
-        await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
-        await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+        await refused(node, ENSURE, NotOurs, "Lanloom did not create the link")
+        await refused(node, REMOVE, NotOurs, "Lanloom did not create the link")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ async def test_bridge_of_pods_that_came_first(node: Node) -> None:
     node.plant_plugins_bridge(BRIDGE)
     node.plant_pods_cable("pod1")
     node.set_master("pod1", BRIDGE)
-    await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+    await refused(node, REMOVE, NotOurs, "Lanloom did not create the link")
     index = (await links(node))[BRIDGE].index
     await node.host.links.apply((ENSURE,))
     found = await links(node)
@@ -232,7 +232,7 @@ async def test_bridge_of_pods_that_came_first(node: Node) -> None:
 async def test_bridge_of_pods_that_ended(node: Node) -> None:
     """The plugin's bridge is taken over without any port, too; once it has the mark it can be removed."""
     node.plant_plugins_bridge(BRIDGE)
-    await refused(node, REMOVE, NotOurs, "Lanloom did not make the link")
+    await refused(node, REMOVE, NotOurs, "Lanloom did not create the link")
     await node.host.links.apply((ENSURE, REMOVE))
     assert BRIDGE not in await links(node)
 
@@ -244,9 +244,9 @@ async def test_gateway_of_pods_that_came_first(node: Node) -> None:
     node.add_address(BRIDGE, "10.7.0.1/24")
     routed = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER, gateway="10.7.0.1/24")
     for other in (ENSURE, structs.replace(routed, gateway="10.7.0.1/16")):
-        await refused(node, other, NotOurs, "Lanloom did not make the link")
+        await refused(node, other, NotOurs, "Lanloom did not create the link")
     node.add_address(BRIDGE, "10.8.0.1/24")
-    await refused(node, routed, NotOurs, "Lanloom did not make the link")
+    await refused(node, routed, NotOurs, "Lanloom did not create the link")
     node.flush(BRIDGE)
     node.add_address(BRIDGE, "10.7.0.1/24")
     await node.host.links.apply((routed,))
@@ -316,10 +316,10 @@ def with_an_alias(node: Node) -> None:
 async def test_not_the_plugins(node: Node, plant: Callable[[Node], None]) -> None:
     """A bridge that shows any sign of having been made by others than the plugin is not taken over, also with a pod."""
     plant(node)
-    await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
+    await refused(node, ENSURE, NotOurs, "Lanloom did not create the link")
     node.plant_pods_cable("pod1")
     node.set_master("pod1", BRIDGE)
-    await refused(node, ENSURE, NotOurs, "Lanloom did not make the link")
+    await refused(node, ENSURE, NotOurs, "Lanloom did not create the link")
     assert not (await links(node))[BRIDGE].owner_uid
 
 
@@ -342,8 +342,8 @@ async def test_deletion_of_the_half_made(node: Node) -> None:
     await node.host.links.apply((DeleteLink(name=name),))
     node.plant_bare_bridge(name)
     node.set_alias(name, "mine")
-    await refused(node, DeleteLink(name=name), NotOurs, "Lanloom did not make")
-    await refused(node, ENSURE, NotOurs, f"Lanloom did not make the link {name}, which is in the way")
+    await refused(node, DeleteLink(name=name), NotOurs, "Lanloom did not create")
+    await refused(node, ENSURE, NotOurs, f"the link {name} exists, and Lanloom did not create it")
 
 
 @on_node

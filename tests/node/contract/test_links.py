@@ -117,7 +117,7 @@ async def test_unowned_links(node: Node) -> None:
         RemoveVlans(link="x-br", ids=((9, 9),), self_=True),
     )
     for step in steps:
-        with pytest.raises(NotOurs, match="Lanloom did not make"):
+        with pytest.raises(NotOurs, match="Lanloom did not create"):
             await node.host.links.apply((step,))
     assert await settings(node) == before
 
@@ -150,7 +150,7 @@ async def test_guests(node: Node) -> None:
         AddVlans(link="virbr0", ids=ids, self_=True, foreign=True),
         DeleteLink(name="x-br", foreign=True),
     ):
-        with pytest.raises(NotOurs, match="Lanloom did not make"):
+        with pytest.raises(NotOurs, match="Lanloom did not create"):
             await node.host.links.apply((step,))
     await node.host.links.apply((RemoveVlans(link="x-br", ids=ids, self_=True, foreign=True),))
     assert (await links(node))["x-br"].self_vlans == ((1, 1),)
@@ -237,7 +237,7 @@ async def test_deletion_of_sub_interfaces(node: Node) -> None:
     for bridge in ("c-br", "x-br"):
         node.plant_vlan(bridge, 2013)
     await node.host.links.apply((DeleteLink(name="c-br.2013"),))
-    with pytest.raises(NotOurs, match="Lanloom did not make"):
+    with pytest.raises(NotOurs, match="Lanloom did not create"):
         await node.host.links.apply((DeleteLink(name="x-br.2013"),))
     assert {"c-br.2013", "x-br.2013"} & set(await links(node)) == {"x-br.2013"}
     await node.host.links.apply((DeleteLink(name="x-br.2013", foreign=True),))

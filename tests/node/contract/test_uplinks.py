@@ -241,7 +241,7 @@ async def test_foreign_sub_interface(node: Node) -> None:
         SetMtu(link="x-br.2013", mtu=1400),
         SetMtu(link="c-br.2013", mtu=1400),
     ):
-        with pytest.raises(NotOurs, match="Lanloom did not make"):
+        with pytest.raises(NotOurs, match="Lanloom did not create"):
             await node.host.links.apply((step,))
 
 

@@ -278,7 +278,7 @@ def test_foreign_link(daemons: Daemons, kind: str) -> None:
     _, printed = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     message = (
-        "can't create the bridge dummy-br: Lanloom did not make the link of this name; rename or delete it"
+        "can't create the bridge dummy-br: Lanloom did not create the link of this name; rename or delete it"
     )
     assert printed.decode().splitlines()[-1].startswith(f"Error: {message}")
     assert (daemons.directory / "why").read_text().startswith(message)

@@ -133,7 +133,7 @@ def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...
     call("ADD", pods[0], **ROUTED)
     (daemons.directory / "why").touch()
     assert daemons.start(gateway="10.7.0.1/16").wait(PATIENCE) == 1
-    assert "Lanloom did not make the link" in (daemons.directory / "why").read_text()
+    assert "Lanloom did not create the link" in (daemons.directory / "why").read_text()
     assert not there() and "fe80::" in ip("address show dev dummy-br") and ports() == 1
 
 
