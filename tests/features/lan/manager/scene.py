@@ -78,6 +78,7 @@ class Scene:
         self.engine = Engine(storage, now=loop.time, rng=Random(1))
         self.client = LocalClient(self.engine)
         self.counted = Counting(self.engine)
+        self.users = SharedUsers
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
@@ -102,7 +103,7 @@ class Scene:
         rng = Random(1)
         shared = Informers(client, rng)
         informers = lan_informers(shared)
-        users = SharedUsers(client, Users(user_informers(shared), self.now), self.now)
+        users = self.users(client, Users(user_informers(shared), self.now), self.now)
         recorder = Recorder(client, "lanloom-manager", "test", now=self.now, rng=rng)
         manager = LanManager(client, informers, users, recorder, now=self.now, rng=rng)
         async with asyncio.TaskGroup() as group:
