@@ -1,5 +1,6 @@
 """A container runtime as the plugin sees it, and an agent that says what it is told to."""
 
+import ast
 import json
 import os
 import socket
@@ -111,3 +112,13 @@ def agent(path: Path, answer: Raw | bytes) -> Iterator[FakeAgent]:
         fake.stop()
         thread.join()
         path.unlink()
+
+
+def imports_of_old_python(text: bytes) -> set[str]:
+    """The modules that a program imports, which must be one that Python 3.6 can read and define."""
+    tree = ast.parse(text, feature_version=(3, 6))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    arguments = [node.annotation for node in ast.walk(tree) if isinstance(node, ast.arg) and node.annotation]
+    returns = [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
+    assert all(isinstance(item, ast.Constant | ast.Name) for item in (*arguments, *returns))
+    return {item.name for node in ast.walk(tree) if isinstance(node, ast.Import) for item in node.names}

@@ -8,6 +8,7 @@ import pytest
 
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.programs import lan_socket, program
+from tests.cni.runtime import imports_of_old_python
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, answering, config, serving
 
@@ -176,3 +177,9 @@ def test_a_shim_of_another_version(tmp_path: Path) -> None:
     text = program("k8slanveth", tmp_path / "cni.sock", tmp_path / "shim")
     assert text.startswith(b"#!/bin/sh") and b"the CNI plugin k8slanveth needs Python" in text
     assert str(lan_socket(tmp_path / "cni.sock")).encode() in text
+
+
+def test_the_script_runs_with_old_pythons(tmp_path: Path) -> None:
+    """The script is one that Python 3.6 can read, and it imports only what that has."""
+    names = imports_of_old_python(program("macvtap", tmp_path / "cni.sock", tmp_path / "none"))
+    assert names == {"collections.abc", "json", "os", "re", "signal", "socket", "sys"}

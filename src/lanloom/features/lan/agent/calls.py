@@ -16,7 +16,6 @@ from lanloom.runtime.cnicall import (
     BAD_ENVIRONMENT,
     INCOMPATIBLE,
     NOT_DECODED,
-    UNKNOWN_CONTAINER,
     CniError,
     network_name,
 )
@@ -140,7 +139,7 @@ def place_of(call: Call) -> tuple[str, str]:
     container = _variable(call, "CONTAINERID")
     if not _CONTAINER.fullmatch(container):
         raise CniError(
-            UNKNOWN_CONTAINER if not container else BAD_ENVIRONMENT,
+            BAD_ENVIRONMENT,
             "CNI_CONTAINERID: must begin with a letter or digit, then letters, digits, '.', '_', '-'; at most 255",
         )
     interface = _variable(call, "IFNAME")
