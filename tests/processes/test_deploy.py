@@ -95,7 +95,7 @@ def test_the_agent_of_lans_shares_its_mounts_with_the_host() -> None:
     assert mounts["/run/netns"]["mountPropagation"] == "Bidirectional"
     same = {path for path, item in mounts.items() if paths[item["name"]] == path}
     plugins = str(options("lan")["device_plugins"])
-    assert same >= {"/run/netns", "/dev", plugins, "/var/lib/lanloom", "/run/lanloom"}
+    assert same >= {"/run/netns", "/dev", plugins, "/var/lib/lanloom/lan", "/run/lanloom"}
     assert paths[mounts[str(options("lan")["cni_bin"])]["name"]] == "/opt/cni/bin"
     assert container("lan")["securityContext"]["privileged"]
 
