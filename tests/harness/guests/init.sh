@@ -1,0 +1,41 @@
+#!/bin/sh
+# The first program of a guest: brings up its network, then runs the commands that come on the serial console.
+/bin/busybox mkdir -p /proc /sys /dev /sbin /usr/bin /usr/sbin
+/bin/busybox --install -s
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+stty -echo -onlcr
+
+for module in $(cat /modules/order); do
+    insmod "/modules/$module" || echo "guest: can't load the module $module"
+done
+
+# A second interface on the guest's own, as a machine inside the guest has: its frames come from another address.
+add_foreign() { # HARDWARE-ADDRESS ADDRESS
+    ip link add name foreign link eth0 type macvlan
+    ip link set foreign address "$1" up
+    ip address add "$2" dev foreign
+    # Otherwise the kernel would answer for the addresses of one interface at the other.
+    echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore
+}
+
+# Not the one that names the boot only: a guest that is restored or moved keeps it as well.
+boot_id() { cat /proc/sys/kernel/random/boot_id; }
+carrier_changes() { cat /sys/class/net/eth0/carrier_changes; }
+hardware_address() { cat /sys/class/net/eth0/address; }
+
+# The kernel gives what it does not know of its command line to its first program.
+ip link set lo up
+if [ -e /sys/class/net/eth0 ]; then
+    ip link set eth0 up
+    [ -z "${guest_address:-}" ] || ip address add "$guest_address" dev eth0
+fi
+echo "guest: ready $(boot_id)"
+
+while IFS=' ' read -r number line; do
+    eval "$line" 2>&1 </dev/null
+    printf '\nguest: done %s %s\n' "$number" "$?"
+done
+poweroff -f
