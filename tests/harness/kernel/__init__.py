@@ -18,6 +18,7 @@ outside. A test outside reports for them:
 import os
 import shlex
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -35,6 +36,9 @@ SCRIPTS = Path(__file__).parent
 INSIDE = "LANLOOM_TESTS_INSIDE"
 """Set in the environment of the tests that run inside; folders of tests for inside are collected only there."""
 
+SHARED = Path("/inside/shared")
+"""Where the tests inside find the directory that is shared with them."""
+
 
 class Case(Struct, frozen=True):
     """The outcome of one test inside. `text` is pytest's report of a failure."""
@@ -48,14 +52,17 @@ class Case(Struct, frozen=True):
         assert self.outcome == "passed", f"{self.name} {self.outcome} inside:\n{self.text}"
 
 
-def run_inside(scratch: Path, *paths: str, seconds: float = 1200) -> tuple[Case, ...]:
+def run_inside(
+    scratch: Path, *paths: str, seconds: float = 1200, shared: Path | None = None
+) -> tuple[Case, ...]:
     """The outcomes of the tests below `paths` (relative to the checkout), run inside; `scratch` is an empty
     directory.
 
-    Raises AssertionError with the last lines of the output when pytest did not come to an end within `seconds`.
+    `shared` is a directory that they find as SHARED, read-only. Raises AssertionError with the last lines of the
+    output when pytest did not come to an end within `seconds`.
     """
     words = ["python3", "-m", "pytest", "--junitxml=/inside/results/report.xml", "-vv", *paths]
-    results = _run(scratch, f"export {INSIDE}=1\nexec {shlex.join(words)}\n", seconds)
+    results = _run(scratch, f"export {INSIDE}=1\nexec {shlex.join(words)}\n", seconds, shared)
     assert (results / "report.xml").exists(), f"the tests inside came to no end:\n{_tail(results / 'output')}"
     return _cases(results / "report.xml")
 
@@ -76,7 +83,7 @@ def run_program_inside(scratch: Path, *arguments: str, seconds: float = 500) -> 
     return (results / "printed").read_text()
 
 
-def _run(scratch: Path, command: str, seconds: float) -> Path:
+def _run(scratch: Path, command: str, seconds: float, shared: Path | None = None) -> Path:
     """Run a shell command inside, in the checkout; the directory that it sees as /inside/results."""
     results = scratch / "results"
     results.mkdir()
@@ -85,18 +92,20 @@ def _run(scratch: Path, command: str, seconds: float) -> Path:
     own_kernel = (
         wish.kind != "uml" and os.geteuid() == 0 and all(item.present for item in probe(HOST_LAB_NEEDS))
     )
-    words = _host_command(scratch) if own_kernel else _uml_command(scratch, wish)
-    end = run_kernel(words, seconds, environment=_environment(results), log=results / "output")
+    environment = _environment(results, shared)
+    words = _host_command(scratch) if own_kernel else _uml_command(scratch, wish, environment)
+    end = run_kernel(words, seconds, environment=environment, log=results / "output")
     assert not end.panic, f"the kernel panicked: {end.panic}\n{_tail(results / 'output')}"
     return results
 
 
-def _environment(results: Path) -> dict[str, str]:
+def _environment(results: Path, shared: Path | None) -> dict[str, str]:
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "KERNEL_PROJECT": str(PROJECT),
         "KERNEL_SITE": sysconfig.get_path("purelib"),
         "KERNEL_RESULTS": str(results),
+        "KERNEL_SHARED": str(shared or ""),
         "TMPDIR": str(memory_directory(results)),
     }
 
@@ -110,13 +119,13 @@ def _host_command(scratch: Path) -> list[str]:
     return [*_cage(), 'exec /bin/sh "$0" "$1" "$2"', str(SCRIPTS / "host.sh"), str(tree), str(scratch)]
 
 
-def _uml_command(scratch: Path, wish: KernelOption) -> list[str]:
+def _uml_command(scratch: Path, wish: KernelOption, environment: Mapping[str, str]) -> list[str]:
     tree = private_tree(default_cache(), print)
     kernel, _ = uml_kernel(default_cache(), print, wish.series)
     results = scratch / "results"
     # The host is read-only for the guest's processes, which a hard kill may leave alone for a moment.
     contain = 'mount --bind "$KERNEL_RESULTS" "$KERNEL_RESULTS"; mount -o remount,bind,ro /; exec "$@"'
-    variables = {**_environment(results), "KERNEL_MODULES": str(kernel.modules)}
+    variables = {**environment, "KERNEL_MODULES": str(kernel.modules)}
     words = kernel.command(
         tree=tree,
         scratch=results,

@@ -10,6 +10,11 @@ mkdir -p inside/project inside/site inside/results
 mount --bind "$KERNEL_PROJECT" inside/project
 mount --bind "$KERNEL_SITE" inside/site
 mount --bind /mnt inside/results
+if [ -n "${KERNEL_SHARED:-}" ]; then
+    mkdir inside/shared
+    mount --bind "$KERNEL_SHARED" inside/shared
+    mount -o remount,bind,ro inside/shared
+fi
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /dev dev

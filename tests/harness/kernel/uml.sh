@@ -13,6 +13,10 @@ mkdir -p inside/project inside/site inside/results
 mount -t hostfs none inside/project -o "$KERNEL_PROJECT"
 mount -t hostfs none inside/site -o "$KERNEL_SITE"
 mount -t hostfs none inside/results -o "$KERNEL_RESULTS"
+if [ -n "${KERNEL_SHARED:-}" ]; then
+    mkdir inside/shared
+    mount -t hostfs none inside/shared -o "$KERNEL_SHARED"
+fi
 mount --move /proc proc
 mount -t sysfs sysfs sys
 mount --bind /dev dev
