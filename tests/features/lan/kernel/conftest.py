@@ -2,8 +2,12 @@
 
 import os
 
+import pytest
+
 from lanloom.node.kernel import KernelFeature, probe
-from tests.harness.kernel import INSIDE
+from lanloom_lab.assets import default_cache
+from tests.harness.guests.assets import GuestAssets, guest_assets
+from tests.harness.kernel import INSIDE, SHARED
 
 NEEDS = (
     KernelFeature("VXLAN", "other nodes", "ip link add v0 type vxlan id 7 dstport 4789"),
@@ -20,3 +24,9 @@ def usable() -> bool:
 
 
 collect_ignore_glob = [] if INSIDE in os.environ or usable() else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def guest_files() -> GuestAssets:
+    """What real guests run on."""
+    return GuestAssets(SHARED) if INSIDE in os.environ else guest_assets(default_cache(), print)

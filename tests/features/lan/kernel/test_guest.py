@@ -1,0 +1,169 @@
+"""Real guests on spokes: QEMU has the device of a macvtap open, and talks to pods on another node."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lanloom.features.lan.agent.ports import Attached, Device
+from lanloom.node.namespaces import open_namespace
+from tests.features.lan.kernel.machines import Lab, Machine, Wire, lab, run, until
+from tests.harness.guests.assets import GuestAssets
+from tests.harness.guests.guest import Guest, guest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SPOKE = Device("blue-a", "macvtap")
+FOREIGN = "0e:00:00:00:00:77"
+"""The address of a machine inside the guest, which is no interface's on a node."""
+
+GUEST, POD, INNER, OUTER = "172.16.0.1", "172.16.0.2", "172.17.0.1", "172.17.0.2"
+"""Addresses on the LAN: the guest's and the pod's, those of a machine inside the guest and of the pod for it."""
+
+
+class Place(NamedTuple):
+    """Where a guest can run: the path of its device, and its interface."""
+
+    tap: str
+    attached: Attached
+
+
+async def placed(machine: Machine) -> Place:
+    """A new pod for a guest on a node's spoke."""
+    tap = await machine.spokes.allocate(SPOKE)
+    assert tap is not None
+    return Place(tap.path, await machine.attach(SPOKE.spoke, "vm", mode="macvtap"))
+
+
+@asynccontextmanager
+async def booted(files: GuestAssets, machine: Machine, place: Place) -> AsyncIterator[Guest]:
+    """A guest on a node's spoke."""
+    async with guest(
+        files,
+        namespace=machine.pods.path("vm"),
+        tap=Path(place.tap),
+        mac=place.attached.mac,
+        mtu=place.attached.mtu,
+        address=f"{GUEST}/24",
+    ) as made:
+        yield made
+
+
+@asynccontextmanager
+async def nodes(directory: Path) -> AsyncIterator[tuple[Lab, Place]]:
+    """Two nodes: a place for a guest on the first, on the second a pod with addresses for it and what is inside it."""
+    async with lab(directory, 2) as made:
+        await made.cluster.lan()
+        for machine in made.machines:
+            await machine.offers()
+        await made[1].attach("blue-b", "p", f"{POD}/24")
+        await asyncio.to_thread(run, made[1].pods.path("p"), f"ip address add {OUTER}/24 dev net1")
+        yield made, await placed(made[0])
+
+
+async def joined(made: Lab, machine: Guest) -> None:
+    """Waits until the guest and the pod on the other node reach each other."""
+    await made[0].floods({made[1].address})
+    await made[1].floods({made[0].address})
+    assert await machine.reaches(POD)
+    assert await asyncio.to_thread(answers, made[1], GUEST)
+
+
+def answers(machine: Machine, address: str, size: int = 56) -> bool:
+    """Whether an address answers a ping of the node's pod; packets are not fragmented."""
+    printed = run(machine.pods.path("p"), f"ping -c 1 -W 5 -M do -s {size} {address}", check=False)
+    return " 0% packet loss" in printed
+
+
+async def test_guest_and_pod(tmp_path: Path, guest_files: GuestAssets) -> None:
+    """A guest and a pod on another node ping each other, with packets as large as the LAN carries."""
+    async with nodes(tmp_path) as (made, place), booted(guest_files, made[0], place) as machine:
+        await joined(made, machine)
+        assert await asyncio.to_thread(answers, made[1], GUEST, 1450 - 28)
+        assert await machine.call("hardware_address") == place.attached.mac
+        mac = await asyncio.to_thread(run, made[1].pods.path("p"), "ip -o link show net1")
+        assert (await machine.neighbours())[POD] in mac
+
+
+async def test_machine_inside_a_guest(tmp_path: Path, guest_files: GuestAssets) -> None:
+    """A machine inside a guest, with a hardware address of its own, and a pod on another node ping each other."""
+    async with nodes(tmp_path) as (made, place), booted(guest_files, made[0], place) as machine:
+        await joined(made, machine)
+        await machine.add_foreign(FOREIGN, f"{INNER}/24")
+        with open_namespace(made[1].pods.path("p")) as there, Wire(there, "net1") as receiver:
+            assert await machine.reaches(OUTER)
+            senders = {got[6:12].hex(":") for _, got in receiver.heard()}
+        assert FOREIGN in senders
+        await asyncio.to_thread(run, made[1].pods.path("p"), "ip neighbour flush dev net1")
+        assert await asyncio.to_thread(answers, made[1], INNER)
+        assert FOREIGN in await asyncio.to_thread(run, made[1].pods.path("p"), f"ip neighbour show {INNER}")
+
+
+async def test_agent_restarts(tmp_path: Path, guest_files: GuestAssets) -> None:
+    """A guest loses no packet, and its link does not go down, while the agents of both nodes die and come back."""
+    async with nodes(tmp_path) as (made, place), booted(guest_files, made[0], place) as machine:
+        await joined(made, machine)
+        changes = await machine.carrier_changes()
+        pings = await asyncio.create_subprocess_exec(
+            *("nsenter", f"--net={made[1].pods.path('p')}", "ping", "-i", "0.02", "-c", "100000", GUEST),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            for node in made.machines:
+                await node.kill()
+                assert await machine.reaches(POD)
+                node.start()
+                await until(lambda node=node: not node.spokes.unready())  # type: ignore[misc]
+                await node.offers()
+                assert await machine.reaches(POD)
+            tap = await made[0].spokes.allocate(SPOKE)
+        finally:
+            # Interrupted, it prints how many were answered; the one under way counts as neither.
+            pings.send_signal(2)
+            printed, _ = await pings.communicate()
+        found = re.search(r"(\d+) packets transmitted, (\d+) received", printed.decode())
+        assert found is not None
+        assert int(found[1]) - int(found[2]) <= 1
+        assert tap is not None
+        assert tap.path == place.tap
+        assert await machine.carrier_changes() == changes
+        assert await machine.call("boot_id") == machine.boot_id
+
+
+async def test_same_device_for_another_pod(tmp_path: Path, guest_files: GuestAssets) -> None:
+    """A guest that starts again in another pod finds its device at the same path."""
+    async with nodes(tmp_path) as (made, place):
+        first = made[0]
+        async with booted(guest_files, first, place) as machine:
+            await joined(made, machine)
+        await first.spokes.detach("c-vm", "net1")
+        first.pods.remove("vm")
+        again = await placed(first)
+        assert again.tap == place.tap
+        async with booted(guest_files, first, again) as machine:
+            await joined(made, machine)
+
+
+@pytest.mark.parametrize("loss", ["links", "namespace"])
+async def test_same_device_after_a_loss(tmp_path: Path, guest_files: GuestAssets, loss: str) -> None:
+    """A guest finds its device at the same path after its links or the LAN's namespace were deleted below it."""
+    async with nodes(tmp_path) as (made, place):
+        first = made[0]
+        async with booted(guest_files, first, place) as machine:
+            await joined(made, machine)
+            boot = machine.boot_id
+            before = await asyncio.to_thread(Path(place.tap).stat)
+            await asyncio.to_thread(run, first.lan(), "ip link delete blue-aM0")
+            if loss == "namespace":
+                first.names.remove("blue")
+        await until(lambda: "UP" in run(first.pods.path("vm"), "ip -o link show net1", check=False))
+        await until(lambda: first.taps() == {Path(place.tap).name})
+        after = await asyncio.to_thread(Path(place.tap).stat)
+        assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+        async with booted(guest_files, first, place) as machine:
+            assert machine.boot_id != boot
+            await joined(made, machine)
