@@ -39,8 +39,8 @@ class Node:
         assert self.plane is not None
         return self.plane.spokes
 
-    def start(self) -> None:
-        """Starts an agent."""
+    def start(self, *, away: bool = False) -> None:
+        """Starts an agent; for one whose API server is `away` no list ever comes."""
         cluster = self._cluster
         context = AgentContext(
             client=cluster.client,
@@ -57,7 +57,7 @@ class Node:
         )
         self._kernel = FakeLanKernel(self.world)
         self.plane = DataPlane(context, self._kernel)
-        cluster.begin(self.name, _process(context, self.plane))
+        cluster.begin(self.name, self.plane.run() if away else _process(context, self.plane))
 
     async def kill(self) -> None:
         """Ends the agent where it is."""

@@ -1,5 +1,7 @@
 """Spokes on nodes in memory: what kubelet and CNI programs get, through deaths, reboots and others' deletions."""
 
+import asyncio
+
 import pytest
 
 from lanloom.api.lan import LAN_NODES, LANS
@@ -303,5 +305,93 @@ def test_report_belongs_to_node() -> None:
         (entry,) = report.status.lans
         assert (entry.address, entry.device, entry.mtu) == ("10.0.0.1", "u0", 1450)
         assert [(spoke.name, spoke.mode) for spoke in entry.spokes] == [("blue-a", "veth")]
+
+    play(story, LanCluster)
+
+
+def test_without_server() -> None:
+    """While the API server is away a node keeps its peers, heals, and attaches pods to spokes that it has had."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node, other = await cluster.node("n1", 1), await cluster.node("n2", 2)
+        for each in (node, other):
+            await advertised(cluster, each)
+        await other.spokes.attach(veth("blue-b", other.pod("p1")))
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await cluster.until(lambda: _floods(node, "blue") == {"10.0.0.2"})
+        await node.kill()
+        node.start(away=True)
+        await cluster.until(lambda: not node.spokes.unready())
+        node.world.delete_link("blue", "blue-aV0")
+        await cluster.until(lambda: "blue-aV0" in node.world.names["blue"].links)
+        assert _floods(node, "blue") == {"10.0.0.2"}
+        node.world.delete_pod("/run/netns/p1")
+        await node.spokes.attach(veth("blue-a", node.pod("p2"), container="c2"))
+        with pytest.raises(SpokeError, match="no LAN has the spoke blue-c"):
+            await node.spokes.attach(veth("blue-c", node.pod("p3"), container="c3"))
+
+    play(story, LanCluster)
+
+
+def test_full_disk() -> None:
+    """Without a record nothing is built: the request fails, and says which directory is full."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        node.fake.state.full = True
+        with pytest.raises(SpokeError, match="No space left on device"):
+            await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        assert node.world.writes == 0
+        node.fake.state.full = False
+        await node.spokes.attach(veth("blue-a", "/run/netns/p1"))
+
+    play(story, LanCluster)
+
+
+@pytest.mark.parametrize(
+    ("netns", "interface", "mac", "words"),
+    [
+        ("run/netns/p1", "net1", "", "the path of its network namespace"),
+        ("/run/netns/p1", "a/b", "", "can't be the name of a link"),
+        ("/run/netns/p1", "x" * 16, "", "can't be the name of a link"),
+        ("/run/netns/p1", "net1", "01:00:00:00:00:01", "is not the MAC address of an interface"),
+        ("/run/netns/p1", "net1", "02:00", "is not the MAC address of an interface"),
+        ("/run/netns/none", "net1", "", "there is no network namespace /run/netns/none"),
+    ],
+)
+def test_bad_attachments(netns: str, interface: str, mac: str, words: str) -> None:
+    """An attachment that can't be is refused with the reason, and nothing is built or recorded."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        node.pod("p1")
+        with pytest.raises(SpokeError, match=words):
+            await node.spokes.attach(veth("blue-a", netns, interface=interface, mac=mac))
+        assert node.world.writes == 0 and await node.fake.state.names() == ()
+
+    play(story, LanCluster)
+
+
+def test_cancelled() -> None:
+    """A request that is cancelled is finished all the same, and the DEL that follows waits for it and undoes it."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        for count in range(20):
+            attaching = asyncio.create_task(node.spokes.attach(veth("blue-a", node.pod("p1"))))
+            for _ in range(count + 1):
+                await asyncio.sleep(0)
+            attaching.cancel()
+            await node.spokes.detach("c1", "net1")
+            assert node.world.names == {} and node.world.ends == []
+            await asyncio.sleep(60)
+            assert node.world.names == {} and node.world.ends == []
 
     play(story, LanCluster)

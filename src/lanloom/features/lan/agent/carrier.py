@@ -5,6 +5,7 @@ any more: a request that is cancelled must not let the next one in while the ker
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
@@ -66,21 +67,31 @@ class Carrier:
         self._now = now
         self._on_state = on_state
         self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[object]] = set()
         self._states: dict[str, LanState] = {}
 
     async def exclusive(self, uid: str, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` returns or raises, run when nothing else works at the LAN, and to its end."""
         lock = self._locks.setdefault(uid, asyncio.Lock())
+        self._waiting[uid] += 1
 
         async def run() -> T:
-            async with lock:
-                return await work()
+            try:
+                async with lock:
+                    return await work()
+            finally:
+                self._leave(uid)
 
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
+
+    def _leave(self, uid: str) -> None:
+        self._waiting[uid] -= 1
+        if not self._waiting[uid]:
+            del self._waiting[uid], self._locks[uid]
 
     def _done(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)

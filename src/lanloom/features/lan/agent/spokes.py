@@ -5,6 +5,7 @@ away. So a request that is repeated, or follows a death or a reboot, ends in the
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeVar
 
@@ -53,6 +54,7 @@ class Spokes:
         self._woken = woken
         self._handlers: list[Callable[[], None]] = []
         self._choosing = asyncio.Lock()
+        self._under_way: Counter[tuple[str, str, str]] = Counter()
         self._loaded = False
         view.on_lan(lambda _uid: self._tell())
 
@@ -84,7 +86,7 @@ class Spokes:
             await self._built(uid, device)
             return await self._kernel.tap(place.index) if device.mode == "macvtap" else None
 
-        return await self._explained(device, uid, work)
+        return await self._explained(device.id, uid, work)
 
     async def attach(self, attachment: Attachment) -> Attached:
         """As the port says."""
@@ -93,35 +95,45 @@ class Spokes:
         uid = self._lan_of(device)
 
         async def work() -> Attached:
-            if not await self._kernel.is_namespace(attachment.netns):
-                raise SpokeError(
-                    f"can't attach {device.id}: there is no network namespace {attachment.netns}"
-                )
-            record, place = await self._placed(uid, device)
-            await self._check_free(place, attachment)
-            wanted = replace(
-                place,
-                allocated=0.0,
-                container=attachment.container,
-                netns=attachment.netns,
-                interface=attachment.interface,
-                pod=attachment.pod,
-                network=attachment.network,
-                mac=attachment.mac,
-            )
-            await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
-            end = _end(await self._built(uid, device), attachment)
-            if device.mode == "macvtap":
-                await self._kernel.tap(place.index)
-            return Attached(end.mac, end.mtu)
+            try:
+                return await self._attach(uid, attachment)
+            finally:
+                self._under_way -= Counter([key])
 
-        return await self._explained(device, uid, work)
+        key = (uid, attachment.container, attachment.interface)
+        self._under_way[key] += 1
+        return await self._explained(device.id, uid, work)
+
+    async def _attach(self, uid: str, attachment: Attachment) -> Attached:
+        device = attachment.device
+        if not await self._kernel.is_namespace(attachment.netns):
+            raise SpokeError(f"can't attach {device.id}: there is no network namespace {attachment.netns}")
+        record, place = await self._placed(uid, device)
+        await self._check_free(place, attachment)
+        wanted = replace(
+            place,
+            allocated=0.0,
+            container=attachment.container,
+            netns=attachment.netns,
+            interface=attachment.interface,
+            pod=attachment.pod,
+            network=attachment.network,
+            mac=attachment.mac,
+        )
+        await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
+        end = _end(await self._built(uid, device), attachment)
+        if device.mode == "macvtap":
+            await self._kernel.tap(place.index)
+        return Attached(end.mac, end.mtu)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""
-        for uid, place in self._attached():
-            if (place.container, place.interface) == (container, interface):
-                await self._end(uid, place)
+        key = (container, interface)
+        found = {uid for uid, place in self._attached() if (place.container, place.interface) == key}
+        # One that is being attached has no record yet: whoever asked for it may have given up, but it comes.
+        found |= {uid for uid, *rest in self._under_way if tuple(rest) == key}
+        for uid in sorted(found):
+            await self._end(uid, container, interface)
 
     async def check(self, attachment: Attachment) -> None:
         """As the port says."""
@@ -143,7 +155,7 @@ class Spokes:
             if steps:
                 raise SpokeError(f"{device.id}: not as it should be: {steps[0].title}", again=True)
 
-        await self._explained(device, uid, work)
+        await self._explained(device.id, uid, work)
 
     async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:
         """As the port says."""
@@ -151,7 +163,7 @@ class Spokes:
         for uid, place in self._attached():
             if place.network == network and (place.container, place.interface) not in valid:
                 try:
-                    await self._end(uid, place)
+                    await self._end(uid, place.container, place.interface)
                 except SpokeError as error:
                     failures.append(str(error))
         if failures:
@@ -226,27 +238,29 @@ class Spokes:
             raise SpokeError(f"can't attach {device.id}: {state.own.problem}", again=True)
         return seen
 
-    async def _end(self, uid: str, place: Place) -> None:
+    async def _end(self, uid: str, container: str, interface: str) -> None:
         """Ends one attachment: when this returns it is recorded; what the kernel refuses is tried again later."""
 
         async def work() -> None:
             record = self._records.carried.get(uid)
-            found = record.place(place.id) if record is not None else None
-            if record is None or found is None or found.container != place.container:
+            for place in record.places if record is not None else ():
+                if record is not None and (place.container, place.interface) == (container, interface):
+                    record = record.with_place(place.free())
+            if record is None:
                 return
-            await self._records.save(record.with_place(found.free()))
+            await self._records.save(record)
             try:
                 await self._carrier.reconcile(uid, ())
             except NodeError as error:
-                log.warning("lan-detach-unfinished", spoke=place.spoke, error=str(error))
+                log.warning("lan-detach-unfinished", lan=record.title, pod=container, error=str(error))
 
-        await self._explained(Device(place.spoke, place.mode), uid, work)
+        await self._explained(f"{interface} of {container}", uid, work)
 
-    async def _explained(self, device: Device, uid: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def _explained(self, title: str, uid: str, work: Callable[[], Awaitable[T]]) -> T:
         try:
             return await self._carrier.exclusive(uid, work)
         except NodeError as error:
-            raise SpokeError(f"{device.id}: {error}", again=True) from error
+            raise SpokeError(f"{title}: {error}", again=True) from error
         finally:
             self._woken(uid)
 
