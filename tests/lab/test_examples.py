@@ -33,8 +33,8 @@ OTHERS = (
     "jumbo-frames.yaml",
     "vlan2012-pool.yaml",
 )
-ELSEWHERE = ("ipam-nad.yaml", "ipam-network.yaml", "ipam-nic.yaml")
-"""Tried by test_cni_ipam here, and by test_ipam_page of the command line."""
+ELSEWHERE = ("ipam-nad.yaml", "ipam-network.yaml", "ipam-nic.yaml", "lan.yaml")
+"""Tried by test_cni_ipam here, by test_ipam_page of the command line, and by test_admission of LANs."""
 
 ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolated-subnet", "addressed")}
 """With the name of the network and that of the pod on it."""

@@ -3,15 +3,17 @@
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
 from lanloom.api.core import PODS
-from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, UID_LABEL
+from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, UID_LABEL, nad_name, resource_name
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.nadguard import DRAINING
 from lanloom.api.resource import Resource
@@ -31,6 +33,7 @@ from tests.features.lan.samples import entry
 from tests.harness.virtual import run
 
 Raw = dict[str, Any]
+ROOT = Path(__file__).parents[3]
 ADMIN, MANAGER = "kubernetes-admin", "a manager"
 AGENT = "system:lanloom:node:"
 
@@ -166,6 +169,20 @@ async def test_a_lan_is_judged(on: Reviews) -> None:
     assert refused.message == "LAN nets/red: spec.vni is 0; it must be from 1 to 16777215"
     unreadable = await on.ask(LANS, _lan("red", vni="seven"))
     assert "can't read LAN red" in unreadable.message
+
+
+@reviewed
+async def test_the_example(on: Reviews) -> None:
+    """The LAN of the examples is let in with its defaults, and its pod names one of its NADs and the resource."""
+    example, pod = yaml.safe_load_all((ROOT / "examples/lan.yaml").read_text())
+    await on.follow()
+    filled = on.admission.mutate(_request(LANS, example, None, ADMIN)).patch
+    spec = example["spec"] | {item["path"].rpartition("/")[2]: item["value"] for item in filled}
+    assert (await on.ask(LANS, example | {"spec": spec})).allowed
+    (network,) = pod["metadata"]["annotations"].values()
+    (resource,) = pod["spec"]["containers"][0]["resources"]["limits"]
+    spoke = example["spec"]["spokes"][0]
+    assert (network.partition("@")[0], resource) == (nad_name(spoke, "veth"), resource_name(spoke, "veth"))
 
 
 @reviewed
