@@ -1,8 +1,7 @@
 """What only one LAN of a cluster may have: its namespace on the nodes, its spokes, and its VNI at a port.
 
 The webhook refuses a second claim. Two that were let in at once, by two replicas, are settled by age: the older LAN
-has what both claim, and the younger one is built nowhere until the claim is its own. Manager and agents apply the
-same rule, so no node needs to hear who won.
+has what both claim. The younger one gets no NADs until the claim is its own, so nothing can be attached to it.
 """
 
 from collections.abc import Iterable, Iterator
