@@ -1,13 +1,17 @@
 """What tests of LANs do with real nodes: agents, LANs with their NADs, and pods in them."""
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from lanloom.api.core import NODES
-from lanloom.api.lan import LAN, LAN_NODES, LANS, LANSpec
+from lanloom.api.lan import IN_USE, LAN, LAN_NODES, LANS, LANSpec
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
-from lanloom.features.lan.rules.nads import RESOURCE_NAME, wanted_nads
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
+from lanloom.features.lan.rules.nads import spoke_of, wanted_nads
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
@@ -23,7 +27,7 @@ from tests.harness.nodes.node import (
 from tests.harness.nodes.pods import Pods, Raw, container_of, node_ready
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer
-from tests.harness.servers.real import RealServer
+from tests.harness.servers.real import RealServer, free_ports
 
 UNDERLAY = "eth0"
 
@@ -42,9 +46,33 @@ def lan(name: str, vni: int, *spokes: str) -> LAN:
     return LAN(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
 
 
-def install_kinds(binaries: Path, server: RealServer) -> None:
-    """Lanloom's kinds, and those of others that it reads."""
-    Installer(binaries, server).definitions()
+@contextmanager
+def managed(binaries: Path, server: RealServer, directory: Path) -> Iterator[None]:
+    """Lanloom's kinds, rights and webhooks, and a running manager with all its features."""
+    installer = Installer(binaries, server)
+    installer.definitions()
+    for namespace in (LANLOOM_NAMESPACE, BRIDGES_NAMESPACE):
+        installer.kubectl("create", "namespace", namespace)
+    installer.manifests("rbac.yaml", "webhooks.yaml")
+    port, metrics = free_ports(2)
+    words = [
+        *python(),
+        "-m",
+        "lanloom",
+        "manager",
+        "--kubeconfig",
+        str(server.kubeconfig),
+        "--no-dummy-default",
+    ]
+    words += ["--user", "kubernetes-admin", "--webhook-address", "127.0.0.1", "--webhook-port", str(port)]
+    words += ["--metrics-address", f"127.0.0.1:{metrics}"]
+    with (directory / "manager.log").open("wb") as log:
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 class LanNode:
@@ -104,15 +132,10 @@ class LanCluster:
             await node_ready(self.client, each.node)
 
     async def create(self, wanted: LAN) -> None:
-        """Create a LAN, and the NADs that the manager would make for it."""
-        made = await self.client.create(LANS, wanted, wanted.metadata.namespace)
-        for nad in wanted_nads(made):
-            annotations = {RESOURCE_NAME: nad.resource}
-            body: dict[str, Any] = {
-                "metadata": {"name": nad.key.name, "annotations": annotations},
-                "spec": {"config": nad.config},
-            }
-            await self.client.create(NADS, body, nad.key.namespace)
+        """Create a LAN and wait for its NADs."""
+        await self.client.create(LANS, wanted, wanted.metadata.namespace)
+        for nad in wanted_nads(wanted):
+            await eventually(partial(self.client.get, NADS, nad.key.name, nad.key.namespace), bool, PATIENCE)
 
     async def attach(self, name: str, on: LanNode, nad: str, resource: str) -> Raw:
         """Run a pod with an interface by a NAD and the device of a resource."""
@@ -130,6 +153,27 @@ class LanCluster:
         except NotFound:
             return []
         return list(found["status"].get("lans", ()))
+
+    async def until_in_use(self, name: str) -> None:
+        """Wait until a LAN that is deleted says that users keep it."""
+
+        def is_kept(found: LAN) -> bool:
+            return any(item.type == IN_USE and item.status == "True" for item in found.status.conditions)
+
+        await eventually(partial(self.client.get, LANS, name, "default"), is_kept, PATIENCE)
+
+    async def gone(self, name: str) -> None:
+        """Wait until a LAN and its NADs are gone."""
+
+        async def names() -> list[str]:
+            lans = await self.client.list(LANS, "default")
+            nads = await self.client.list(NADS, "default")
+            spokes = {spoke_of(nad.metadata.name) for nad in nads.items}
+            return [lan.metadata.name for lan in lans.items] + [
+                each for each in spokes if each.startswith(name)
+            ]
+
+        await eventually(names, lambda found: not [each for each in found if each.startswith(name)], PATIENCE)
 
     async def left(self, on: LanNode, name: str) -> None:
         """Wait until a node carries a LAN no more."""

@@ -8,7 +8,7 @@ import pytest
 
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
-from tests.features.lan.realserver.cluster import LanCluster, LanNode, install_kinds
+from tests.features.lan.realserver.cluster import LanCluster, LanNode, managed
 from tests.harness.nodes.enclosure import connect
 from tests.harness.nodes.node import BRIDGE, RealNode, with_nads
 from tests.harness.nodes.programs import NodePrograms
@@ -23,9 +23,9 @@ def lan_nodes(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[LanNode, LanNode]]:
     """`node1` and `node2`, with `eth0` between them."""
-    install_kinds(real_binaries, nodes_server)
+    directory = tmp_path_factory.mktemp("nodes")
     with ExitStack() as stack:
-        directory = tmp_path_factory.mktemp("nodes")
+        stack.enter_context(managed(real_binaries, nodes_server, directory))
         one, other = (
             stack.enter_context(
                 RealNode(name, node_programs, nodes_server.kubeconfig, directory, with_nads(BRIDGE))

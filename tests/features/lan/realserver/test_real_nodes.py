@@ -2,8 +2,10 @@
 
 import pytest
 
-from lanloom.api.lan import nad_name, resource_name
+from lanloom.api.lan import LANS, nad_name, resource_name
 from tests.features.lan.realserver.cluster import LanCluster, lan
+from tests.harness.nodes.enclosure import EnclosureError
+from tests.harness.nodes.pods import container_of
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -40,8 +42,10 @@ async def test_a_machine_gets_its_device(lan_cluster: LanCluster) -> None:
     link = node.in_pod(pod, "ip", "-details", "-oneline", "link", "show", "net1")
     assert "macvtap mode passthru" in link
     index = link.partition(":")[0]
-    device = node.node.exec(pod["status"]["containerStatuses"][0]["containerID"], "ls", "-l", "/dev")
-    assert f"tap{index}\n" in device
+    # Reading waits for a frame, which does not come: opening is what the container's rights allow.
+    node.node.exec(container_of(pod), "/bin/sh", "-c", f": <>/dev/tap{index}")
+    with pytest.raises(EnclosureError, match="not permitted"):
+        node.node.exec(container_of(pod), "/bin/sh", "-c", "busybox mknod /tmp/kmsg c 1 11 && : </tmp/kmsg")
     await cluster.delete("machine", node)
 
 
@@ -90,3 +94,18 @@ async def test_a_pod_outlives_the_agent(lan_cluster: LanCluster) -> None:
     assert node.in_pod(pod, "ip", "-oneline", "link", "show", "net1") == before
     await cluster.delete("grey1", node)
     await cluster.left(node, "grey")
+
+
+async def test_a_lan_in_use_stays(lan_cluster: LanCluster) -> None:
+    """A LAN that is deleted keeps its pod's interface until the pod goes; then it goes with its NADs."""
+    cluster, node = lan_cluster, lan_cluster.one
+    await cluster.create(lan("black", 12, "black1"))
+    resource = resource_name("black1", "veth")
+    await cluster.allocatable(node, resource, "1")
+    pod = await cluster.attach("black1", node, nad_name("black1", "veth"), resource)
+    await cluster.client.delete(LANS, "black", "default")
+    await cluster.until_in_use("black")
+    assert "net1" in node.in_pod(pod, "ip", "link", "show", "net1")
+    await cluster.delete("black1", node)
+    await cluster.gone("black")
+    await cluster.allocatable(node, resource, "0")
