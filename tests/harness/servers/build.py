@@ -1,7 +1,7 @@
 """Build a real kube-apiserver and a real kubelet: `python -m tests.harness.servers.build`.
 
 The embedded API server is worth what its likeness to the real one is worth, and no package registry ships the
-real one as a binary. Debian's source package does build, with Debian's Go compiler, in about nine minutes on
+real one as a binary. Debian's source package does build, with Debian's Go compiler, in about four minutes on
 two cores; nothing is installed for it. Whoever has newer binaries names their directory in KUBEBUILDER_ASSETS
 (the convention of envtest) and needs no build.
 
