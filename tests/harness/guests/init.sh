@@ -12,16 +12,16 @@ for module in $(cat /modules/order); do
     insmod "/modules/$module" || echo "guest: can't load the module $module"
 done
 
-# A second interface on the guest's own, as a machine inside the guest has: its frames come from another address.
+# A second interface behind the guest's own, as of a machine inside the guest: its frames come from another address.
 add_foreign() { # HARDWARE-ADDRESS ADDRESS
     ip link add name foreign link eth0 type macvlan
     ip link set foreign address "$1" up
     ip address add "$2" dev foreign
-    # Otherwise the kernel would answer for the addresses of one interface at the other.
+    # The kernel must not answer at one interface for the addresses of the other.
     echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore
 }
 
-# Not the one that names the boot only: a guest that is restored or moved keeps it as well.
+# The identity of this boot, which a guest keeps when it is moved or restored.
 boot_id() { cat /proc/sys/kernel/random/boot_id; }
 carrier_changes() { cat /sys/class/net/eth0/carrier_changes; }
 hardware_address() { cat /sys/class/net/eth0/address; }

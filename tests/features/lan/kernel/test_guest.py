@@ -117,7 +117,7 @@ async def test_agent_restarts(tmp_path: Path, guest_files: GuestAssets) -> None:
                 await node.kill()
                 assert await machine.reaches(POD)
                 node.start()
-                await until(lambda node=node: not node.spokes.unready())  # type: ignore[misc]
+                await until(lambda: not any(each.spokes.unready() for each in made.machines))
                 await node.offers()
                 assert await machine.reaches(POD)
             tap = await made[0].spokes.allocate(SPOKE)
