@@ -1,17 +1,18 @@
 """Real guests on spokes: QEMU has the device of a macvtap open, and talks to pods on another node."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from lanloom.features.lan.agent.ports import Attached, Device
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError
 from lanloom.node.namespaces import open_namespace
-from tests.features.lan.kernel.machines import Lab, Machine, Wire, lab, run, until
+from tests.features.lan.kernel.machines import PATIENCE, Lab, Machine, Wire, lab, run, until
 from tests.harness.guests.assets import GuestAssets
 from tests.harness.guests.guest import Guest, guest
 
@@ -69,8 +70,27 @@ async def joined(made: Lab, machine: Guest) -> None:
     """Waits until the guest and the pod on the other node reach each other."""
     await made[0].floods({made[1].address})
     await made[1].floods({made[0].address})
-    assert await machine.reaches(POD)
-    assert await asyncio.to_thread(answers, made[1], GUEST)
+    async with asyncio.timeout(PATIENCE):
+        # A link that has just come up may lose a packet.
+        while not await machine.reaches(POD):
+            pass
+    await until(lambda: answers(made[1], GUEST))
+
+
+async def healed(machine: Machine) -> None:
+    """Waits until the node has restored all that the guest's pod needs, by itself."""
+    attachment = Attachment(
+        device=SPOKE,
+        container="c-vm",
+        netns=str(machine.pods.path("vm")),
+        interface="net1",
+        pod="default/vm",
+    )
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(SpokeError):
+                await machine.spokes.check(attachment)
+                return
 
 
 def answers(machine: Machine, address: str, size: int = 56) -> bool:
@@ -160,9 +180,12 @@ async def test_same_device_after_a_loss(tmp_path: Path, guest_files: GuestAssets
             await asyncio.to_thread(run, first.lan(), "ip link delete blue-aM0")
             if loss == "namespace":
                 first.names.remove("blue")
-        await until(lambda: "UP" in run(first.pods.path("vm"), "ip -o link show net1", check=False))
-        await until(lambda: first.taps() == {Path(place.tap).name})
+        await healed(first)
+        tap = await first.spokes.allocate(SPOKE)
+        assert tap is not None
+        assert tap.path == place.tap
         after = await asyncio.to_thread(Path(place.tap).stat)
+        assert after.st_rdev == os.makedev(tap.major, tap.minor)
         assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
         async with booted(guest_files, first, place) as machine:
             assert machine.boot_id != boot
