@@ -19,7 +19,9 @@ from lanloom.features.lan.rules.plan import plan
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
 from lanloom.node.netlink import overlay
 
-FIRST = 900_000_000
+FIRST = 900_000_000 + os.getpid() % 10_000 * 10
+"""Other runs of these tests on the same kernel have other indices."""
+
 PODS = 3
 
 
@@ -85,8 +87,10 @@ class Ground:
         """A process of its own that is killed after so long; whether it had not come to its end."""
         child = os.fork()
         if not child:
-            asyncio.run(self.bring(wanted))
-            os._exit(0)
+            try:
+                asyncio.run(self.bring(wanted))
+            finally:
+                os._exit(0)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)

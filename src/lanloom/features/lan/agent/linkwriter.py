@@ -422,8 +422,10 @@ class Reader:
             return held, same, "" if same else f"{_FOREIGN.format(lan.ns)}"
         opened = OpenLan(named)
         marks = {owner_of(each.alias) for each in opened.links.values()} - {""}
-        empty = all(not each.kind for each in opened.links.values())
-        if marks == {lan.uid} or (lan.built and (empty or (not marks and lan.bridge not in opened.links))):
+        # A bridge has no mark for a moment, and no ports as long; the record says that the namespace is the LAN's.
+        bridge = opened.links.get(lan.bridge)
+        begun = bridge is None or all(each.master != bridge.index for each in opened.links.values())
+        if marks == {lan.uid} or (lan.built and not marks and begun):
             self._writer.lans[lan.ns] = opened
             return opened, True, ""
         opened.close()

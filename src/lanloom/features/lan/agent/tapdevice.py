@@ -19,6 +19,9 @@ GUEST = 107
 
 MODE = 0o660
 
+READINGS = 5
+"""How often the kernel's list is read for a device that is not in it: it may skip an entry while others are removed."""
+
 _TARGET = re.compile(r".*/macvtap/tap(\d+)")
 
 
@@ -88,7 +91,11 @@ class TapDevices:
     def _number(self, index: int) -> int:
         """The number of the one macvtap with this index; the file at the path says which to look at first."""
         status = _status(self.path(index))
-        numbers = {number for found, number in self._all() if found == index}
+        numbers: set[int] = set()
+        for _ in range(READINGS):
+            numbers |= {number for found, number in self._all() if found == index}
+            if numbers:
+                break
         if len(numbers) > 1:
             raise LinkError(
                 f"{len(numbers)} macvtaps of the node have the index {index}, in several network namespaces; delete "
