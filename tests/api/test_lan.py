@@ -90,7 +90,7 @@ def test_the_definition_is_a_superset_of_k8slans() -> None:
     assert schema["required"] == ["spec"]
     fields = schema["properties"]["spec"]
     assert K8SLAN.items() <= fields["properties"].items()
-    assert fields["required"] == ["bridge", "ns", "spokes", "vni", "vxlan", "vxlanGrp"]
+    assert fields["required"] == ["bridge", "ns", "spokes", "vni", "vxlan"]
     assert "conditions" in schema["properties"]["status"]["properties"]
 
 

@@ -49,9 +49,9 @@ READY, IN_USE = "Ready", "InUse"
 Mode = Literal["macvtap", "veth"]
 Replication = Literal["head-end", "multicast"]
 
-# For the schema alone, as k8slan's definition has it: an object that breaks a rule is still read.
+# For the schema alone: an object that breaks a rule is still read. The group has a default, so none is required.
 _INT32 = {"format": "int32"}
-_REQUIRED = {"required": ["bridge", "ns", "spokes", "vni", "vxlan", "vxlanGrp"]}
+_REQUIRED = {"required": ["bridge", "ns", "spokes", "vni", "vxlan"]}
 
 
 def nad_name(spoke: str, mode: Mode) -> str:
