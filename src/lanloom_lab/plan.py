@@ -31,6 +31,9 @@ INNER_PORT = 7443
 UPLINK_NICS = ("eth1", "eth2")
 """The NICs of a node that are plugged into the switch; `eth0` is plugged into the management switch."""
 
+DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
+"""Directory of a node in which kubelet and device plugins have their sockets."""
+
 IMAGE = f"lanloom_lab/lanloom@sha256:{hashlib.sha256(b'lanloom lab').hexdigest()}"
 """The name by which pods of the lab ask for Lanloom itself: there is no image, nodes have the program."""
 

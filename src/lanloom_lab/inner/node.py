@@ -19,6 +19,7 @@ from lanloom_lab.inner.sandbox import (
     succeeds,
 )
 from lanloom_lab.plan import (
+    DEVICE_PLUGINS,
     MANAGEMENT_VLAN,
     SUPERVISOR_ADDRESS,
     UPLINK_NICS,
@@ -85,12 +86,14 @@ class Node:
     async def start_programs(self) -> None:
         """Starts the message bus, NetworkManager and the agent, and waits until NetworkManager is there."""
         self.sandbox.inside("/run/dbus").mkdir()
+        self.sandbox.inside(DEVICE_PLUGINS).mkdir(parents=True, exist_ok=True)
         self.run("dbus", "dbus-daemon", "--system", "--nofork", "--nopidfile", "--nosyslog")
         await self._wait_for("dbus", until(self.sandbox.inside("/run/dbus/system_bus_socket").exists))
         self.run("NetworkManager", "NetworkManager", "--debug", "--log-level=INFO")
         name = self.spec.name
         access = ("--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
-        self.run("agent", "lanloom", "agent", "--node", name, *access, "--cni-bin", CNI_PROGRAMS)
+        kubelet = ("--cni-bin", CNI_PROGRAMS, "--device-plugins", DEVICE_PLUGINS)
+        self.run("agent", "lanloom", "agent", "--node", name, *access, *kubelet)
         await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))
 
     async def _network_manager_answers(self) -> bool:

@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from lanloom_lab.errors import LabError
+from lanloom_lab.plan import DEVICE_PLUGINS
 from lanloom_lab.workloads.hosts import ExecSession, Hosts, Machines
 
 PROGRAM = ("python3", "-m", "lanloom_lab.workloads.devicemanager")
-PLUGINS_DIRECTORY = "/var/lib/kubelet/device-plugins"
 
 
 class DevicesMissing(Exception):
@@ -71,7 +71,7 @@ class Devices:
         error = LabError(f"the device manager of {node} has ended", "It is started again.")
         try:
             log = self._logs(node) / "device-manager.log"
-            async with self._hosts.session(node, *PROGRAM, PLUGINS_DIRECTORY, log=log) as session:
+            async with self._hosts.session(node, *PROGRAM, DEVICE_PLUGINS, log=log) as session:
                 await self._answer(session, queue)
         except (LabError, OSError) as failure:
             error = failure if isinstance(failure, LabError) else error
