@@ -35,7 +35,7 @@ OWN = Path("/proc/self/ns/net")
 """The namespace of this process."""
 
 _CLONE_NEWNET = 0x40000000
-_MS_BIND, _MNT_DETACH = 0x1000, 2
+_MS_BIND, _MS_REC, _MS_SHARED, _MNT_DETACH = 0x1000, 0x4000, 1 << 20, 2
 _NS_GET_NSTYPE = 0xB703
 _LARGEST_STACK = 16
 """Mounts on top of each other that are taken away with one name."""
@@ -131,10 +131,15 @@ def make_namespace(title: str) -> Namespace:
 
 
 class NamespaceDirectory:
-    """The names of network namespaces: files of a directory, each with a namespace mounted on it."""
+    """The names of network namespaces: files of a directory, each with a namespace mounted on it.
 
-    def __init__(self, directory: Path = DIRECTORY) -> None:
+    With `shared` the directory becomes a shared mount of its own before the first name, as `ip netns add` makes it.
+    Otherwise that program would mount the directory over itself later, and what was bound below would stay for ever.
+    """
+
+    def __init__(self, directory: Path = DIRECTORY, *, shared: bool = False) -> None:
         self._directory = directory
+        self._shared = shared
 
     def path(self, name: str) -> Path:
         """Where a namespace of this name is bound. Raises NamespaceError for a text that can't be a name."""
@@ -156,6 +161,8 @@ class NamespaceDirectory:
         """
         path = self.path(name)
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if self._shared:
+            self._share()
         with suppress(NamespaceMissing), self.open(name):
             raise NamespaceError(
                 f"there is a network namespace {path} already; delete it, or take another name"
@@ -171,8 +178,18 @@ class NamespaceDirectory:
                 path.unlink()
             raise failure
 
+    def _share(self) -> None:
+        place = bytes(self._directory)
+        if _libc.mount(None, place, None, _MS_SHARED | _MS_REC, None) == 0:
+            return
+        mounted = _libc.mount(place, place, b"none", _MS_BIND | _MS_REC, None) == 0
+        if not mounted or _libc.mount(None, place, None, _MS_SHARED | _MS_REC, None) != 0:
+            raise _failure(f"can't make {self._directory} a shared mount")
+
     def remove(self, name: str) -> None:
         """Take a name away; a missing one is no error. The namespace lives on while something holds it.
+
+        The file stays, empty, where another mount of the directory has a namespace on it.
 
         Raises NamespaceError for a file that is no namespace's and not empty.
         """
@@ -188,6 +205,8 @@ class NamespaceDirectory:
         except FileNotFoundError:
             return
         except OSError as error:
+            if error.errno == errno.EBUSY:
+                return
             raise NamespaceError(f"can't remove {path}: {error.strerror}") from error
 
 

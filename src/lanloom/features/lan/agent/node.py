@@ -38,7 +38,7 @@ class NetlinkLanKernel:
     ) -> None:
         self._host = host
         self._taps = taps or TapDevices()
-        self._writer = linkwriter.LanWriter({}, names or NamespaceDirectory(), self._open_host)
+        self._writer = linkwriter.LanWriter({}, names or NamespaceDirectory(shared=True), self._open_host)
         self._reader = linkwriter.Reader(self._writer)
         self._monitors: dict[str, socket] = {}
         self._changed: set[str] = set()
