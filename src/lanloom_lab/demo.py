@@ -74,6 +74,12 @@ class Verifier:
         except TimeoutError:
             raise DemoFailed(f"{node} still has {what}:\n{output.strip()}", _remedy(node)) from None
 
+    async def run(self, node: str, *words: str) -> None:
+        """Run a program on a node, which must succeed."""
+        status, output = await capture(self._layout, node, *words)
+        if status != 0:
+            raise DemoFailed(f"`{' '.join(words)}` failed on {node}:\n{output.strip()}", _remedy(node))
+
     async def pod_reaches(self, node: str, namespace: str, address: str) -> None:
         """From the network namespace of a pod on a node, an address answers."""
         words = ("ip", "netns", "exec", namespace, "ping", "-c", "1", "-w", "5", address)

@@ -11,6 +11,7 @@ import lanloom
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import AlreadyExists, NotFound
@@ -19,7 +20,7 @@ from lanloom_lab.errors import DemoFailed
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
-    for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, DUMMY_CLUSTER_NETWORKS, PODS)
+    for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, DUMMY_CLUSTER_NETWORKS, LANS, PODS)
 }
 
 

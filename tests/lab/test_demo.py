@@ -52,6 +52,8 @@ def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
         in done.stdout
     )
     assert "a third pod comes too late" in done.stderr and "does not accept new users" in done.stderr
+    assert "the LAN carries it" in done.stderr
+    assert "its NADs are used:\n    Pod default/db\n    Pod default/web" in done.stdout
     assert "everything was as it should be" in done.stdout
     assert "cluster-1-br" in picture.read_text()
     eventually(lambda: not own_lab.processes())

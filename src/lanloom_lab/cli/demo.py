@@ -4,13 +4,19 @@ The commands are run as everybody types them, against the lab's API server.
 """
 
 import asyncio
+import json
+import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from lanloom_lab.errors import DemoFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,23 +24,6 @@ if TYPE_CHECKING:
     from lanloom.cli.console import Progress
     from lanloom.features.vlan.views.overview import Row
     from lanloom_lab.layout import Layout
-
-import json
-from typing import TYPE_CHECKING
-
-from lanloom_lab.errors import DemoFailed
-
-if TYPE_CHECKING:
-    from lanloom.cli.console import Progress
-
-import os
-import shlex
-import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lanloom.cli.console import Progress
-
 
 STORY = (
     (
@@ -135,18 +124,19 @@ WIDTH = 100
 )
 @click.pass_obj
 def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None:
-    """Demonstrate VLANs, address management and isolated networks. Exit code: 1 if a check fails.
+    """Demonstrate VLANs, addresses, isolated networks and LANs. Exit code: 1 if a check fails.
 
     Starts a lab, creates two cluster networks with a VLAN network on each (DHCP and static), shows the addresses, pings
     between nodes, changes DHCP to static, deletes all networks, and checks that nothing remains. Then it shows a
-    network with two subnets, a pool that is split, and a NIC with three addresses. Finally, two pods block the deletion
-    of an isolated network. Takes under two minutes.
+    network with two subnets, a pool that is split, and a NIC with three addresses. Then two pods block the deletion of
+    an isolated network. Finally, pods of two nodes use a LAN. Takes under two minutes.
     """
     from lanloom.cli.console import waiting
     from lanloom_lab import client
-    from lanloom_lab.cli.demo import show_addresses
     from lanloom_lab.demo import run_demo
-    from lanloom_lab.demoisolated import run_isolated
+    from lanloom_lab.demoisolated import IsolatedStory
+    from lanloom_lab.demolan import LanStory
+    from lanloom_lab.demostory import tell
     from lanloom_lab.kernel import parse_kernel
     from lanloom_lab.start import Options, start
 
@@ -158,7 +148,8 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
             start(layout, Options(3, requested), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
-            asyncio.run(run_isolated(layout, progress, _asking(layout.kubeconfig, progress)))
+            for story in (IsolatedStory, LanStory):
+                asyncio.run(tell(story, layout, progress, _asking(layout.kubeconfig, progress)))
         finally:
             if not keep:
                 progress("ending the lab")
@@ -170,7 +161,6 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
 
 def _asking(kubeconfig: Path, progress: "Progress") -> "Callable[[str], None]":
     """Shows what a command prints of a network that is being deleted or not; the former ends with 1."""
-    from lanloom_lab.cli.demo import show_command
 
     def ask(command: str) -> None:
         show_command(kubeconfig, progress, command, status=int(command.startswith("why-not-deleted")))
