@@ -9,6 +9,8 @@ and what stands on it away, wherever they are.
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.flood import change
 from lanloom.features.lan.rules.linksteps import (
@@ -172,6 +174,8 @@ def _tap(
             mac=port.mac,
             mtu=wanted.mtu,
         )
+        if end is not None:
+            yield from _limited(wanted, port, replace(end, in_pod=True, up=True))
     else:
         yield from _limited(wanted, port, end)
 
