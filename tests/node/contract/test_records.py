@@ -34,11 +34,13 @@ async def test_remove(node: Node) -> None:
 
 @on_node
 async def test_names(node: Node) -> None:
-    """The names of all records are listed in order, and none where there is no record."""
-    assert await node.host.state.names() == ()
+    """The names of all records are listed in order, and a record's no more once it is removed."""
+    before = set(await node.host.state.names())
     await node.host.state.write("networks", b"x")
     await node.host.state.write("lan-1", b"y")
-    assert await node.host.state.names() == ("lan-1", "networks")
+    assert await node.host.state.names() == tuple(sorted({*before, "lan-1", "networks"}))
+    await node.host.state.remove("lan-1")
+    assert await node.host.state.names() == tuple(sorted({*before, "networks"} - {"lan-1"}))
 
 
 @on_node
