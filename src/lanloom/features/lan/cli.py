@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.cli.query import Query
+    from lanloom.features.lan.trace.reading import Asked
+    from lanloom.features.lan.trace.views import TraceView
     from lanloom.features.lan.views import LanView
     from lanloom.kube.ports import Client
 
@@ -30,6 +33,7 @@ def command() -> None:
     Examples:
       lanloom lan list
       lanloom lan show default/blue
+      lanloom lan trace default/blue --from default/web --to default/db
       lanloom why-not-deleted lan/default/blue
     """
 
@@ -96,6 +100,134 @@ def show(name: str, kubeconfig: str | None, output: str) -> None:
     else:
         _print_lan(view)
     sys.exit(0 if view.ready else 1)
+
+
+def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the spokes of the LAN that was named, and the pods at them."""
+
+    async def names(client: "Client") -> list[str]:
+        from lanloom.features.lan.trace.reading import read_end_names
+
+        return await read_end_names(client, ctx.params.get("name") or "")
+
+    return completed(ctx, incomplete, names)
+
+
+@command.command(name="trace")
+@click.argument("name", metavar="NAMESPACE/LAN", shell_complete=_complete)
+@click.option(
+    "--from",
+    "sender",
+    required=True,
+    metavar="POD|SPOKE",
+    shell_complete=_complete_end,
+    help="Pod that sends, as NAMESPACE/NAME, or a spoke of the LAN.",
+)
+@click.option(
+    "--to",
+    "receiver",
+    required=True,
+    metavar="POD|SPOKE",
+    shell_complete=_complete_end,
+    help="Pod that receives, as NAMESPACE/NAME, or a spoke of the LAN.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(68, 65535),
+    metavar="BYTES",
+    help="Size of the IP packet in the frame. Default: one that fits.",
+)
+@click.option(
+    "--live", is_flag=True, help="Read the kernel of this machine, which is the node --node, as well."
+)
+@click.option(
+    "--node", envvar="NODE_NAME", metavar="NAME", help="Name of this machine's Node. Needed for --live."
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/var/lib/lanloom/lan"),
+    show_default=True,
+    metavar="DIR",
+    help="State directory of the agent of LANs. Used with --live.",
+)
+@kubeconfig_option
+@output_option
+def trace(
+    name: str,
+    sender: str,
+    receiver: str,
+    size: int | None,
+    live: bool,
+    node: str | None,
+    state: Path,
+    kubeconfig: str | None,
+    output: str,
+) -> None:
+    """Follow a frame from one pod to another, and show where it stops.
+
+    Each hop is shown as the API server, the nodes' agents and Multus report it. With --live, the hops on this machine
+    are also read from its kernel. The answer takes the way back: swap --from and --to to trace it.
+
+    Changes nothing, and sends no frame.
+
+    Exit code: 0 if nothing is known to stop the frame, 1 if it stops or if the cluster can't be reached, 2 for wrong
+    usage.
+
+    \b
+    Examples:
+      lanloom lan trace default/blue --from default/web --to default/db
+      lanloom lan trace blue --from web --to db --size 1500
+      lanloom lan trace blue --from web --to db -o json | jq -r .verdict
+      kubectl -n lanloom-system exec POD -- lanloom lan trace blue --from web --to db --live
+    """
+    from lanloom.features.lan.trace.reading import Asked
+
+    if live and not node:
+        raise click.UsageError("--live needs --node: the name of this machine's Node")
+    asked = Asked(lan=name, sender=sender, receiver=receiver, size=size or 0)
+    here = (node, state) if live and node else None
+    view = run(kubeconfig, lambda client: _trace(client, asked, here))
+    if output != "table":
+        print_data(view, output)
+    else:
+        _print_trace(view)
+    sys.exit(0 if view.passes else 1)
+
+
+async def _trace(client: "Client", asked: "Asked", here: tuple[str, Path] | None) -> "TraceView":
+    """Read the facts, those of this machine included if it is given with its node and state directory."""
+    import time
+
+    from lanloom.features.lan.trace.reading import read_facts, with_kernel
+    from lanloom.features.lan.trace.views import trace_view
+
+    facts = await read_facts(client, asked, now=time.time())
+    if here is not None:
+        from lanloom.features.lan.agent.node import NetlinkLanKernel
+        from lanloom.node.namespaces import NamespaceDirectory
+        from lanloom.node.records import RecordDirectory
+
+        node, state = here
+        kernel = NetlinkLanKernel(NamespaceDirectory())
+        facts = await with_kernel(facts, node, kernel, RecordDirectory(state))
+    return trace_view(facts)
+
+
+def _print_trace(view: "TraceView") -> None:
+    """Print the hops and the verdict."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+    from lanloom.features.lan.trace.views import HOP_FIELDS
+
+    console = make_console()
+    console.print(paragraph(f"LAN {view.lan}: from {view.sender} to {view.receiver}", style="bold"))
+    console.print()
+    print_rows(console, HOP_FIELDS, view.hops, edge=False)
+    console.print()
+    console.print(paragraph(view.verdict, style="green" if view.passes else "red"))
+    if not view.live:
+        console.print(paragraph("States are as reported. To read a node's kernel, use --live on that node."))
 
 
 async def _read_all(client: "Client") -> "tuple[LanView, ...]":

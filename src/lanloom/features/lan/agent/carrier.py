@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.carried import Carried, Place, carried, conflict, followed
 from lanloom.features.lan.rules.desired import DesiredLan, Endpoint, desired, endpoint
-from lanloom.features.lan.rules.flood import Peers, peers
+from lanloom.features.lan.rules.flood import Peers, peers, unreachable
 from lanloom.features.lan.rules.linksteps import LanStep, MakeTap, MoveTap
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
@@ -182,7 +182,7 @@ class Carrier:
             seen = await self._brought(record, wanted, seen, ports)
         if not wanted.present:
             return LanState(own), await self._gone(record, lan, seen)
-        return LanState(own, own.problem or _strange(look.around)), seen
+        return LanState(own, own.problem or unreachable(look.around or Peers())), seen
 
     async def _look(self, record: Carried, ports: Collection[str] | None) -> _Look:
         underlays = await self._kernel.underlays((record.device,)) if record.device else {}
@@ -266,15 +266,6 @@ def _undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
         return wanted
     group = wanted.vtep.group if wanted.vtep is not None else ""
     return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu)
-
-
-def _strange(around: Peers | None) -> str:
-    if around is None or not around.strangers:
-        return ""
-    return (
-        f"no frames reach {', '.join(around.strangers)}: all nodes of a LAN need the same VNI and port, and addresses "
-        "of their own of one IP version on the underlay"
-    )
 
 
 def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:

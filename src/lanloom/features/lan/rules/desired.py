@@ -15,6 +15,10 @@ DEFAULT_MTU = 1450
 """Of a LAN on a node without an underlay: what fits on the most common one."""
 
 
+NO_UNDERLAY = ("no underlay link", "the underlay link")
+"""What a node's message begins with where its underlay is wrong; frames within the node pass."""
+
+
 class DesiredPort(Struct, frozen=True, kw_only=True):
     """A bridge port, and what is at its far end.
 
@@ -70,12 +74,12 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
     """The endpoint on an underlay link, or why there can be none."""
     if not record.device:
         return Endpoint(
-            None, problem="no underlay link: set spec.defaultVxlanDev, or spec.vxlanDevMap for this node"
+            None, problem=f"{NO_UNDERLAY[0]}: set spec.defaultVxlanDev, or spec.vxlanDevMap for this node"
         )
     if underlay is None:
         return Endpoint(
             None,
-            problem=f"the underlay link {record.device} is not there; correct spec.defaultVxlanDev or "
+            problem=f"{NO_UNDERLAY[1]} {record.device} is not there; correct spec.defaultVxlanDev or "
             "spec.vxlanDevMap for this node, or add the link",
         )
     multicast = record.replication == "multicast"
@@ -93,7 +97,7 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
         return Endpoint(vtep, address, largest_mtu(underlay.mtu, family(address)))
     kind = f"IPv{family(record.group)} address" if multicast else "IP address"
     remedy = "give it one" if multicast else "give it one, or set spec.replication to multicast"
-    return Endpoint(None, problem=f"the underlay link {record.device} has no {kind}; {remedy}")
+    return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} has no {kind}; {remedy}")
 
 
 def desired(

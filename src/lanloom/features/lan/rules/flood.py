@@ -74,6 +74,20 @@ def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable
     return Peers(frozenset(flood), min(mtus, default=0), tuple(strangers))
 
 
+UNREACHABLE = "no frames reach"
+"""What a node's message begins with where only nodes that it can't reach are wrong."""
+
+
+def unreachable(around: Peers) -> str:
+    """The nodes that get no frames, and the remedy; empty without any."""
+    if not around.strangers:
+        return ""
+    return (
+        f"{UNREACHABLE} {', '.join(around.strangers)}: all nodes of a LAN need the same VNI and port, and addresses "
+        "of their own of one IP version on the underlay"
+    )
+
+
 class FloodChange(Struct, frozen=True):
     """What differs between two lists of receivers."""
 

@@ -1,0 +1,189 @@
+"""What a trace is made from: the two ends, the reports of the nodes, and the kernels that could be read."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.lan import LAN, LANEntry, LANNode, Mode, Spoke, device_id, nad_name
+from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, Selection, selections
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import listed, quote
+
+_MODES: tuple[Mode, ...] = ("veth", "macvtap")
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """One end of the way: a pod at a spoke, or a spoke that was named without its pod.
+
+    Without a `spoke`, `elsewhere` says where the pod is instead. `node` is empty while nothing is on a node.
+    `interface` and `mac` are those that Multus reports; empty if it reports none.
+    """
+
+    title: str
+    spoke: str = ""
+    mode: Mode = "veth"
+    node: str = ""
+    pod: Pod | None = None
+    interface: str = ""
+    mac: str = ""
+    elsewhere: str = ""
+
+    @property
+    def port(self) -> str:
+        """The bridge port of the spoke."""
+        return device_id(self.spoke, self.mode)
+
+
+class NodeKernel(Struct, frozen=True, kw_only=True):
+    """The kernel of a node: what it should have of the LAN, what it has, and its underlay link, None without one."""
+
+    wanted: DesiredLan
+    seen: SeenLan
+    underlay: Underlay | None = None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """All that a trace is made from.
+
+    `size` is that of the packet in bytes, 0 for one that fits everywhere; `now`, seconds since the epoch. `kernels`,
+    by node, are those that could be read.
+    """
+
+    lan: LAN
+    sender: End
+    receiver: End
+    reports: Mapping[str, LANNode] = {}
+    nodes: Mapping[str, Node] = {}
+    now: float = 0.0
+    size: int = 0
+    kernels: Mapping[str, NodeKernel] = {}
+
+    def entry(self, node: str) -> LANEntry | None:
+        """What a node reports of the LAN."""
+        return entry_of(self.reports.get(node), self.lan)
+
+
+def entry_of(report: LANNode | None, lan: LAN) -> LANEntry | None:
+    """The entry of a LAN in a report."""
+    entries = report.status.lans if report is not None else ()
+    return next((each for each in entries if each.uid == lan.metadata.uid), None)
+
+
+def spoke_end(spoke: str, lan: LAN, reports: Iterable[LANNode]) -> End:
+    """The end at a spoke. Raises Denied if several nodes have attached it, so that only pods tell them apart."""
+    found = [
+        (report.metadata.name, each.mode)
+        for report in reports
+        if (entry := entry_of(report, lan)) is not None
+        for each in entry.spokes
+        if each.name == spoke
+    ]
+    title = f"spoke {spoke}"
+    if len(found) > 1:
+        nodes = listed(f"{node} ({mode})" for node, mode in sorted(found))
+        raise Denied(f"the {title} is attached more than once: {nodes}; name the pod instead of the spoke")
+    if not found:
+        return End(title=title, spoke=spoke)
+    ((node, mode),) = found
+    return End(title=title, spoke=spoke, mode=mode, node=node)
+
+
+def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN]) -> End:
+    """The end in a pod. Raises Denied for networks that can't be read, and for several spokes of the LAN."""
+    meta = pod.metadata
+    title = f"Pod {meta.key}"
+    named = _named(pod, title)
+    found = list(_spokes(named, meta.namespace, lan))
+    if len(found) > 1:
+        names = listed(spoke.name for spoke, _ in found)
+        raise Denied(f"{title} is at several spokes of LAN {lan.metadata.key}: {names}; name one of them")
+    if not found:
+        words = _elsewhere(named, title, meta.namespace, lan, lans)
+        return End(title=title, node=pod.spec.node_name, pod=pod, elsewhere=words)
+    ((spoke, selection),) = found
+    status = _status(pod, f"{lan.metadata.namespace}/{selection.name}")
+    return End(
+        title=title,
+        spoke=spoke.name,
+        mode=spoke.mode,
+        node=pod.spec.node_name,
+        pod=pod,
+        interface=status.interface or selection.interface,
+        mac=status.mac,
+    )
+
+
+def is_at(pod: Pod, lan: LAN) -> bool:
+    """Whether a pod names a NAD of the LAN."""
+    try:
+        named = selections(pod.metadata.annotations.get(MULTUS_NETWORKS, ""))
+    except ValueError:
+        return False
+    return any(True for _ in _spokes(named, pod.metadata.namespace, lan))
+
+
+def check_ends(sender: End, receiver: End) -> None:
+    """Raises Malformed for a way from a spoke to itself."""
+    same = (sender.spoke, sender.node) == (receiver.spoke, receiver.node)
+    if sender.title == receiver.title or (sender.spoke and same):
+        raise Malformed(f"--from and --to are the same spoke ({sender.title}); name two spokes, or two pods")
+
+
+def _named(pod: Pod, title: str) -> tuple[Selection, ...]:
+    text = pod.metadata.annotations.get(MULTUS_NETWORKS, "")
+    try:
+        return selections(text)
+    except ValueError as error:
+        raise Denied(
+            f"{title}: the annotation {MULTUS_NETWORKS} can't be read: {error}; correct it"
+        ) from None
+
+
+def _spokes(named: Iterable[Selection], namespace: str, lan: LAN) -> Iterator[tuple[Spoke, Selection]]:
+    """The spokes of the LAN among the NADs that a pod in `namespace` names."""
+    nads = {nad_name(name, mode): Spoke(name=name, mode=mode) for name in lan.spec.spokes for mode in _MODES}
+    for item in named:
+        if (item.namespace or namespace) == lan.metadata.namespace and item.name in nads:
+            yield nads[item.name], item
+
+
+def _elsewhere(
+    named: tuple[Selection, ...], title: str, namespace: str, lan: LAN, lans: Iterable[LAN]
+) -> str:
+    others = [
+        f"the spoke {spoke.name} of LAN {other.metadata.key}"
+        for other in lans
+        if other.metadata.uid != lan.metadata.uid
+        for spoke, _ in _spokes(named, namespace, other)
+    ]
+    key = lan.metadata.key
+    if others:
+        return f"{title} is at {listed(others)}; no frame passes from one LAN to another: attach both to one"
+    return (
+        f"{title} names no NAD of LAN {key}; add {quote(nad_name(lan.spec.spokes[0], 'veth'))} or another one of "
+        f"`lanloom lan show {key}` to its annotation {MULTUS_NETWORKS}"
+        if lan.spec.spokes
+        else f"{title} names no NAD of LAN {key}, which has no spokes"
+    )
+
+
+class _Interface(Struct, frozen=True):
+    """An element of what Multus reports."""
+
+    name: str = ""
+    interface: str = ""
+    mac: str = ""
+
+
+def _status(pod: Pod, nad: str) -> _Interface:
+    """What Multus reports of a NAD; empty if it reports nothing that can be read."""
+    text = pod.metadata.annotations.get(NETWORK_STATUS, "")
+    try:
+        found = msgspec.json.decode(text, type=tuple[_Interface, ...])
+    except (msgspec.DecodeError, RecursionError):
+        return _Interface()
+    return next((item for item in found if item.name == nad), _Interface())

@@ -1,0 +1,36 @@
+"""What is found at a hop: the frame passes, or stops there, or it can't be seen; and the reason."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+State = Literal["ok", "stops", "unknown"]
+
+
+class Finding(Struct, frozen=True):
+    """The state of a hop. The `reason` of one that stops the frame ends with the remedy."""
+
+    state: State
+    reason: str
+
+
+def ok(reason: str) -> Finding:
+    """The frame passes."""
+    return Finding("ok", reason)
+
+
+def stops(reason: str) -> Finding:
+    """The frame stops here."""
+    return Finding("stops", reason)
+
+
+def unknown(reason: str) -> Finding:
+    """Whether the frame passes can't be seen."""
+    return Finding("unknown", reason)
+
+
+def combined(reported: Finding, live: Finding | None) -> Finding:
+    """Of what is reported and what a kernel has, what stops the frame; else the kernel's word where it has one."""
+    if live is None or live.state == "unknown":
+        return reported
+    return live if live.state == "stops" or reported.state != "stops" else reported

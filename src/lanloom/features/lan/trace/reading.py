@@ -1,0 +1,137 @@
+"""The facts of a trace, from what the API server says now and, on a node, from its kernel. Changes nothing."""
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.core import NODES, PODS
+from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.meta import Key
+from lanloom.api.multus import is_name
+from lanloom.features.lan.agent.kernel import LanKernel
+from lanloom.features.lan.agent.records import LanRecords
+from lanloom.features.lan.rules.carried import carried
+from lanloom.features.lan.rules.desired import desired, endpoint
+from lanloom.features.lan.rules.flood import is_live, peers
+from lanloom.features.lan.rules.spec import faults
+from lanloom.features.lan.trace.facts import End, Facts, NodeKernel, check_ends, is_at, pod_end, spoke_end
+from lanloom.kube.lookup import get_or_none, list_or_empty
+from lanloom.kube.ports import Client
+from lanloom.node.errors import NodeError
+from lanloom.node.ports import Records
+from lanloom.refusals import Denied, Malformed
+from lanloom.text import listed, quote
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What to trace: a LAN, and a pod or spoke at each end, as they were typed; `size` in bytes, 0 for any."""
+
+    lan: str
+    sender: str
+    receiver: str
+    size: int = 0
+
+
+async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
+    """Read what a trace is made from. Raises KubeError, Denied and Malformed."""
+    lans, reports, nodes = await asyncio.gather(
+        list_or_empty(client, LANS), list_or_empty(client, LAN_NODES), list_or_empty(client, NODES)
+    )
+    lan = chosen(asked.lan, lans)
+    sender, receiver = [
+        await _end(client, text, option, lan, lans, reports)
+        for text, option in ((asked.sender, "--from"), (asked.receiver, "--to"))
+    ]
+    check_ends(sender, receiver)
+    return Facts(
+        lan=lan,
+        sender=sender,
+        receiver=receiver,
+        reports={item.metadata.name: item for item in reports},
+        nodes={item.metadata.name: item for item in nodes},
+        now=now,
+        size=asked.size,
+    )
+
+
+def chosen(name: str, lans: Iterable[LAN]) -> LAN:
+    """The LAN of that name, with its namespace or without. Raises Denied for none, and for several."""
+    every = sorted(lans, key=lambda lan: lan.metadata.key)
+    found = [lan for lan in every if name in (str(lan.metadata.key), lan.metadata.name)]
+    found = [lan for lan in found if str(lan.metadata.key) == name] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        titles = listed(str(lan.metadata.key) for lan in found)
+        raise Denied(f"several LANs are called {quote(name)}: {titles}; give the namespace as well")
+    there = f"there are {listed(str(lan.metadata.key) for lan in every)}" if every else "there is none"
+    raise Denied(f"there is no LAN {quote(name)}; {there}")
+
+
+async def _end(
+    client: Client, text: str, option: str, lan: LAN, lans: Iterable[LAN], reports: Iterable[LANNode]
+) -> End:
+    if text in lan.spec.spokes:
+        return spoke_end(text, lan, reports)
+    namespace, slash, name = text.rpartition("/")
+    key = Key(namespace if slash else lan.metadata.namespace, name)
+    if not (is_name(key.namespace) and is_name(key.name)):
+        raise Malformed(
+            f"{option} is {quote(text)}; give a pod as NAMESPACE/NAME, or a spoke of the LAN: {listed(lan.spec.spokes)}"
+        )
+    pod = await get_or_none(client, PODS, key)
+    if pod is None:
+        raise Denied(
+            f"{option}: there is no Pod {key}, and LAN {lan.metadata.key} has no such spoke; its spokes are "
+            f"{listed(lan.spec.spokes)}"
+        )
+    return pod_end(pod, lan, lans)
+
+
+async def read_end_names(client: Client, name: str) -> list[str]:
+    """The spokes of a LAN, and the pods of its namespace at them; none if there is no such LAN. Raises KubeError."""
+    try:
+        lan = chosen(name, await list_or_empty(client, LANS))
+    except Denied:
+        return []
+    pods = await list_or_empty(client, PODS, lan.metadata.namespace)
+    return [*lan.spec.spokes, *sorted(str(pod.metadata.key) for pod in pods if is_at(pod, lan))]
+
+
+async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> Facts:
+    """The facts with the kernel of `node`, which is this machine. Raises Denied if it is on no side, or unreadable."""
+    sides = [end.node for end in (facts.sender, facts.receiver) if end.node]
+    if node not in sides:
+        there = f"the frame passes {listed(dict.fromkeys(sides))}" if sides else "the frame passes no node"
+        raise Denied(f"--node is {quote(node)}, but {there}; run this command on such a node")
+    try:
+        found = await _read_kernel(facts, node, kernel, records)
+    except NodeError as error:
+        raise Denied(
+            f"can't read the LAN in the kernel of {node}: {error}; run this as root, or in the pod of its agent"
+        ) from None
+    finally:
+        await kernel.close()
+    return replace(facts, kernels={node: found})
+
+
+async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> NodeKernel:
+    book = LanRecords(records)
+    await book.load()
+    record = book.carried.get(facts.lan.metadata.uid)
+    if record is None:
+        if wrong := faults(facts.lan.spec):
+            raise NodeError(f"the LAN is invalid: {'. '.join(wrong)}")
+        record = carried(facts.lan, node)
+    underlays = await kernel.underlays((record.device,)) if record.device else {}
+    own = endpoint(record, underlays.get(record.device))
+    live = [
+        report
+        for name, report in facts.reports.items()
+        if (found := facts.nodes.get(name)) is not None and is_live(found, facts.now)
+    ]
+    around = peers(record.uid, record.vni, record.port, node, own.address, live)
+    wanted = desired(record, own, around, node, facts.now)
+    return NodeKernel(wanted=wanted, seen=await kernel.observe(wanted), underlay=underlays.get(record.device))
