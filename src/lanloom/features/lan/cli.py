@@ -108,8 +108,10 @@ def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     async def names(client: "Client") -> list[str]:
         from lanloom.features.lan.trace.reading import read_end_names
 
-        return await read_end_names(client, ctx.params.get("name") or "")
+        return await read_end_names(client, lan)
 
+    # click sorts no arguments before an option that still lacks its value.
+    lan = ctx.params.get("name") or next(iter(ctx.args), "")
     return completed(ctx, incomplete, names)
 
 

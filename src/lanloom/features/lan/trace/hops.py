@@ -307,9 +307,11 @@ def _underlay(entry: LANEntry | None) -> Finding:
 def _network(facts: Facts, own: LANEntry | None, peer: LANEntry | None) -> Finding:
     if own is None or peer is None or not own.address or not peer.address:
         return unknown("not looked at: an endpoint is missing")
+    if family(own.address) != family(peer.address):
+        return unknown("not looked at: the endpoints have addresses of two IP versions")
     size = facts.size or min((mtu for mtu in (own.mtu, peer.mtu) if mtu), default=0)
     ping = f"ping -M do{f' -s {size + _PING_EXTRA}' if size else ''} {peer.address}"
-    text = f"can't be seen from here; on {facts.sender.node}: {ping}, and let UDP port {own.port} pass"
+    text = f"can't be seen from here; on {facts.sender.node}: {ping}; UDP port {own.port} must pass"
     if facts.lan.spec.replication == "multicast":
         text += f". The network must carry multicast to {facts.lan.spec.vxlan_grp}"
     return unknown(text)

@@ -65,11 +65,13 @@ def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Find
     if fault := namespace_fault(kernel):
         return unknown(fault)
     wanted, name = kernel.wanted, kernel.wanted.vxlan
+    if wanted.vtep is None:
+        return unknown("no endpoint; see the underlay")
     if fault := "; ".join(_link_faults(kernel, name, size, joined=True)):
         return stops(fault)
     found = kernel.seen.links[name]
-    if wanted.vtep is None or found.vtep != wanted.vtep:
-        return stops(f"{name} is not on the underlay link, VNI and port that the LAN names; {_HEAL}")
+    if found.vtep != wanted.vtep:
+        return stops(f"{name} has another VNI, port, underlay link or address than it should; {_HEAL}")
     if sends and not wanted.vtep.group and peer.address not in kernel.seen.flood:
         return stops(f"{name} has no forwarding entry for many receivers to {peer.address}; {_HEAL}")
     count = len(kernel.seen.flood)

@@ -43,9 +43,10 @@ def _verdict(hops: tuple[Hop, ...], end: Hop | None) -> str:
     if end is not None:
         where = f" on {end.node}" if end.node else ""
         return f"The frame stops at hop {end.number}, {end.kind} {end.name}{where}: {end.reason}."
-    open_ones = ", ".join(str(hop.number) for hop in hops if hop.state == "unknown")
-    if open_ones:
-        return f"Nothing is known to stop the frame. Not seen: hops {open_ones}."
+    unseen = [str(hop.number) for hop in hops if hop.state == "unknown"]
+    if unseen:
+        plural = "s" if len(unseen) > 1 else ""
+        return f"Nothing is known to stop the frame. Not seen: hop{plural} {', '.join(unseen)}."
     return "The frame passes all hops."
 
 
