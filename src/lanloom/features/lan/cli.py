@@ -240,25 +240,13 @@ async def _read_all(client: "Client") -> "tuple[LanView, ...]":
 
 
 async def _read_one(client: "Client", name: str) -> "LanView":
-    """Read one LAN with its Events. Raises KubeError, and ClickException for a name that is no LAN's, or several's."""
+    """Read one LAN with its Events. Raises KubeError, and Denied for a name that is no LAN's, or several's."""
     from msgspec.structs import replace
 
-    from lanloom.features.lan.views import read_events
-    from lanloom.text import listed, quote
+    from lanloom.features.lan.views import choose, read_events
 
-    views = await _read_all(client)
-    found = [view for view in views if name in (view.title, view.name)]
-    exact = [view for view in found if view.title == name]
-    if len(exact or found) == 1:
-        (view,) = exact or found
-        return replace(view, events=await read_events(client, view.uid))
-    if found:
-        titles = listed(view.title for view in found)
-        raise click.ClickException(
-            f"several LANs are called {quote(name)}: {titles}; give the namespace as well"
-        )
-    there = f"there are {listed(view.title for view in views)}" if views else "there is none"
-    raise click.ClickException(f"there is no LAN {quote(name)}; {there}")
+    view = choose(name, {view.title: view for view in await _read_all(client)})
+    return replace(view, events=await read_events(client, view.uid))
 
 
 def _print_remarks(views: "tuple[LanView, ...]") -> None:

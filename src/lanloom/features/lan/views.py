@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -12,6 +13,10 @@ from lanloom.cli.query import Field, Query
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
+from lanloom.refusals import Denied
+from lanloom.text import listed, quote
+
+T = TypeVar("T")
 
 UNSEEN = "no manager has looked at it yet; is one running?"
 
@@ -92,6 +97,19 @@ async def read_events(client: Client, uid: str) -> tuple[EventView, ...]:
     return tuple(
         _event(item) for item in sorted(found, key=lambda item: (_last(item), item.metadata.version))
     )
+
+
+def choose(name: str, by_title: Mapping[str, T]) -> T:
+    """The LAN of that name, with its namespace or without. Raises Denied for none, and for several."""
+    titles = sorted(title for title in by_title if name in (title, title.partition("/")[2]))
+    if name in titles:
+        titles = [name]
+    if len(titles) == 1:
+        return by_title[titles[0]]
+    if titles:
+        raise Denied(f"several LANs are called {quote(name)}: {listed(titles)}; give the namespace as well")
+    there = f"there are {listed(sorted(by_title))}" if by_title else "there is none"
+    raise Denied(f"there is no LAN {quote(name)}; {there}")
 
 
 Places = Mapping[tuple[str, str], tuple[str, str]]

@@ -260,8 +260,9 @@ def _sending(facts: Facts, here: str, there: str) -> Finding:
     if node is None or not is_live(node, facts.now):
         words = "is gone" if node is None else "has not been Ready for five minutes"
         return stops(f"the node {there} {words}, so no frames are sent there; repair the node")
-    flood = _peers(facts, here, own).flood
-    return ok(f"sends frames for many receivers to {peer.address}, one of {len(flood)}, by the reports")
+    count = len(_peers(facts, here, own).flood)
+    which = "its only peer" if count == 1 else f"one of {count} peers"
+    return ok(f"sends to {peer.address}, {which}, by the reports")
 
 
 def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:

@@ -74,10 +74,8 @@ def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Find
         return stops(f"{name} has another VNI, port, underlay link or address than it should; {_HEAL}")
     if sends and not wanted.vtep.group and peer.address not in kernel.seen.flood:
         return stops(f"{name} has no forwarding entry for many receivers to {peer.address}; {_HEAL}")
-    count = len(kernel.seen.flood)
-    what = f"sends frames for many receivers to {peer.address}, one of {count}" if sends else "receives"
-    if wanted.vtep.group:
-        what = f"sends frames for many receivers to the group {wanted.vtep.group}" if sends else what
+    target = f"the group {wanted.vtep.group}" if wanted.vtep.group else peer.address
+    what = f"sends frames for many receivers to {target}" if sends else "receives"
     return ok(f"up, {what}, MTU {found.mtu}")
 
 

@@ -17,6 +17,7 @@ from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import is_live, peers
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.trace.facts import End, Facts, NodeKernel, check_ends, is_at, pod_end, spoke_end
+from lanloom.features.lan.views import choose
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.node.errors import NodeError
@@ -39,7 +40,7 @@ async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
     lans, reports, nodes = await asyncio.gather(
         list_or_empty(client, LANS), list_or_empty(client, LAN_NODES), list_or_empty(client, NODES)
     )
-    lan = chosen(asked.lan, lans)
+    lan = _chosen(asked.lan, lans)
     sender, receiver = [
         await _end(client, text, option, lan, lans, reports)
         for text, option in ((asked.sender, "--from"), (asked.receiver, "--to"))
@@ -56,18 +57,8 @@ async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
     )
 
 
-def chosen(name: str, lans: Iterable[LAN]) -> LAN:
-    """The LAN of that name, with its namespace or without. Raises Denied for none, and for several."""
-    every = sorted(lans, key=lambda lan: lan.metadata.key)
-    found = [lan for lan in every if name in (str(lan.metadata.key), lan.metadata.name)]
-    found = [lan for lan in found if str(lan.metadata.key) == name] or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        titles = listed(str(lan.metadata.key) for lan in found)
-        raise Denied(f"several LANs are called {quote(name)}: {titles}; give the namespace as well")
-    there = f"there are {listed(str(lan.metadata.key) for lan in every)}" if every else "there is none"
-    raise Denied(f"there is no LAN {quote(name)}; {there}")
+def _chosen(name: str, lans: Iterable[LAN]) -> LAN:
+    return choose(name, {str(lan.metadata.key): lan for lan in lans})
 
 
 async def _end(
@@ -93,7 +84,7 @@ async def _end(
 async def read_end_names(client: Client, name: str) -> list[str]:
     """The spokes of a LAN, and the pods of its namespace at them; none if there is no such LAN. Raises KubeError."""
     try:
-        lan = chosen(name, await list_or_empty(client, LANS))
+        lan = _chosen(name, await list_or_empty(client, LANS))
     except Denied:
         return []
     pods = await list_or_empty(client, PODS, lan.metadata.namespace)
