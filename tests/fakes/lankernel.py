@@ -36,7 +36,7 @@ from lanloom.features.lan.rules.linksteps import (
     SetPodUp,
     alias_of,
 )
-from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Underlay
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Traffic, Underlay
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import owner_of
 
@@ -77,6 +77,7 @@ class LanWorld:
         self.devices: dict[int, int] = {}
         self.refused: dict[type[LanStep], str] = {}
         self.writes = 0
+        self.traffic: dict[str, Traffic] | None = {}
         self._indices = count(2)
         self._minors = count(1)
         self._watchers: list[asyncio.Queue[str]] = []
@@ -159,6 +160,14 @@ class FakeLanKernel:
         self.world = world
         self.held: dict[str, Space] = {}
         world.holders.append(self)
+
+    def traffic(self, ns: str) -> Mapping[str, Traffic]:
+        """As the port says; what the world has of links that are there. Refused where the world has None."""
+        if self.world.traffic is None:
+            raise LinkError(f"can't read the links of {ns}")
+        space = self.held.get(ns)
+        names = space.links if space is not None else {}
+        return {name: each for name, each in self.world.traffic.items() if name in names}
 
     async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
         """As the port says."""

@@ -48,7 +48,7 @@ from lanloom.node.netlink.messages import (
 
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 NLM_F_CREATE, NLM_F_APPEND = 0x400, 0x800
-IFLA_GROUP, IFLA_NET_NS_FD = 27, 28
+IFLA_STATS64, IFLA_GROUP, IFLA_NET_NS_FD = 23, 27, 28
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_VXLAN_ID, IFLA_VXLAN_GROUP, IFLA_VXLAN_LINK, IFLA_VXLAN_LOCAL = 1, 2, 3, 4
 IFLA_VXLAN_PORT, IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6 = 15, 16, 17
@@ -72,6 +72,7 @@ _NEIGHBOUR = struct.Struct("=BxxxiHBB")
 _ADDRESS = struct.Struct("=BBBBI")
 _PORT = struct.Struct(">H")
 _HALF = struct.Struct("=H")
+_STATISTICS = struct.Struct("=8Q")
 
 
 class RawLink(Struct, frozen=True, kw_only=True):
@@ -102,6 +103,16 @@ def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
     """Return one link. OSError has the number ENODEV where there is none."""
     body = _LINK.pack(0, 0, index, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     return _decoded(get(sock, RTM_GETLINK, body + (_name(name) if name else b"")))
+
+
+def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
+    """Frames, bytes, errors and drops of each link by name, each received and sent. Raises LinkError."""
+    found = {}
+    for body in dump(sock, RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0)):
+        values = attributes(body, _LINK.size)
+        if IFLA_STATS64 in values:
+            found[text(values[IFLA_IFNAME])] = _STATISTICS.unpack_from(values[IFLA_STATS64])
+    return found
 
 
 def add_bridge(sock: socket.socket, name: str) -> None:

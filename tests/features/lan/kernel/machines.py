@@ -21,6 +21,7 @@ from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.tapdevice import TapDevices
+from lanloom.features.lan.rules.observed import Traffic
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
 from lanloom.node.records import RecordDirectory
 from lanloom.runtime.context import AgentContext
@@ -162,6 +163,11 @@ class Machine:
         """Where frames for many receivers go."""
         lines = run(self.lan(ns), "bridge fdb show dev vx0", check=False).splitlines()
         return {line.split()[2] for line in lines if line.startswith("00:00:00:00:00:00")}
+
+    def traffic(self) -> dict[str, Traffic]:
+        """What passed the ports of attached spokes."""
+        assert self._plane is not None
+        return {each.spoke: each.traffic for each in self._plane.traffic()}
 
     def taps(self) -> set[str]:
         """The device files."""

@@ -6,7 +6,7 @@ from typing import Protocol
 from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.linksteps import LanStep
-from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.features.lan.rules.observed import SeenLan, Traffic, Underlay
 
 
 class LanKernel(Protocol):
@@ -44,6 +44,13 @@ class LanKernel(Protocol):
 
     async def forget_tap(self, index: int) -> None:
         """Takes away what `tap` made and the kernel does not take away itself."""
+        ...
+
+    def traffic(self, ns: str) -> Mapping[str, Traffic]:
+        """What passed the links of a LAN that was observed, by name; none where its namespace is not there.
+
+        It blocks for a moment.
+        """
         ...
 
     def changes(self) -> AsyncGenerator[str, None]:

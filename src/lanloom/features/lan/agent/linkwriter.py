@@ -35,7 +35,7 @@ from lanloom.features.lan.rules.linksteps import (
     SetPodUp,
     alias_of,
 )
-from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan, Traffic, Underlay, Vtep
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError, NamespaceMissing
 from lanloom.node.marks import owner_of
 from lanloom.node.namespaces import (
@@ -394,6 +394,27 @@ class Reader:
             ends=ends,
             absent=frozenset(absent),
         )
+
+    def traffic(self, ns: str) -> dict[str, Traffic]:
+        """As the port says. Raises LinkError and NamespaceError.
+
+        It opens the namespace anew: the held one and its socket are at work in other threads.
+        """
+        held = self._writer.lans.get(ns)
+        if held is None:
+            return {}
+        try:
+            with self._writer.names.open(ns) as named:
+                if named.identity != held.namespace.identity:
+                    return {}
+                with named.socket() as sock:
+                    found = overlay.statistics(sock)
+        except NamespaceMissing:
+            return {}
+        return {
+            name: Traffic((each[0], each[1]), (each[2], each[3]), (each[6], each[7]))
+            for name, each in found.items()
+        }
 
     def is_pods(self, path: str) -> bool:
         """As the port's `is_namespace` says."""

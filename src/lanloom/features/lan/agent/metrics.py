@@ -1,8 +1,29 @@
 """What an agent measures of LANs: CNI calls, devices, allocations."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
-from lanloom.runtime.metrics import FeatureMetrics
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.metrics_core import Metric
+
+from lanloom.features.lan.rules.observed import Traffic
+from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter
+
+SPOKES_SHOWN = 500
+"""Attached spokes whose traffic is shown, six series for each: more than a node has pods."""
+
+_LABELS = ("namespace", "lan", "spoke", "mode", "direction")
+
+
+class SpokeTraffic(Struct, frozen=True, kw_only=True):
+    """What passed the port of an attached spoke."""
+
+    namespace: str
+    lan: str
+    spoke: str
+    mode: str
+    traffic: Traffic
 
 
 class LanAgentMetrics(FeatureMetrics):
@@ -31,6 +52,12 @@ class LanAgentMetrics(FeatureMetrics):
             ("status",),
             registry=registry,
         )
+        self._traffic: Callable[[], Iterable[SpokeTraffic]] = tuple
+        registry.register(OnDemand(self._collect))
+
+    def follow(self, traffic: Callable[[], Iterable[SpokeTraffic]]) -> None:
+        """Show what passes spokes, as `traffic` yields it when somebody asks."""
+        self._traffic = traffic
 
     def called(self, program: str, command: str, code: int) -> None:
         """Count an answer to a CNI program."""
@@ -47,3 +74,21 @@ class LanAgentMetrics(FeatureMetrics):
     def allocated(self, _device: str, status: int) -> None:
         """Count an answer to an Allocate."""
         self._allocations.labels(str(status)).inc()
+
+    def _collect(self) -> Iterator[Metric]:
+        found = tuple(islice(self._traffic(), SPOKES_SHOWN))
+        for name, text, field in (
+            ("frames", "Frames", 0),
+            ("bytes", "Bytes", 1),
+            ("dropped_frames", "Frames that were dropped", 2),
+        ):
+            yield counter(
+                f"lanloom_agent_lan_spoke_{name}",
+                f"{text} from (in) and to (out) what is attached to a spoke, since its port was made.",
+                _LABELS,
+                [
+                    ((each.namespace, each.lan, each.spoke, each.mode, direction), number)
+                    for each in found
+                    for direction, number in zip(("in", "out"), each.traffic[field], strict=True)
+                ],
+            )

@@ -16,7 +16,7 @@ from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.linksteps import LanStep
-from lanloom.features.lan.rules.observed import SeenLan, Underlay
+from lanloom.features.lan.rules.observed import SeenLan, Traffic, Underlay
 from lanloom.node.errors import NodeError
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory, open_namespace
 from lanloom.node.ports import BURST
@@ -77,6 +77,10 @@ class NetlinkLanKernel:
     async def forget_tap(self, index: int) -> None:
         """As the port says."""
         await asyncio.to_thread(self._taps.forget, index)
+
+    def traffic(self, ns: str) -> Mapping[str, Traffic]:
+        """As the port says."""
+        return self._reader.traffic(ns)
 
     async def changes(self) -> AsyncGenerator[str, None]:
         """As the port says. One at a time may watch."""

@@ -1,9 +1,11 @@
 """All of LANs that runs in an agent's process."""
 
 import asyncio
+from collections.abc import Iterator
 
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
+from lanloom.features.lan.agent.metrics import SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.ports import SpokesPort
@@ -13,6 +15,7 @@ from lanloom.features.lan.agent.report import ReportPublisher
 from lanloom.features.lan.agent.services import serve_spokes
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.node.errors import NodeError
 from lanloom.runtime.context import AgentContext, AgentPart, Port
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
@@ -28,6 +31,7 @@ class DataPlane:
         records = LanRecords(context.host.state)
         view = ClusterView(context.informers, now)
         carrier = Carrier(kernel, records, view, node=node, now=now, on_state=self._report)
+        self._kernel, self._records = kernel, records
         self._publisher = ReportPublisher(
             context.client, view, node, carrier.entries, rng=rng, observe=context.observe
         )
@@ -43,6 +47,24 @@ class DataPlane:
             observe=context.observe,
         )
         self.controllers = (self.reconciler.controller, self._publisher.controller)
+
+    def traffic(self) -> Iterator[SpokeTraffic]:
+        """What passes the spokes that are attached, by LAN; what can't be read is left out. It blocks for a moment."""
+        for record in sorted(self._records.carried.values(), key=lambda each: each.title):
+            places = [place for place in record.places if place.attached]
+            try:
+                found = self._kernel.traffic(record.ns) if places else {}
+            except NodeError:
+                continue
+            for place in places:
+                if place.id in found:
+                    yield SpokeTraffic(
+                        namespace=record.namespace,
+                        lan=record.name,
+                        spoke=place.spoke,
+                        mode=place.mode,
+                        traffic=found[place.id],
+                    )
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -69,6 +91,7 @@ def build(context: AgentContext) -> AgentPart:
     metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
+    metrics.follow(plane.traffic)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:

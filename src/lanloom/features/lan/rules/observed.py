@@ -52,6 +52,14 @@ class PodLink(Struct, frozen=True, kw_only=True):
     in_pod: bool
 
 
+class Traffic(NamedTuple):
+    """What passed a link since it was made: frames, bytes and dropped frames, received by the link and sent by it."""
+
+    frames: tuple[int, int]
+    bytes: tuple[int, int]
+    dropped: tuple[int, int]
+
+
 class Underlay(Struct, frozen=True, kw_only=True):
     """A link of the host that may carry VXLAN. `addresses` are IP addresses: IPv4 first, link-local ones last."""
 
