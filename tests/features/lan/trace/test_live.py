@@ -144,6 +144,20 @@ def test_small_interface() -> None:
     play(story, LanCluster)
 
 
+def test_small_receiver() -> None:
+    """An interface that its pod made smaller does not take large packets either."""
+
+    async def story(cluster: LanCluster) -> None:
+        _, there = await attached(cluster)
+        (end,) = there.world.ends
+        there.world.ends = [replace(end, link=replace(end.link, mtu=1300))]
+        hop = stopped_at(trace(replace(await live(cluster, there), size=1400)))
+        assert hop is not None
+        assert (hop.node, hop.kind) == ("n2", "interface")
+
+    play(story, LanCluster)
+
+
 def test_nothing_changes() -> None:
     """A trace writes nothing to the kernel and holds no namespace afterwards."""
 

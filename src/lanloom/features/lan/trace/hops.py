@@ -78,16 +78,16 @@ def _side(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
             words = f"nothing is attached to the {end.title} on any node; start a pod or machine that uses it"
             yield "", "port", end.port, stops(words)
         return
-    size = facts.size if sends else 0
+    size = facts.size if sends else 0  # by the reports all nodes have one MTU: the sender's hop tells of it
     live = facts.kernels.get(end.node)
-    seen = kernels.interface(live, end, size) if live is not None else None
+    seen = kernels.interface(live, end, facts.size) if live is not None else None
     yield (
         end.node,
         "interface",
         end.interface or "in the pod",
         _guest(end, combined(_interface(facts, end, size), seen)),
     )
-    seen = kernels.port(live, end, size) if live is not None else None
+    seen = kernels.port(live, end, facts.size) if live is not None else None
     yield end.node, "port", end.port, combined(_port(facts, end), seen)
 
 
