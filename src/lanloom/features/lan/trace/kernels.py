@@ -85,7 +85,10 @@ def underlay(kernel: NodeKernel, entry: LANEntry) -> Finding:
     if found is None:
         return stops(f"there is no link {entry.device}; add it, or correct spec.defaultVxlanDev")
     if entry.address not in found.addresses:
-        return stops(f"{found.name} does not have the address {entry.address} that the node reports; {_HEAL}")
+        return stops(
+            f"{found.name} does not have the address {entry.address} that the node reports; give it back, or wait "
+            "until the agent of LANs reports another one"
+        )
     return ok(f"{found.name} has {entry.address}, MTU {found.mtu}")
 
 
