@@ -196,7 +196,7 @@ def test_heals_with_addresses() -> None:
 
         def whole() -> bool:
             return [(each.link.addresses, each.link.destinations) for each in node.world.ends] == [
-                ({"192.0.2.7/24"}, {"0.0.0.0/0"})
+                (frozenset({"192.0.2.7/24"}), frozenset({"0.0.0.0/0"}))
             ]
 
         assert whole()

@@ -37,9 +37,9 @@ BOTH: Raw = {
 def test_result_in_each_version() -> None:
     """A result has the interface of each address, its version before 1.0.0, and fields of routes since 1.1.0."""
     found = read_given(BOTH)
-    four = {"interface": 0, "address": "192.0.2.7/24", "gateway": "192.0.2.1"}
-    six = {"interface": 0, "address": "2001:db8::7/64", "gateway": "2001:db8::1"}
-    plain = [
+    four: Raw = {"interface": 0, "address": "192.0.2.7/24", "gateway": "192.0.2.1"}
+    six: Raw = {"interface": 0, "address": "2001:db8::7/64", "gateway": "2001:db8::1"}
+    plain: list[Raw] = [
         {"dst": "0.0.0.0/0"},
         {"dst": "2001:db8:1::/48", "gw": "2001:db8::2"},
         {"dst": "198.51.100.0/24"},
@@ -143,6 +143,7 @@ def test_previous_addresses() -> None:
         ],
     }
     assert previous_addresses(previous, "net1") == ("192.0.2.7/24",)
+    odd: object
     for odd in (None, [], {"ips": 7}, {"ips": [7], "interfaces": [7]}):
         assert previous_addresses(odd, "net1") == ()
     with pytest.raises(ValueError, match=r"ips\[0\].address"):

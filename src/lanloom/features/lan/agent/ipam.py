@@ -31,7 +31,7 @@ SECONDS = {"ADD": 20.0, "DEL": 8.0, "CHECK": 10.0, "GC": 20.0, "STATUS": 4.0}
 LARGEST, LARGEST_COMPLAINT = 1 << 20, 1 << 16
 """Bytes of a result, and of what is said on standard error."""
 
-AT_ONCE = 16
+AT_ONCE = 8
 """Programs that run at the same time; other calls wait."""
 
 _SHOWN = 500
