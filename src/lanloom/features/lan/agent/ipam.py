@@ -34,6 +34,7 @@ LARGEST, LARGEST_COMPLAINT = 1 << 20, 1 << 16
 AT_ONCE = 8
 """Programs that run at the same time; other calls wait."""
 
+_DYING_SECONDS = 2.0
 _SHOWN = 500
 _LARGEST_CODE = 1 << 31
 
@@ -143,7 +144,7 @@ class _Output(asyncio.SubprocessProtocol):
         self.ended = asyncio.get_running_loop().create_future()
         self.texts = {1: bytearray(), 2: bytearray()}
         self._open = {1, 2}
-        self._exited = False
+        self.exited = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """As the base says."""
@@ -158,11 +159,11 @@ class _Output(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         """As the base says."""
-        self._exited = True
+        self.exited.set()
         self._look()
 
     def _look(self) -> None:
-        if self._exited and not self._open and not self.ended.done():
+        if self.exited.is_set() and not self._open and not self.ended.done():
             self.ended.set_result(None)
 
 
@@ -191,6 +192,9 @@ async def _executed(path: Path, variables: Mapping[str, str], text: bytes) -> tu
     except BaseException:
         with suppress(ProcessLookupError):
             os.killpg(transport.get_pid(), signal.SIGKILL)
+        # One that hangs in the kernel dies later; nothing waits for that.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(output.exited.wait(), _DYING_SECONDS)
         raise
     finally:
         transport.close()
