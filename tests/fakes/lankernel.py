@@ -17,6 +17,7 @@ from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.linksteps import (
     FORWARD_ALL,
     AddFlood,
+    AddressPod,
     DeleteLanLink,
     JoinBridge,
     LanStep,
@@ -418,8 +419,23 @@ def _make_veth(step: MakeVeth, kernel: FakeLanKernel) -> None:
         up=True,
         lower=near.index,
         in_pod=True,
+        addresses=frozenset(step.addresses),
+        destinations=frozenset(route.dst for route in step.routes),
     )
     kernel.world.ends.append(FarEnd(id(_space(step, kernel)), near.index, step.netns, link))
+
+
+@apply.register
+def _address_pod(step: AddressPod, kernel: FakeLanKernel) -> None:
+    ends = kernel.world.ends
+    found = next(each for each in ends if each.link.index == step.index and each.place == step.netns)
+    link = replace(
+        found.link,
+        up=True,
+        addresses=found.link.addresses | frozenset(step.addresses),
+        destinations=found.link.destinations | {route.dst for route in step.routes},
+    )
+    ends[ends.index(found)] = replace(found, link=link)
 
 
 def _check_pod(step: MoveTap | MakeVeth, kernel: FakeLanKernel) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from lanloom.features.lan.agent.ports import (
     MACVTAP,
     VETH,
@@ -88,7 +90,8 @@ class FakeSpokes:
     async def check(self, attachment: Attachment) -> None:
         """As the port says."""
         await self._asked(attachment.device)
-        if self.attached.get((attachment.container, attachment.interface)) != attachment:
+        found = self.attached.get((attachment.container, attachment.interface))
+        if found is None or replace(found, routes=()) != attachment:  # routes are no part of a CHECK
             raise SpokeError(f"interface {attachment.interface} is not at spoke {attachment.device.spoke}")
 
     async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -19,9 +21,11 @@ from lanloom.api.nadguard import DRAINING
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.port import SharedUsers
 from lanloom.features.dummy.users import Users, user_informers
+from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.lan.admission import LanAdmission
+from lanloom.features.lan.agent.calls import ipam_type
 from lanloom.features.lan.manager import lan_informers
-from lanloom.features.lan.rules.nads import body_of, wanted_nads
+from lanloom.features.lan.rules.nads import RESOURCE_NAME, body_of, wanted_nads
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
@@ -183,6 +187,23 @@ async def test_the_example(on: Reviews) -> None:
     (resource,) = pod["spec"]["containers"][0]["resources"]["limits"]
     spoke = example["spec"]["spokes"][0]
     assert (network.partition("@")[0], resource) == (nad_name(spoke, "veth"), resource_name(spoke, "veth"))
+
+
+@reviewed
+async def test_a_nad_with_addresses(on: Reviews) -> None:
+    """The documented NAD of a user, with `ipam` and the spoke's resource, is let in beside the LAN, and may go."""
+    page = (ROOT / "docs/lan.md").read_text()
+    (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if '"ipam"' in block)
+    example = yaml.safe_load(text)
+    config = json.loads(example["spec"]["config"])
+    await on.add_lan(spokes=[config["veth"]])
+    await on.follow()
+    assert example["metadata"]["annotations"] == {RESOURCE_NAME: resource_name(config["veth"], "veth")}
+    nad = merge(example, {"metadata": {"namespace": PLACE}})
+    assert (await on.ask(NADS, nad)).allowed
+    assert (await on.ask(NADS, merge(nad, {"metadata": {"labels": {"a": "b"}}}), nad)).allowed
+    assert (await on.ask(NADS, None, nad)).allowed
+    assert ipam_type(config) == parse_ipam(config).type == "lanloom-ipam"
 
 
 @reviewed

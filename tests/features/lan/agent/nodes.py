@@ -143,7 +143,7 @@ class LanCluster(Cluster):
 
 
 def veth(
-    spoke: str, netns: str, *, container: str = "c1", interface: str = "net1", **more: str
+    spoke: str, netns: str, *, container: str = "c1", interface: str = "net1", **more: Any
 ) -> Attachment:
     """A pod's attachment to a spoke."""
     return Attachment(

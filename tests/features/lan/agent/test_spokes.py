@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.features.lan.agent.ports import Attached, Device, SpokeError
+from lanloom.features.lan.rules.addressing import PodRoute
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, macvtap, veth
 from tests.harness.cluster import play
 
@@ -176,6 +178,42 @@ def test_least_mtu() -> None:
 
 async def _all_ready(cluster: LanCluster) -> bool:
     return all([all(entry.ready for entry in await cluster.entries(name)) for name in ("n1", "n2")])
+
+
+def test_heals_with_addresses() -> None:
+    """An interface that is made anew has its addresses and routes again, also by another agent; DEL forgets them."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        attachment = replace(
+            veth("blue-a", node.pod("p1")),
+            addresses=("192.0.2.7/24",),
+            routes=(PodRoute(dst="0.0.0.0/0", gw="192.0.2.1"),),
+        )
+        await node.spokes.attach(attachment)
+
+        def whole() -> bool:
+            return [(each.link.addresses, each.link.destinations) for each in node.world.ends] == [
+                (frozenset({"192.0.2.7/24"}), frozenset({"0.0.0.0/0"}))
+            ]
+
+        assert whole()
+        node.world.delete_link("blue", "blue-aV0")
+        await cluster.until(whole)
+        await node.kill()
+        node.world.delete_link("blue", "blue-aV0")
+        node.start()
+        await cluster.until(whole)
+        await node.spokes.check(attachment)
+        with pytest.raises(SpokeError, match=r"192\.0\.2\.8/24"):
+            await node.spokes.check(replace(attachment, addresses=("192.0.2.8/24",)))
+        await node.spokes.detach("c1", "net1")
+        await node.spokes.attach(veth("blue-a", node.pod("p2"), container="c2"))
+        assert [each.link.addresses for each in node.world.ends] == [frozenset()]
+
+    play(story, LanCluster)
 
 
 def test_heals() -> None:

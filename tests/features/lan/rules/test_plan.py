@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.plan import plan
@@ -17,7 +18,7 @@ PEERS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
 PODS = ("/run/netns/p1", "/run/netns/p2")
 
 
-def _port(name: str, kind: str, pod: str) -> DesiredPort:
+def _port(name: str, kind: str, pod: str, addresses: tuple[str, ...], fresh: bool) -> DesiredPort:
     mode = "macvtap" if kind == "M" else "veth"
     return DesiredPort(
         name=f"{name}{kind}0",
@@ -27,10 +28,21 @@ def _port(name: str, kind: str, pod: str) -> DesiredPort:
         netns=pod,
         interface=f"net-{name}{kind}" if pod else "",
         mac="02:00:00:00:00:01",
+        addresses=addresses,
+        routes=(PodRoute(dst="0.0.0.0/0", gw="192.0.2.1"),) if addresses else (),
+        fresh=fresh,
     )
 
 
-PORTS = st.builds(_port, st.sampled_from("abc"), st.sampled_from("MV"), st.sampled_from(["", *PODS]))
+ADDRESSES = st.sampled_from([(), ("192.0.2.7/24",), ("192.0.2.8/24", "2001:db8::8/64")])
+PORTS = st.builds(
+    _port,
+    st.sampled_from("abc"),
+    st.sampled_from("MV"),
+    st.sampled_from(["", *PODS]),
+    ADDRESSES,
+    st.booleans(),
+)
 
 
 @st.composite
@@ -117,6 +129,8 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
                 assert seen.links[port.name].master == bridge
                 end = seen.ends[port.name]
                 assert end is not None and end.in_pod == bool(port.netns)
+                if port.fresh and port.mode == "veth":
+                    assert end.addresses.issuperset(port.addresses)
         assert seen.flood == last.flood
         assert len(world.ends) == sum(port.mode == "macvtap" or bool(port.netns) for port in last.ports)
 
@@ -161,3 +175,25 @@ def test_foreign() -> None:
     """A namespace of somebody else's is never touched, whatever is desired."""
     wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0")
     assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
+
+
+def test_unfinished_interface() -> None:
+    """An interface whose maker died before it had an address gets all of them; one that a pod has set down does not."""
+
+    async def main() -> None:
+        world = _world()
+        kernel = FakeLanKernel(world)
+        port = _port("a", "V", PODS[0], ("192.0.2.7/24", "2001:db8::7/64"), False)
+        wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0", ports=(port,), built=True)
+        await _bring(kernel, wanted)
+        for left, expected in (
+            (frozenset[str](), {"192.0.2.7/24", "2001:db8::7/64"}),
+            (frozenset(["192.0.2.7/24"]), {"192.0.2.7/24"}),
+        ):
+            (end,) = world.ends
+            world.ends = [replace(end, link=replace(end.link, up=False, addresses=left))]
+            seen = await _bring(kernel, wanted)
+            found = seen.ends[port.name]
+            assert found is not None and found.addresses == expected
+
+    asyncio.run(main())

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Attached, Attachment, Device
+from lanloom.features.lan.rules.addressing import Given, previous_addresses, shaped
 from lanloom.runtime.cnicall import (
     BAD_CONFIG,
     BAD_ENVIRONMENT,
@@ -40,6 +41,7 @@ _NETNS = re.compile(r"/[!-~]{1,4000}", re.ASCII)
 _SPOKE = re.compile(r"[a-z0-9]([-a-z0-9]{0,11}[a-z0-9])?", re.ASCII)
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -157,11 +159,38 @@ def _variable(call: Call, name: str) -> str:
     return value
 
 
+def ipam_type(config: Raw) -> str:
+    """The IPAM program that a configuration names, empty for none. Raises CniError."""
+    section = _object(config, "ipam")
+    if not section:
+        return ""
+    name = section.get("type")
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        raise CniError(BAD_CONFIG, "ipam.type: must be the name of an IPAM program, such as lanloom-ipam")
+    if name in PROGRAMS:
+        raise CniError(BAD_CONFIG, f"ipam.type: {name} is no IPAM program; name one such as lanloom-ipam")
+    return name
+
+
+def ipam_variables(call: Call) -> dict[str, str]:
+    """The CNI_* variables for the IPAM program of a call, as far as they are valid, without CNI_PATH."""
+    names = ["COMMAND"]
+    if call.command in ("ADD", "CHECK", "DEL"):
+        names += ["CONTAINERID", "IFNAME", "ARGS"]
+        if _is_netns(call.variables.get("NETNS", "")):  # of a DEL it may be missing
+            names.append("NETNS")
+    return {f"CNI_{name}": call.variables.get(name, "") for name in names}
+
+
+def _is_netns(path: str) -> bool:
+    return bool(_NETNS.fullmatch(path)) and ".." not in path.split("/")
+
+
 def attachment_of(call: Call) -> Attachment:
     """The attachment of an ADD or CHECK. Raises CniError, which names the variable or the field."""
     container, interface = place_of(call)
     netns = _variable(call, "NETNS")
-    if not _NETNS.fullmatch(netns) or ".." in netns.split("/"):
+    if not _is_netns(netns):
         raise CniError(BAD_ENVIRONMENT, "CNI_NETNS: must be the absolute path of a network namespace")
     arguments = _arguments(call.variables.get("ARGS", ""))
     _check_addresses(call)
@@ -247,16 +276,12 @@ def _object(config: Raw, name: str) -> Raw:
 
 
 def _check_addresses(call: Call) -> None:
-    """Raises CniError for what would give the interface addresses, or follows another plugin."""
-    if _object(call.config, "ipam"):
+    """Raises CniError for addresses without a program that gives them, and for what follows another plugin."""
+    if _object(call.config, "runtimeConfig").get("ips") and not ipam_type(call.config):
         raise CniError(
             BAD_CONFIG,
-            "ipam: an interface at a LAN gets no addresses from CNI; remove the section, and set addresses in the pod",
-        )
-    if _object(call.config, "runtimeConfig").get("ips"):
-        raise CniError(
-            BAD_CONFIG,
-            "runtimeConfig.ips: an interface at a LAN gets no addresses from CNI; remove `ips` of the pod's annotation",
+            "runtimeConfig.ips: the NAD has no `ipam` that could give addresses; remove `ips` of the pod's annotation, "
+            "or take a NAD with `ipam`",
         )
     if call.command == "ADD" and call.config.get("prevResult") is not None:
         raise CniError(BAD_CONFIG, f"prevResult: {call.program} must be the first plugin of its list")
@@ -285,12 +310,26 @@ def check_previous(call: Call, attachment: Attachment) -> str:
     )
 
 
-def result_of(attachment: Attachment, attached: Attached, version: str) -> Raw:
-    """The result of an ADD in the form of a version of CNI; 1.1.0 has the MTU as well."""
+def addresses_before(call: Call, attachment: Attachment) -> tuple[str, ...]:
+    """The addresses that ADD's result has for the interface. Raises CniError where it has none."""
+    try:
+        found = previous_addresses(call.config.get("prevResult"), attachment.interface)
+    except ValueError as error:
+        raise CniError(BAD_CONFIG, f"prevResult.{error}") from None
+    if not found:
+        raise CniError(
+            BAD_CONFIG, f"prevResult.ips: CHECK needs the addresses that ADD gave {attachment.interface}"
+        )
+    return found
+
+
+def result_of(attachment: Attachment, attached: Attached, version: str, given: Given | None = None) -> Raw:
+    """The result of an ADD in the form of a version of CNI; 1.1.0 has the MTU as well. `given` is by IPAM."""
     link: Raw = {"name": attachment.interface, "mac": attached.mac, "sandbox": attachment.netns}
     if version == "1.1.0":
         link["mtu"] = attached.mtu
-    return {"cniVersion": version, "interfaces": [link], "dns": {}}
+    ip = shaped(given, version) if given is not None else {"dns": {}}
+    return {"cniVersion": version, "interfaces": [link], **ip}
 
 
 def encode_result(result: Raw | None) -> bytes:

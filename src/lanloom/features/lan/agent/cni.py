@@ -3,14 +3,19 @@
 A DEL succeeds for whatever the data plane says, once it is a call by CNI's rules: the attachment is on record, the
 reconciler ends it, and a DEL that fails would keep the pod in Terminating. The other commands fail with a number that
 tells whether trying again can help.
+
+Addresses are those of an IPAM program, which is called outside of the data plane's locks. An ADD that fails later than
+that gives them back, and so does one for which a DEL came meanwhile: its addresses would be nobody's.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from lanloom.features.lan.agent.calls import (
     LARGEST,
@@ -18,16 +23,20 @@ from lanloom.features.lan.agent.calls import (
     Call,
     CallRefused,
     Raw,
+    addresses_before,
     attachment_of,
     check_previous,
     decode,
     encode_error,
     encode_result,
+    ipam_type,
     place_of,
     result_of,
     wanted_mtu,
 )
-from lanloom.features.lan.agent.ports import SpokeError, SpokesPort
+from lanloom.features.lan.agent.ipam import Ipam, NothingGiven
+from lanloom.features.lan.agent.ports import VETH, Attached, Attachment, SpokeError, SpokesPort
+from lanloom.features.lan.rules.addressing import Given
 from lanloom.runtime.callsocket import CallSocket
 from lanloom.runtime.cnicall import (
     BAD_CONFIG,
@@ -44,6 +53,9 @@ from lanloom.runtime.cnicall import (
 SECONDS = {"ADD": 30.0, "DEL": 10.0, "CHECK": 15.0, "GC": 30.0, "STATUS": 5.0}
 """How long the data plane may take; the programs wait for longer."""
 
+ROLLBACK_SECONDS = 6.0
+"""How long the data plane may take to end what an ADD has begun that fails, after the time of that."""
+
 Observer = Callable[[str, str, int], None]
 """Called after each call with program and command, empty where they can't be read, and the error's code, 0 for none."""
 
@@ -51,21 +63,24 @@ log = structlog.get_logger(__name__)
 
 
 class LanCni:
-    """Answer calls by way of `spokes`; `observe` is told of each."""
+    """Answer calls by way of `spokes`, with addresses of `ipam`; `observe` is told of each."""
 
     def __init__(
         self,
         spokes: SpokesPort,
+        ipam: Ipam | None = None,
         *,
         observe: Observer = lambda _program, _command, _code: None,
         seconds: dict[str, float] = SECONDS,
     ) -> None:
         self._spokes = spokes
+        self._ipam = ipam or Ipam(None)
+        self._adding: Counter[tuple[str, str]] = Counter()
+        self._ended: set[tuple[str, str]] = set()
         self._observe = observe
         self._seconds = seconds
         self._commands = {
             "ADD": self._add,
-            "DEL": self._delete,
             "CHECK": self._check,
             "GC": self._collect,
             "STATUS": self._status,
@@ -107,6 +122,9 @@ class LanCni:
         return encode_error(version, error)
 
     async def _answer(self, call: Call) -> Raw | None:
+        if call.command == "DEL":
+            await self._delete(call)
+            return None
         seconds = self._seconds[call.command]
         try:
             async with asyncio.timeout(seconds):
@@ -115,13 +133,45 @@ class LanCni:
             error = CniError(TRY_AGAIN, f"the LAN was not ready within {seconds:g} s; try again later")
         except SpokeError as refusal:
             error = CniError(TRY_AGAIN if refusal.again else REFUSED, str(refusal))
-        if call.command != "DEL":
-            raise error
-        log.warning("lan-detach-pending", variables=call.variables, error=error.msg)
-        return None
+        raise error
 
     async def _add(self, call: Call) -> Raw:
         attachment, mtu = attachment_of(call), wanted_mtu(call.config)
+        if not ipam_type(call.config):
+            return result_of(attachment, await self._attached(attachment, mtu), call.version)
+        place = (attachment.container, attachment.interface)
+        self._adding[place] += 1
+        try:
+            attached, given = await self._attached_with_addresses(call, attachment, mtu)
+        except NothingGiven:
+            raise
+        except BaseException:
+            await self._detach(place, ROLLBACK_SECONDS)
+            await self._release(call)
+            raise
+        finally:
+            self._adding -= Counter([place])
+            if place not in self._adding:
+                self._ended.discard(place)
+        return result_of(attachment, attached, call.version, given)
+
+    async def _attached_with_addresses(
+        self, call: Call, attachment: Attachment, mtu: int
+    ) -> tuple[Attached, Given]:
+        """A machine's addresses are for the guest; the link that its frames pass through has none."""
+        given = await self._ipam.add(call)
+        self._check_not_ended(attachment)
+        if attachment.device.mode == VETH:
+            attachment = replace(attachment, addresses=given.addresses, routes=given.resolved_routes())
+        attached = await self._attached(attachment, mtu)
+        self._check_not_ended(attachment)
+        return attached, given
+
+    def _check_not_ended(self, attachment: Attachment) -> None:
+        if (attachment.container, attachment.interface) in self._ended:
+            raise CniError(TRY_AGAIN, f"{attachment.interface} was deleted while it was being added")
+
+    async def _attached(self, attachment: Attachment, mtu: int) -> Attached:
         attached = await self._spokes.attach(attachment)
         if mtu and mtu != attached.mtu:
             await self._spokes.detach(attachment.container, attachment.interface)
@@ -129,14 +179,45 @@ class LanCni:
                 BAD_CONFIG,
                 f"mtu: is {mtu}, but the LAN of spoke {attachment.device.spoke} has {attached.mtu}; leave it out",
             )
-        return result_of(attachment, attached, call.version)
+        return attached
 
     async def _delete(self, call: Call) -> None:
-        await self._spokes.detach(*place_of(call))
+        """The link goes first: an address is given to another pod only once no interface has it."""
+        place = place_of(call)
+        if place in self._adding:
+            self._ended.add(place)
+        await self._detach(place, self._seconds["DEL"])
+        await self._release(call)
+
+    async def _detach(self, place: tuple[str, str], seconds: float) -> None:
+        """End an attachment; what does not succeed in time is on record."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._spokes.detach(*place)
+            return
+        except TimeoutError:
+            why = f"not ended within {seconds:g} s"
+        except SpokeError as error:
+            why = str(error)
+        log.warning("lan-detach-pending", container=place[0], interface=place[1], error=why)
+
+    async def _release(self, call: Call) -> None:
+        """Give addresses back. A failure is the log's only: a pod must not stay because its IPAM program is gone."""
+        try:
+            if ipam_type(call.config):
+                await self._ipam.run(call, "DEL")
+        except CniError as error:
+            log.warning(
+                "lan-ipam-release-failed", variables=call.variables, error=error.msg, details=error.details
+            )
 
     async def _check(self, call: Call) -> None:
         attachment = attachment_of(call)
         mac = check_previous(call, attachment)
+        if ipam_type(call.config):
+            addresses = addresses_before(call, attachment) if attachment.device.mode == VETH else ()
+            await self._ipam.run(call, "CHECK")
+            attachment = replace(attachment, addresses=addresses)
         if attachment.mac and attachment.mac != mac:
             raise CniError(
                 DIFFERENT,
@@ -148,12 +229,24 @@ class LanCni:
             raise CniError(TRY_AGAIN if error.again else DIFFERENT, str(error)) from None
 
     async def _collect(self, call: Call) -> None:
-        await self._spokes.collect(valid_attachments(call.config), network_name(call.config))
+        """Both collect, whichever fails; IPAM last, as for DEL."""
+        valid, network = valid_attachments(call.config), network_name(call.config)
+        name, failure = ipam_type(call.config), None
+        try:
+            await self._spokes.collect(valid, network)
+        except SpokeError as error:
+            failure = error
+        if name:
+            await self._ipam.run(call, "GC")
+        if failure is not None:
+            raise failure
 
     async def _status(self, call: Call) -> None:
         network_name(call.config)
         if why := self._spokes.unready():
             raise CniError(NOT_AVAILABLE, why)
+        if ipam_type(call.config):
+            await self._ipam.run(call, "STATUS")
 
 
 def cni_socket(path: Path, cni: LanCni, **options: Any) -> CallSocket:

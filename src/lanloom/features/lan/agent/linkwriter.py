@@ -7,15 +7,18 @@ it gets its name again. Netlink of a namespace goes through one socket, made ins
 import errno
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import singledispatch
+from functools import partial, singledispatch
 from pathlib import Path
 from socket import socket
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.linksteps import (
     FORWARD_ALL,
     AddFlood,
+    AddressPod,
     DeleteLanLink,
     JoinBridge,
     LanStep,
@@ -45,7 +48,7 @@ from lanloom.node.namespaces import (
     make_namespace,
     open_namespace,
 )
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import addressing, overlay
 from lanloom.node.netlink.links import monitor_socket
 from lanloom.node.netlink.messages import open_socket, tolerating
 
@@ -255,7 +258,44 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
             peer_namespace=pod.fileno(),
         )
         _joined(lan, step.port)
-        overlay.set_up(far, lan.links[step.port].lower)
+        _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
+
+
+@apply.register
+def _address_pod(step: AddressPod, writer: LanWriter) -> None:
+    with open_namespace(Path(step.netns)) as pod, _socket_of(pod) as sock:
+        _set_up_with_addresses(step, pod, sock, step.index)
+
+
+def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: socket, index: int) -> None:
+    """An interface that is up has addresses: the kernel announces them to the LAN when it is set up."""
+    if step.addresses:
+        pod.call(partial(_prepare, step.interface, any(":" in each for each in step.addresses)))
+    for address in step.addresses:
+        addressing.add_address(sock, index, address)
+    overlay.set_up(sock, index)
+    for route in step.routes:
+        addressing.add_route(
+            sock,
+            index,
+            route.dst,
+            route.gw,
+            mtu=route.mtu,
+            advmss=route.advmss,
+            priority=route.priority,
+            table=route.table,
+            scope=route.scope,
+        )
+
+
+def _prepare(interface: str, six: bool) -> None:
+    """Neighbours learn that an address is at another interface now; IPv6 is on where it has an address."""
+    settings = {"ipv4/conf/{}/arp_notify": b"1"}
+    if six:
+        settings |= {"ipv6/conf/{}/disable_ipv6": b"0", "ipv6/conf/{}/ndisc_notify": b"1"}
+    for name, value in settings.items():
+        with suppress(FileNotFoundError):
+            (Path("/proc/sys/net") / name.format(interface)).write_bytes(value)
 
 
 @apply.register
@@ -466,7 +506,9 @@ class Reader:
         if port.netns:
             try:
                 with open_namespace(Path(port.netns)) as pod, _socket_of(pod) as sock:
-                    ends[port.name] = _far_end(sock, index, near, port, in_pod=True)
+                    ends[port.name] = _with_addresses(
+                        sock, _far_end(sock, index, near, port, in_pod=True), port
+                    )
             except NamespaceMissing:
                 absent.add(port.name)
         if port.mode == "macvtap" and ends.get(port.name) is None:
@@ -501,6 +543,16 @@ def _far_end(
         up=found.up,
         lower=found.lower,
         in_pod=in_pod,
+    )
+
+
+def _with_addresses(sock: socket, end: PodLink | None, port: DesiredPort) -> PodLink | None:
+    if end is None or not port.addresses:
+        return end
+    return replace(
+        end,
+        addresses=addressing.addresses_of(sock, end.index),
+        destinations=addressing.destinations(sock) if port.routes else frozenset(),
     )
 
 

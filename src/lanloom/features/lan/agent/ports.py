@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from lanloom.api.lan import Mode, device_id, nad_name, resource_name
+from lanloom.features.lan.rules.addressing import PodRoute
 
 MACVTAP: Final = "macvtap"
 VETH: Final = "veth"
@@ -62,7 +63,8 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     `netns` is the path of the pod's network namespace. `pod` is `namespace/name`, empty where that is not known.
     `network` is the name in the CNI configuration, by which the runtime's garbage collection tells whose it is.
-    `mac` is what the interface must have, empty for any.
+    `mac` is what the interface must have, empty for any. `addresses` (CIDRs) and `routes` are what it gets when it is
+    made, also when it is made anew.
     """
 
     device: Device
@@ -72,6 +74,8 @@ class Attachment(Struct, frozen=True, kw_only=True):
     pod: str = ""
     network: str = ""
     mac: str = ""
+    addresses: tuple[str, ...] = ()
+    routes: tuple[PodRoute, ...] = ()
 
 
 class Attached(NamedTuple):

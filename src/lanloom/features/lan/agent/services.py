@@ -24,7 +24,7 @@ async def serve_spokes(
     """Serve until cancelled what the agent was told to serve."""
     async with asyncio.TaskGroup() as group:
         if cni is not None:
-            group.create_task(_serve_cni(spokes, cni, metrics))
+            group.create_task(_serve_cni(spokes, cni, settings, metrics))
         if settings.device_plugins is not None:
             from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
 
@@ -34,13 +34,16 @@ async def serve_spokes(
             group.create_task(plugins.run())
 
 
-async def _serve_cni(spokes: SpokesPort, cni: CniSettings, metrics: LanAgentMetrics) -> None:
+async def _serve_cni(
+    spokes: SpokesPort, cni: CniSettings, settings: LanAgentSettings, metrics: LanAgentMetrics
+) -> None:
     """What fails here is logged and tried again: the LANs that there are don't depend on it."""
     from lanloom.features.lan.agent.cni import LanCni, cni_socket
+    from lanloom.features.lan.agent.ipam import Ipam
     from lanloom.features.lan.agent.programs import lan_socket
 
     path = lan_socket(cni.socket)
-    answers = LanCni(spokes, observe=metrics.called)
+    answers = LanCni(spokes, Ipam(cni.programs, settings.ipam_programs), observe=metrics.called)
     complained = ""
     while True:
         metrics.serves(False)

@@ -119,6 +119,8 @@ class Spokes:
             pod=attachment.pod,
             network=attachment.network,
             mac=attachment.mac,
+            addresses=attachment.addresses,
+            routes=attachment.routes,
         )
         await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
         end = _end(await self._built(uid, device), attachment)
@@ -151,7 +153,11 @@ class Spokes:
 
         async def work() -> None:
             seen, steps = await self._carrier.missing(uid, device.id)
-            _end(seen, attachment)
+            end = _end(seen, attachment)
+            if lost := [each for each in attachment.addresses if each not in end.addresses]:
+                raise SpokeError(
+                    f"{device.id}: the interface {attachment.interface} has lost the address {', '.join(lost)}"
+                )
             if steps:
                 raise SpokeError(f"{device.id}: not as it should be: {steps[0].title}", again=True)
 

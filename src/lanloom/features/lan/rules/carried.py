@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.lan import DEFAULT_PORT, LAN, Mode, Replication, device_id
+from lanloom.features.lan.rules.addressing import PodRoute
 
 ALLOCATION_SECONDS = 600.0
 """How long a device that kubelet allocated is kept ready for a pod that has not come."""
@@ -20,7 +21,8 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `index` is that of the macvtap, kept for as long as the LAN is carried, because it names the device `/dev/tapN`; 0
     for veth. `allocated` is when kubelet allocated the device (seconds since the epoch), 0 if it did not or a pod came.
-    The other fields are those of the attachment; `container` is empty without one.
+    The other fields are those of the attachment; `container` is empty without one. `addresses` and `routes` are what
+    the interface gets whenever it is made.
     """
 
     spoke: str
@@ -33,6 +35,8 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pod: str = ""
     network: str = ""
     mac: str = ""
+    addresses: tuple[str, ...] = ()
+    routes: tuple[PodRoute, ...] = ()
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from lanloom.api.lan import Mode
+from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.flood import Peers, family, largest_mtu
 from lanloom.features.lan.rules.observed import Underlay, Vtep
@@ -23,8 +24,9 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
     """A bridge port, and what is at its far end.
 
     A macvtap has the index `index` and stands on `inner`, the other end of the port. With a `netns` (a path) the far
-    end belongs there, under the name `interface` and with the address `mac` when it is put there; what the pod does
-    with it later is the pod's business. It is set up again only while it is `fresh`: being attached.
+    end belongs there, under the name `interface` and with the address `mac`, `addresses` and `routes` when it is put
+    there; what the pod does with it later is the pod's business. It is set up again only while it is `fresh`: being
+    attached.
     """
 
     name: str
@@ -34,6 +36,8 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
     netns: str = ""
     interface: str = ""
     mac: str = ""
+    addresses: tuple[str, ...] = ()
+    routes: tuple[PodRoute, ...] = ()
     fresh: bool = False
 
     @property
@@ -131,6 +135,8 @@ def _port(place: Place, record: Carried, node: str, fresh: bool) -> DesiredPort:
         netns=place.netns,
         interface=place.interface,
         mac=place.mac or hardware_address(record.uid, place.id, node),
+        addresses=place.addresses,
+        routes=place.routes,
         fresh=fresh,
     )
 

@@ -8,13 +8,14 @@ namespace has the name `ns`. A guard is asked with the links in that namespace.
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
-from ipaddress import ip_address
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address, ip_network
 
 from msgspec import Struct
 
 from lanloom.api.lan import VNI_MAX
 from lanloom.api.names import LINK_NAME_MAX
+from lanloom.features.lan.rules.addressing import PodRoute, canonical
 from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NotOurs
 from lanloom.node.marks import is_owner, owner_of, register_family
@@ -311,12 +312,14 @@ class MoveTap(PortStep, frozen=True, kw_only=True):
 
 
 class MakeVeth(PortStep, frozen=True, kw_only=True):
-    """A veth pair: a port, and the pod's interface, made in the pod's namespace at once, up."""
+    """A veth pair: a port, and the pod's interface, made in the pod's namespace at once, up, with its addresses."""
 
     bridge: str
     netns: str
     interface: str
     mac: str
+    addresses: tuple[str, ...] = ()
+    routes: tuple[PodRoute, ...] = ()
 
     @property
     def title(self) -> str:
@@ -330,12 +333,37 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         check_free(self.title, links, self.port)
         check_name(self.title, self.interface)
         check_mac(self.title, self.mac)
+        check_addressing(self.title, self.addresses, self.routes)
 
     def remedy(self, code: int) -> str:
         """As the base says."""
         if code == errno.EEXIST:
             return f"; the pod has an interface {self.interface} already"
-        return LanStep.remedy(self, code)
+        return _addressing_remedy(code) or LanStep.remedy(self, code)
+
+
+class AddressPod(PortStep, frozen=True, kw_only=True):
+    """The pod's interface of that index with its addresses and routes, up: who was to do it died before."""
+
+    netns: str
+    interface: str
+    index: int
+    addresses: tuple[str, ...]
+    routes: tuple[PodRoute, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The addresses and routes are ones."""
+        check_name(self.title, self.interface)
+        check_addressing(self.title, self.addresses, self.routes)
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return _addressing_remedy(code) or LanStep.remedy(self, code)
 
 
 class SetPodUp(PortStep, frozen=True, kw_only=True):
@@ -436,6 +464,25 @@ def check_address(title: str, text: str) -> None:
         ip_address(text)
     except ValueError:
         raise LinkError(f"{title}: {text!r} is no IP address") from None
+
+
+def check_addressing(title: str, addresses: Iterable[str], routes: Iterable[PodRoute]) -> None:
+    """Raise LinkError for what can't be an interface's address or a route of a pod."""
+    try:
+        for address in addresses:
+            canonical("ips", address)
+        for route in routes:
+            ip_network(route.dst)
+            if route.gw:
+                ip_address(route.gw)
+    except ValueError as error:
+        raise LinkError(f"{title}: {error}") from None
+
+
+def _addressing_remedy(code: int) -> str:
+    if code in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+        return "; a gateway of the routes that IPAM gave is in no network of the addresses: correct the NAD's ipam"
+    return ""
 
 
 def check_mac(title: str, text: str) -> None:

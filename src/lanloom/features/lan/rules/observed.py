@@ -40,7 +40,11 @@ class LanLink(Struct, frozen=True, kw_only=True):
 
 
 class PodLink(Struct, frozen=True, kw_only=True):
-    """The far end of a port: a pod's interface, or a macvtap that still waits in the host's namespace."""
+    """The far end of a port: a pod's interface, or a macvtap that still waits in the host's namespace.
+
+    `addresses` are CIDRs, and `destinations` the networks to which the pod has routes; both are read of a port that is
+    to have addresses only.
+    """
 
     name: str
     index: int
@@ -50,6 +54,8 @@ class PodLink(Struct, frozen=True, kw_only=True):
     up: bool
     lower: int
     in_pod: bool
+    addresses: frozenset[str] = frozenset()
+    destinations: frozenset[str] = frozenset()
 
 
 class Traffic(NamedTuple):

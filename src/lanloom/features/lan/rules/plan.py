@@ -16,6 +16,7 @@ from lanloom.features.lan.rules.flood import change
 from lanloom.features.lan.rules.linksteps import (
     FORWARD_ALL,
     AddFlood,
+    AddressPod,
     DeleteLanLink,
     JoinBridge,
     LanStep,
@@ -197,6 +198,8 @@ def _veth(
         netns=port.netns,
         interface=port.interface,
         mac=port.mac,
+        addresses=port.addresses,
+        routes=port.routes,
         mtu=wanted.mtu,
     )
 
@@ -204,7 +207,31 @@ def _veth(
 def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
     if end is None or not end.in_pod:
         return
-    if port.fresh and not end.up:
+    if _lacks_addresses(port, end):
+        yield AddressPod(
+            ns=wanted.ns,
+            port=port.name,
+            netns=port.netns,
+            interface=port.interface,
+            index=end.index,
+            addresses=port.addresses,
+            routes=port.routes,
+            mtu=wanted.mtu,
+        )
+    elif port.fresh and not end.up:
         yield SetPodUp(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
     if end.mtu > wanted.mtu:
         yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
+
+
+def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
+    """Whether the interface is not finished: being attached, or made anew by an agent that died before it had all."""
+    if port.mode != "veth" or not port.addresses:
+        return False
+    if not port.fresh:
+        # An interface that a pod sets down keeps its IPv4 addresses, and loses those of IPv6.
+        four = [each for each in port.addresses if ":" not in each]
+        return bool(four) and not end.up and not end.addresses.intersection(four)
+    return not end.addresses.issuperset(port.addresses) or not end.destinations.issuperset(
+        route.dst for route in port.routes
+    )
