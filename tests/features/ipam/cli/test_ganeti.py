@@ -239,9 +239,7 @@ def test_import(cluster: Cluster, path: Path) -> None:
     changed = cluster.state()
     refused = cluster.lanloom("ganeti", "import", str(path))
     assert (refused.exit_code, cluster.state()) == (1, changed)
-    assert (
-        "- subnet 192.0.2.0/28: reserved 192.0.2.9. Change it, or keep it with --keep" in refused.stderr
-    )
+    assert "- subnet 192.0.2.0/28: reserved 192.0.2.9. Change it, or keep it with --keep" in refused.stderr
     kept = cluster.lanloom("ganeti", "import", "--keep", str(path))
     assert (kept.exit_code, cluster.state()) == (0, changed)
     assert "network net1 remains unchanged; in the file: - subnet 192.0.2.0/28: reserved" in kept.stderr
