@@ -162,7 +162,7 @@ def test_a_gateway_tells_the_subnet_of_dhcp() -> None:
     assert subnet_of({}) is None
     elsewhere = '[{"to": "10.20.0.0/16", "via": "192.168.7.1"}]'
     assert parse_routes(FIELD, elsewhere, {}) == (Route("10.20.0.0/16", "192.168.7.1"),)
-    assert "no host of the subnet 192.168.1.0/24" in refusal(
+    assert "is not a host address of the subnet 192.168.1.0/24" in refusal(
         parse_routes, FIELD, elsewhere, {}, "192.168.1.1/24"
     )
 
@@ -205,16 +205,16 @@ def route(to: object = "10.20.0.0/16", via: object = "192.168.1.1", **more: obje
         ),
         ([route("10.20.0.5/16")], "the address of a host; write 10.20.0.0/16, or 10.20.0.5/32"),
         ([route("10.20.0.0")], 'the-field[0].to is "10.20.0.0"; it must be a subnet, such as 10.20.0.0/16'),
-        ([route("224.0.0.0/4")], "to which nothing can be routed; choose a subnet of hosts"),
-        ([route("127.0.0.0/8")], "to which nothing can be routed; choose a subnet of hosts"),
+        ([route("224.0.0.0/4")], "which is not routable; choose a subnet of hosts"),
+        ([route("127.0.0.0/8")], "which is not routable; choose a subnet of hosts"),
         ([route("192.168.1.128/25")], "which the VLAN's own subnet 192.168.1.0/24 covers without a route"),
         (
             [route(via="192.168.2.1")],
-            "which is no host of the subnet 192.168.1.0/24; name a router on the VLAN",
+            "which is not a host address of the subnet 192.168.1.0/24; name a router on the VLAN",
         ),
         (
             [route(via="192.168.1.255")],
-            "which is no host of the subnet 192.168.1.0/24; name a router on the VLAN",
+            "which is not a host address of the subnet 192.168.1.0/24; name a router on the VLAN",
         ),
         ([route(via="192.168.1.11")], 'which is the address of node "node2"; name a router'),
         (

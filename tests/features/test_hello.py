@@ -138,7 +138,7 @@ def test_the_command_knows_a_new_kind() -> None:
     output = CliRunner().invoke(command_line(WITH_HELLO), ["why-not-deleted", "pod/web"]).output
     assert "Greeting (greeting)" in output
     output = CliRunner().invoke(command_line(FEATURES), ["why-not-deleted", "greeting/world"]).output
-    assert 'no kind "greeting"' in output
+    assert '"greeting" is not a kind' in output
 
 
 async def test_doctor_checks_a_new_kind() -> None:

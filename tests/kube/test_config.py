@@ -71,7 +71,7 @@ def test_missing_files_of_several(tmp_path: Path) -> None:
     listed = _simple(tmp_path / "listed", "listed")
     missing = str(tmp_path / "missing")
     assert load(environment={"KUBECONFIG": f"{missing}:{listed}:"}).server == "https://listed"
-    with pytest.raises(ConfigError, match=r"\$KUBECONFIG names .*missing, which is not there"):
+    with pytest.raises(ConfigError, match=r"\$KUBECONFIG names .*missing, which does not exist"):
         load(environment={"KUBECONFIG": missing})
 
 

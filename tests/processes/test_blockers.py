@@ -13,7 +13,7 @@ def owned(**more: bool) -> Object:
 def test_an_object_that_is_recreated() -> None:
     """An object of a controller is to be deleted there; another owner recreates nothing."""
     (note,) = controller_notes(owned(controller=True))
-    assert "made by ReplicaSet web" in note
+    assert "created by ReplicaSet web" in note
     assert controller_notes(owned()) == ()
 
 

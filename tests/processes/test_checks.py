@@ -43,7 +43,7 @@ def test_a_directory_of_records_may_be_there_or_not(tmp_path: Path) -> None:
     """A directory of the agent's own is fine, and so is none where it can be made; nothing is made by looking."""
     assert check_records("state", tmp_path).result == "ok"
     check = check_records("state", tmp_path / "a" / "b")
-    assert (check.result, check.found) == ("ok", f"{tmp_path}/a/b will be made")
+    assert (check.result, check.found) == ("ok", f"{tmp_path}/a/b will be created")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,7 +88,7 @@ async def test_no_agent() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # it stays bound, so that nobody else can listen there meanwhile
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-        assert (await check_agent(address)).found == f"none answers at {address}"
+        assert (await check_agent(address)).found == f"no agent listens at {address}"
         assert (await check_agent(address)).result == "ok"
 
 
@@ -149,8 +149,8 @@ async def test_a_machine_without_the_plugin(tmp_path: Path) -> None:
         ("ok", "not in use: neither plugin nor socket")
     ]
     plugin, missing = await results(socket, tmp_path, agent_runs=True)
-    assert plugin[0] == "warning" and f"{tmp_path / PROGRAM} is not there" in plugin[1]
-    assert missing[0] == "failed" and f"{socket} is not there" in missing[1]
+    assert plugin[0] == "warning" and f"{tmp_path / PROGRAM} does not exist" in plugin[1]
+    assert missing[0] == "failed" and f"{socket} does not exist" in missing[1]
 
 
 async def test_a_plugin_without_an_agent(tmp_path: Path) -> None:
@@ -159,13 +159,13 @@ async def test_a_plugin_without_an_agent(tmp_path: Path) -> None:
     (tmp_path / "cni.sock").write_text("")
     plugin, socket = await results(tmp_path / "cni.sock", tmp_path, agent_runs=False)
     assert (plugin[0], socket[0]) == ("ok", "warning")
-    assert "is not answered" in socket[1]
+    assert "does not accept connections" in socket[1]
 
 
 @pytest.mark.parametrize(
     ("text", "result", "words"),
     [
-        ("#!/bin/sh\nexit 1\n", "failed", "does not answer as a CNI plugin does"),
+        ("#!/bin/sh\nexit 1\n", "failed", "its output is not a CNI plugin's"),
         ("#!/nowhere/python3\n", "failed", "can't be run"),
         ('#!/bin/sh\necho \'{"code": 102, "msg": "needs Python"}\'\n', "failed", "needs Python"),
         ('#!/bin/sh\necho \'{"supportedVersions": ["1.0.0"]}\'\n', "warning", "another version"),

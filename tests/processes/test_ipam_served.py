@@ -140,7 +140,7 @@ async def a_network_is_used(client: Client, name: str) -> None:
         await client.patch(NETWORKS, name, {"spec": {"subnets": [{"cidr": "10.0.0.0/24"}]}})
     with pytest.raises(Forbidden, match="because the NICs default/web-0 use it"):
         await client.delete(NETWORKS, name)
-    with pytest.raises(Forbidden, match=r"spec\.owner can't change"):
+    with pytest.raises(Forbidden, match=r"spec\.owner is immutable"):
         await client.patch(NICS, "web-0", {"spec": {"owner": {"name": "db"}}}, "default")
     await client.delete(NICS, "web-0", "default")
     await gone(client, NICS, "web-0", "default")

@@ -61,12 +61,12 @@ def test_targets(text: str, key: Key) -> None:
         ("nonsense/a", "DummyClusterNetwork (dcn)"),
         ("pod/default/a", "kubectl get KIND NAME -o jsonpath={.metadata.finalizers}"),
         ("vm/a", "NetworkAttachmentDefinition (net-attach-def)"),
-        ("dcn/default/a", "is in no namespace; write dcn/a"),
-        ("nad/../a", "is no name"),
-        ("nad/..", "is no name"),
+        ("dcn/default/a", "has no namespace; write dcn/a"),
+        ("nad/../a", "is not a valid object name"),
+        ("nad/..", "is not a valid object name"),
         ("nad/\x1b[31m", "\\u001b"),
         ("\x1b[31m/a", "\\u001b"),
-        ("nad/default/A?dryRun=None", "is no name"),
+        ("nad/default/A?dryRun=None", "is not a valid object name"),
     ],
 )
 def test_what_names_nothing(text: str, said: str) -> None:

@@ -27,5 +27,5 @@ def test_owners(finalizer: str, owner: str) -> None:
 def test_no_remedy_is_to_force_a_finalizer() -> None:
     """The remedy is to see to the controller; it warns of taking the finalizer away by hand."""
     blocker = foreign("example.com/x")
-    assert "Do not take the finalizer away by hand" in blocker.remedy
+    assert "Do not remove the finalizer manually" in blocker.remedy
     assert blocker.what == "finalizer example.com/x"

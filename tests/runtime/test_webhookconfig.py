@@ -76,7 +76,7 @@ def test_a_configuration_that_is_missing_is_not_created(resource: Resource[Webho
         server = Server()
         server.webhooks = None
         with pytest.raises(
-            NotFound, match=rf"no {resource.kind} lanloom.* kubectl apply -f deploy/webhooks.yaml"
+            NotFound, match=rf"{resource.kind} lanloom does not exist.* kubectl apply -f deploy/webhooks.yaml"
         ):
             await Registration(server).apply(resource, wanted())  # type: ignore[arg-type]
         assert server.webhooks is None

@@ -269,7 +269,8 @@ def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
         subnet = subnet or address.network
         if address.network != subnet:
             raise AnnotationError(
-                field, f"has addresses of two subnets ({subnet} and {address.network}); all must be of one"
+                field,
+                f"has addresses of two subnets ({subnet} and {address.network}); all must be of one subnet",
             )
         addresses[node] = str(address)
     return addresses

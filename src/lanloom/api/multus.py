@@ -111,7 +111,7 @@ def _elements(text: str) -> list[object]:
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
+        raise ValueError(f"it is not valid JSON: {error}") from None
     if not isinstance(found, list):
         raise ValueError("the JSON must be a list")
     if len(found) > NETWORKS_MAX:

@@ -127,7 +127,7 @@ def l3_vid(text: str) -> int:
             typed = "0" if "vlan" in config else "missing"
             why += f": {_CONFIG}.vlan is {typed}; it must be {_L3_VIDS}"
         else:
-            why += f"; make another network, with {_L3_VIDS} in {_CONFIG}.vlan"
+            why += f"; create another network, with {_L3_VIDS} in {_CONFIG}.vlan"
     raise AnnotationError(names.L3_CONNECTIVITY, f'is "true", but {why}')
 
 
@@ -214,7 +214,7 @@ def _integer(digits: str) -> int:
 
 def _constant(name: str) -> float:
     raise AnnotationError(
-        _CONFIG, f"is not valid JSON: it has {name}, which JSON does not know; write a number"
+        _CONFIG, f"is not valid JSON: it contains {name}, which JSON does not allow; write a number"
     )
 
 

@@ -82,7 +82,8 @@ def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[s
     if subnet is not None and gateway.network != subnet:
         raise AnnotationError(
             field,
-            f"is {quote(text)}, which is not in the subnet {subnet} of the nodes' addresses; choose one of it",
+            f"is {quote(text)}, which is not in the subnet {subnet} of the nodes' addresses; "
+            "choose an address of that subnet",
         )
     _refuse_own(field, gateway.ip, addresses)
     return str(gateway)
@@ -147,7 +148,7 @@ def _route(
     via = parse_address(hop, item["via"])
     if subnet is not None and not _is_host(via, subnet):
         raise AnnotationError(
-            hop, f"is {via}, which is no host of the subnet {subnet}; name a router on the VLAN"
+            hop, f"is {via}, which is not a host address of the subnet {subnet}; name a router on the VLAN"
         )
     if subnet is not None and to.subnet_of(subnet):
         raise AnnotationError(
@@ -177,9 +178,7 @@ def _destination(field: str, text: object) -> IPv4Network:
             field, f"is {quote(text)}, the address of a host; write {to}, or {text.split('/')[0]}/32"
         )
     if not _is_routable(to.network_address) or not _is_routable(to.broadcast_address):
-        raise AnnotationError(
-            field, f"is {quote(text)}, to which nothing can be routed; choose a subnet of hosts"
-        )
+        raise AnnotationError(field, f"is {quote(text)}, which is not routable; choose a subnet of hosts")
     return to
 
 

@@ -74,7 +74,7 @@ class Query(Struct, Generic[T], frozen=True):
         known = {field.name: field for field in self.fields}
         if unknown := [name for name in names if name not in known]:
             quoted = ", ".join(quote(name) for name in dict.fromkeys(unknown))
-            some = "is no field" if len(set(unknown)) == 1 else "are no fields"
+            some = "is not a field" if len(set(unknown)) == 1 else "are not fields"
             raise Malformed(f"{quoted} {some}; fields are: {', '.join(sorted(known))}")
         return tuple(known[name] for name in names)
 

@@ -55,7 +55,7 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"there is no completion for {shell}")
+        raise click.UsageError(f"completion for {shell} does not exist")
     click.echo(kind(root, {}, "lanloom", "_LANLOOM_COMPLETE").source())
 
 

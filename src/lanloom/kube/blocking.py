@@ -129,7 +129,7 @@ def _connection(config: ClusterConfig, timeout: float) -> HTTPConnection:
         host, port = place.hostname or "", place.port
     except ValueError:
         raise ConfigError(
-            f"the server {config.server} has no port that is a number; write it as https://host:6443"
+            f"the server {config.server} has a port that is not a number; write it as https://host:6443"
         ) from None
     if place.scheme != "https":
         return HTTPConnection(host, port, timeout=timeout)

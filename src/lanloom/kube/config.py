@@ -169,7 +169,7 @@ def _merge(files: Iterable[tuple[str, Kubeconfig]]) -> _Merged:
 
 def _named(entries: Mapping[str, _Entry[B]], kind: str, name: str, file: str) -> _Entry[B]:
     if name not in entries:
-        raise ConfigError(f"{file}: the context names {kind} {name!r}, which is not there")
+        raise ConfigError(f"{file}: the context names {kind} {name!r}, which does not exist")
     return entries[name]
 
 
@@ -183,14 +183,14 @@ def _refuse_unsupported(
         )
     if cluster.body.proxy_url:
         raise ConfigError(
-            f"{cluster.file}: cluster {cluster_name!r} uses proxy-url, which Lanloom can't;"
+            f"{cluster.file}: cluster {cluster_name!r} uses proxy-url, which Lanloom does not support;"
             " name a server that can be reached directly"
         )
     used = {"exec": user.body.exec, "auth-provider": user.body.auth_provider, "username": user.body.username}
     for field, value in used.items():
         if value:
             raise ConfigError(
-                f"{user.file}: user {user_name!r} uses {field}, which Lanloom can't;"
+                f"{user.file}: user {user_name!r} uses {field}, which Lanloom does not support;"
                 " give it a token or a client certificate"
             )
 
@@ -216,7 +216,7 @@ def load(path: str | None = None, *, environment: Mapping[str, str] = os.environ
     home = Path(environment.get("HOME", "/")) / ".kube/config"
     files = [item for item in listed if Path(item).exists()]
     if listed and not files:
-        raise ConfigError(f"$KUBECONFIG names {', '.join(listed)}, which is not there")
+        raise ConfigError(f"$KUBECONFIG names {', '.join(listed)}, which does not exist")
     if not listed and home.exists():
         files = [str(home)]
     if files:

@@ -167,7 +167,7 @@ class UnreadableObjects:
                 uid=found.uid,
             )
             message = (
-                f"Lanloom can't read this {resource.kind} and goes by its last readable state, if it had one: "
+                f"Lanloom can't read this {resource.kind} and uses its last readable state, if any: "
                 f"{found.why}; correct the field"
             )
             await self._recorder.event(about, "Warning", REASON, message)

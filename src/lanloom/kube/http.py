@@ -378,7 +378,7 @@ async def _within(seconds: float, lines: AsyncIterator[bytes], what: str) -> byt
         async with asyncio.timeout(seconds):
             return await anext(lines, b"")
     except TimeoutError:
-        raise SilentWatch(f"the watch of {what} gave no answer in time: silent for {seconds:g} s") from None
+        raise SilentWatch(f"the watch of {what} received nothing for {seconds:g} s") from None
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

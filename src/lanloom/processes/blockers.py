@@ -56,7 +56,7 @@ async def explain(
     try:
         item: Object = await client.get(resource, key.name, key.namespace)
     except NotFound as error:
-        absent = f"The API server knows no {resource.plural} of {resource.api_version}."
+        absent = f"The API server does not serve {resource.plural} of {resource.api_version}."
         notes: tuple[str, ...] = () if error.is_of(key.name) else (absent,)
         return Explanation(
             kind=resource.kind, name=key.name, namespace=key.namespace, state="gone", notes=notes
@@ -96,7 +96,7 @@ def refusal(message: str) -> Blocker:
 def controller_notes(item: Object) -> tuple[str, ...]:
     """Name the controller that recreates the object if it is deleted."""
     return tuple(
-        f"It was made by {owner.kind} {owner.name}, which makes it anew; delete that instead."
+        f"It was created by {owner.kind} {owner.name}, which recreates it; delete the {owner.kind} instead."
         for owner in item.metadata.owner_references
         if owner.controller
     )
@@ -111,7 +111,7 @@ async def _deletion_notes(client: Client, item: Object, others: list[Blocker]) -
     space = await get_or_none(client, NAMESPACES, Key("", meta.namespace)) if meta.namespace else None
     if space is not None and space.metadata.is_deleting:
         since = space.metadata.deletion_timestamp
-        notes += (f"Its namespace is being deleted (since {since}), and it is to go with that.",)
+        notes += (f"Its namespace is being deleted (since {since}); the object is deleted with it.",)
     return notes
 
 

@@ -54,7 +54,7 @@ def check_profiles(directory: Path) -> Check:
     name = "profile directory"
     if not directory.is_dir():
         remedy = "Install NetworkManager, or mount its directory of profiles and name it with --profiles."
-        return Check(name=name, result="failed", found=f"{directory} is not there", remedy=remedy)
+        return Check(name=name, result="failed", found=f"{directory} does not exist", remedy=remedy)
     if not os.access(directory, os.W_OK):
         return Check(name=name, result="failed", found=f"{directory} can't be written", remedy="Run as root.")
     return Check(name=name, result="ok", found=str(directory))
@@ -81,8 +81,8 @@ def check_records(name: str, directory: Path) -> Check:
 def _missing_records(name: str, directory: Path) -> Check:
     parent = next(path for path in directory.absolute().parents if path.exists())
     if os.access(parent, os.W_OK):
-        return Check(name=name, result="ok", found=f"{directory} will be made")
-    return _bad_records(name, f"{directory} is not there, and can't be made in {parent}")
+        return Check(name=name, result="ok", found=f"{directory} will be created")
+    return _bad_records(name, f"{directory} does not exist and can't be created in {parent}")
 
 
 def _bad_records(name: str, found: str) -> Check:
@@ -97,16 +97,16 @@ async def check_agent(address: str) -> Check:
         async with asyncio.timeout(ANSWER_SECONDS):
             code, body = await _readiness(host, port)
     except ConnectionRefusedError:
-        return Check(name="agent", result="ok", found=f"none answers at {address}")
+        return Check(name="agent", result="ok", found=f"no agent listens at {address}")
     except (OSError, TimeoutError, ValueError) as error:
         remedy = (
-            "See the agent's log. If another program has the port, give the agent another --metrics-address."
+            "Read the agent's log. If another program has the port, give the agent another --metrics-address."
         )
         found = f"no readiness from {address}: {str(error) or 'no answer in time'}"
         return Check(name="agent", result="failed", found=found, remedy=remedy)
     if code == 200:
         return Check(name="agent", result="ok", found="ready")
-    remedy = "Wait if it was started just now; else mend what it names, and see its log."
+    remedy = "If the agent has just started, wait; otherwise correct what it reports, and read its log."
     return Check(name="agent", result="failed", found="; ".join(body.splitlines()), remedy=remedy)
 
 
@@ -121,7 +121,7 @@ async def _readiness(host: str, port: int) -> tuple[int, str]:
     head, _, body = answer.partition("\r\n\r\n")
     words = head.split(maxsplit=2)
     if len(words) < 2 or words[1] not in ("200", "503"):
-        raise ValueError("something answers that is not an agent")
+        raise ValueError("the response is not an agent's")
     return int(words[1]), body
 
 
@@ -155,7 +155,7 @@ async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) 
                 Check(name=resource.full_name, result="failed", found="unknown to the server", remedy=remedy)
             )
         except KubeError as error:
-            remedy = "See that the server runs and that KUBECONFIG names it."
+            remedy = "Check that the server runs and that KUBECONFIG names it."
             return (*checks, Check(name="API server", result="failed", found=str(error), remedy=remedy))
     return tuple(checks)
 
@@ -184,26 +184,28 @@ async def check_cni(
 
 async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
     """Check that a runtime can run the plugin, and that it is this version's, for this socket."""
-    remedy = f"Start the agent anew with --cni-bin {path.parent}; it puts the plugin there."
+    remedy = f"Restart the agent with --cni-bin {path.parent}; it installs the plugin there."
     if is_foreign(path):
         found = f"{path} is another project's program: {_effect(path.name)}"
         remedy = f"If this node is to run {path.name}, {foreign_remedy(path)}."
         return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)
     if not os.access(path, os.X_OK):
-        what = "can't be executed" if os.access(path, os.F_OK) else "is not there"
+        what = "can't be executed" if os.access(path, os.F_OK) else "does not exist"
         return Check(
             name=_PLUGIN, result="warning", found=f"{path} {what}: {_effect(path.name)}", remedy=remedy
         )
     try:
         complaint, ours = await _complaint(path), _is_ours(path, text)
     except (OSError, TimeoutError) as error:
-        found = f"{path} can't be run: {str(error) or 'it does not end'}"
+        found = f"{path} can't be run: {str(error) or 'it does not exit'}"
         return Check(name=_PLUGIN, result="failed", found=found, remedy=remedy)
     if complaint:
-        remedy = "Install what it asks for; if it asks for nothing, start the agent anew, which replaces it."
+        remedy = (
+            "Install what the error names; if it names nothing, restart the agent, which replaces the plugin."
+        )
         return Check(name=_PLUGIN, result="failed", found=f"{path}: {complaint}", remedy=remedy)
     if not ours:
-        found = f"{path} is of another version, or for another socket than {socket}"
+        found = f"{path} is of another version, or for a socket other than {socket}"
         return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)
     return Check(name=_PLUGIN, result="ok", found=str(path))
 
@@ -236,15 +238,13 @@ async def _complaint(path: Path) -> str:
         answer = json.loads(output)
         return "" if answer.get("supportedVersions") else str(answer["msg"])
     except (ValueError, KeyError, AttributeError):
-        return "it does not answer as a CNI plugin does"
+        return "its output is not a CNI plugin's"
 
 
 async def _check_socket(path: Path, plugins: str, agent_runs: bool) -> Check:
     """Check that the agent listens, and that only root may connect."""
     remedy = (
-        "See the agent's log; give the same --cni-socket as to the agent."
-        if agent_runs
-        else "Start the agent."
+        "Read the agent's log; use the agent's value of --cni-socket." if agent_runs else "Start the agent."
     )
     try:
         alone = _is_private(path)
@@ -252,11 +252,11 @@ async def _check_socket(path: Path, plugins: str, agent_runs: bool) -> Check:
             _, writer = await asyncio.open_unix_connection(path)
         writer.close()
     except (OSError, TimeoutError) as error:
-        why = "is not there" if isinstance(error, FileNotFoundError) else "is not answered"
+        why = "does not exist" if isinstance(error, FileNotFoundError) else "does not accept connections"
         found = f"{path} {why}: {_effect(plugins)}"
         return Check(name=_SOCKET, result="failed" if agent_runs else "warning", found=found, remedy=remedy)
     if not alone:
-        remedy = "Find out who changed it, and start the agent anew."
+        remedy = "Find the program that changed its permissions, and restart the agent."
         return Check(name=_SOCKET, result="failed", found=f"others may write to {path}", remedy=remedy)
     return Check(name=_SOCKET, result="ok", found=str(path))
 

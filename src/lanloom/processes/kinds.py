@@ -52,21 +52,25 @@ class Kinds:
             if word.lower() in words:
                 return resource
         known = ", ".join(f"{resource.kind} ({words[0]})" for resource, words in self._words.items())
-        raise Malformed(f"Lanloom has no kind {quote(word)}; it knows {known}; {_OTHER_KINDS}")
+        raise Malformed(
+            f"{quote(word)} is not a kind that Lanloom explains; choose one of {known}; {_OTHER_KINDS}"
+        )
 
     def target(self, text: str, namespace: str) -> Target:
         """Parse `KIND/NAME` or `KIND/NAMESPACE/NAME`; `namespace` holds where none is given. Raises Malformed."""
         word, *rest = text.split("/")
         if not 1 <= len(rest) <= 2 or not all(rest):
-            raise Malformed(f"{quote(text)} is no object; write KIND/NAME, or KIND/NAMESPACE/NAME")
+            raise Malformed(f"{quote(text)} is not an object; write KIND/NAME, or KIND/NAMESPACE/NAME")
         resource, name = self.find(word), rest[-1]
         given = rest[0] if len(rest) == 2 else ""
         if given and not resource.namespaced:
-            raise Malformed(f"a {resource.kind} is in no namespace; write {word}/{name}")
+            raise Malformed(f"a {resource.kind} has no namespace; write {word}/{name}")
         space = (given or namespace) if resource.namespaced else ""
         for part in (space, name):
             if part and not _NAME.fullmatch(part):
-                raise Malformed(f"{quote(part)} is no name of an object")
+                raise Malformed(
+                    f"{quote(part)} is not a valid object name; use small letters, digits, dashes and dots"
+                )
         return Target(resource, Key(space, name))
 
 

@@ -55,8 +55,8 @@ class DeletionQuestion(Struct, frozen=True, kw_only=True):
 
 _GARBAGE = "Kubernetes' garbage collector"
 _KNOWN = {
-    "foregroundDeletion": (_GARBAGE, "what belongs to the object is deleted first (--cascade=foreground)"),
-    "orphan": (_GARBAGE, "what belongs to the object is to be left without it first (--cascade=orphan)"),
+    "foregroundDeletion": (_GARBAGE, "the objects that it owns are deleted first (--cascade=foreground)"),
+    "orphan": (_GARBAGE, "the objects that it owns are released first (--cascade=orphan)"),
 }
 _FAMILIES = (
     ("kubevirt.io", "KubeVirt"),
@@ -72,7 +72,7 @@ def foreign(finalizer: str) -> Blocker:
     """Explain a finalizer that is not the feature's own, as far as its name tells."""
     owner, why = _KNOWN.get(finalizer) or (
         _owner(finalizer),
-        "it has something left to do, and does not say what",
+        "its controller has not finished, and the finalizer does not state its task",
     )
     return Blocker(what=f"finalizer {finalizer}", whose=owner, why=why, remedy=_remedy(owner))
 
@@ -86,8 +86,10 @@ def _owner(finalizer: str) -> str:
 
 
 def _remedy(owner: str) -> str:
-    controller = "the controller that put it there" if owner == "unknown" else owner.removeprefix("probably ")
+    controller = (
+        "the controller that added the finalizer" if owner == "unknown" else owner.removeprefix("probably ")
+    )
     return (
-        f"See whether {controller} runs, and what its log says of the object. Do not take the finalizer away by hand "
-        "unless its controller is gone for good: what it was to clear up stays."
+        f"Check that {controller} runs, and read its log for the object. Do not remove the finalizer manually "
+        "unless its controller is uninstalled: the resources that it was to release remain."
     )

@@ -77,7 +77,7 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
         ready = next((feature for feature in waiting if not names.intersection(feature.after)), None)
         if ready is None:
             raise ValueError(
-                f"the features {', '.join(sorted(names))} are each to be built after another one"
+                f"the features {', '.join(sorted(names))} depend on each other in a circle; correct Feature.after"
             )
         waiting.remove(ready)
         ordered.append(ready)

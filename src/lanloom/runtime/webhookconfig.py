@@ -221,8 +221,8 @@ class Registration:
 
 def _missing(resource: Resource[Any], error: NotFound) -> NotFound:
     message = (
-        f"there is no {resource.kind} {CONFIGURATION_NAME}, so nothing that is written is checked, and the manager may "
-        "not create it; install it: kubectl apply -f deploy/webhooks.yaml"
+        f"{resource.kind} {CONFIGURATION_NAME} does not exist, so requests are not validated, and the manager is "
+        "not allowed to create it; install it: kubectl apply -f deploy/webhooks.yaml"
     )
     return NotFound(error.code, error.reason, message, error.status)
 

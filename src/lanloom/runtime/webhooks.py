@@ -192,7 +192,7 @@ def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
             first, _, rest = scope["path"][1:].partition("/")
             known = path()
             if not known or not compare_digest(first.encode(), known.encode()):
-                await PlainTextResponse("There is nothing here", 404)(scope, receive, send)
+                await PlainTextResponse("Not found", 404)(scope, receive, send)
                 return
             scope = {**scope, "path": f"/{rest}"}
         await app(scope, receive, send)

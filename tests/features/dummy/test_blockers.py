@@ -161,5 +161,5 @@ def test_what_goes_with_its_network() -> None:
     """What was made for a network that is being deleted is not recreated: the network is to be asked about."""
     made = Object(metadata=ObjectMeta(labels={UID_LABEL: UID}))
     (note,) = owner_notes(made, (network(leaving=True),))
-    assert "anew" not in note
+    assert "recreates" not in note
     assert "lanloom why-not-deleted dcn/br-dummy-cluster" in note

@@ -161,7 +161,7 @@ async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -
     pools.claim(NAD, claim("node1", "node2", "node3"))
     await cluster.rest()
     assert pools.leases(NAD).problems["node1"] == (
-        "there is no network net; create it, or correct the annotation"
+        "network net does not exist; create it, or correct the annotation"
     )
     await cluster.network("net", SMALL)
     await cluster.rest()

@@ -44,5 +44,5 @@ def test_an_agent_runs_chosen_features() -> None:
 
 def test_an_unknown_feature_is_wrong_usage() -> None:
     """The message names the features that there are."""
-    with pytest.raises(click.BadParameter, match="nope: an agent has parts of these features: vlan"):
+    with pytest.raises(click.BadParameter, match="nope: the features of an agent are: vlan"):
         agent_features(click.Context(command, obj=FEATURES), ("vlan", "nope"))

@@ -101,7 +101,7 @@ def test_nothing_in_the_way(cluster: Cluster) -> None:
     done = cluster.lanloom("why-not-deleted", "dcn/quiet")
     assert done.exit_code == 0
     assert told(done) == (
-        "Nobody has asked for the deletion of DummyClusterNetwork quiet. Nothing would be in its way."
+        "The deletion of DummyClusterNetwork quiet has not been requested. Nothing would block it."
     )
 
 
@@ -137,7 +137,7 @@ def test_kinds_of_others(cluster: Cluster, kind: str) -> None:
     """A kind of no feature is wrong usage; the known kinds are named, and the command that shows finalizers."""
     done = cluster.lanloom("why-not-deleted", f"{kind}/web-0")
     assert done.exit_code == 2
-    assert f'no kind "{kind}"' in done.output
+    assert f'"{kind}" is not a kind' in done.output
     assert "DummyClusterNetwork (dcn)" in done.output
     assert "kubectl get KIND NAME -o jsonpath={.metadata.finalizers}" in done.output
 
@@ -154,7 +154,7 @@ def test_for_programs(cluster: Cluster) -> None:
 def test_what_is_not_there(cluster: Cluster) -> None:
     """Nothing blocks the deletion of an object that does not exist."""
     done = cluster.lanloom("why-not-deleted", "dcn/nonsense")
-    assert (told(done), done.exit_code) == ("There is no DummyClusterNetwork nonsense.", 0)
+    assert (told(done), done.exit_code) == ("DummyClusterNetwork nonsense does not exist.", 0)
 
 
 def test_kind_and_name_apart(cluster: Cluster) -> None:

@@ -19,10 +19,10 @@ from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
 _WHAT = f"finalizer {FINALIZER}"
 _REMEDIES = {
-    POD: "Delete the pod, or wait until it has ended.",
-    VIRTUAL_MACHINE: "Delete the VirtualMachine, or take the network out of it and stop it.",
+    POD: "Delete the pod, or wait until it ends.",
+    VIRTUAL_MACHINE: "Delete the VirtualMachine, or remove the network from it and stop it.",
 }
-_LET_GO = "Wait a moment. If it stays so, see whether a manager runs and leads, and what its log says."
+_LET_GO = "Wait a moment. If this persists, check that a manager runs and leads, and read its log."
 
 
 def network_blocker(network: Network, nics: Iterable[Nic]) -> Blocker | None:
@@ -38,7 +38,7 @@ def network_blocker(network: Network, nics: Iterable[Nic]) -> Blocker | None:
         if grant.uid not in owned and is_open(grant, every.get(grant.uid), name)
     ]
     if not owners and not granted:
-        why = "none of its addresses is owned any more, and the manager has not let go yet"
+        why = "its addresses have no owners, and the manager has not removed the finalizer yet"
         return Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO)
     lines = [nic_line(nic) for nic in sorted(owners, key=lambda nic: nic.metadata.key)]
     lines += [f"Nic {grant.nic}: is being given {', '.join(grant.ips)}" for grant in granted]
@@ -47,7 +47,7 @@ def network_blocker(network: Network, nics: Iterable[Nic]) -> Blocker | None:
         whose=MANAGER,
         why="NICs own addresses of it",
         waits_for=tuple(lines),
-        remedy="Delete these NICs or what they belong to, or give them another network.",
+        remedy="Delete these NICs or their owners, or give them another network.",
     )
 
 
@@ -65,10 +65,11 @@ def nic_blocker(nic: Nic, evidence: Evidence) -> Blocker | None:
         return None
     owner = nic.spec.owner
     if may_go(nic, evidence):
-        why = f"{owner.kind} {owner.name} has ended, and the manager has not let go yet"
+        why = f"{owner.kind} {owner.name} has ended, and the manager has not removed the finalizer yet"
         if is_unused(nic, evidence):
             why = (
-                f"{owner.kind} {owner.name} has no such network any more, and the manager has not let go yet"
+                f"{owner.kind} {owner.name} no longer has that network, and the manager has not removed "
+                "the finalizer yet"
             )
         return Blocker(what=_WHAT, whose=MANAGER, why=why, remedy=_LET_GO) if leaving else None
     given = f"the addresses {', '.join(nic.status.ips)} are in use" if nic.status.ips else "it is in use"
@@ -84,13 +85,13 @@ def nic_blocker(nic: Nic, evidence: Evidence) -> Blocker | None:
 def nic_notes(nic: Nic) -> tuple[str, ...]:
     """Say that a deleted NIC comes back, where it does."""
     if nic.spec.owner.kind == NODE:
-        return ("The manager makes it anew as long as a NAD with mode pool gives the node an address.",)
+        return ("The manager recreates it while a NAD with mode pool gives the node an address.",)
     return ()
 
 
 def _owners(evidence: Evidence) -> Iterable[str]:
     if evidence.pod is not None:
-        yield f"Pod {evidence.pod.metadata.key}: {evidence.pod.status.phase or 'not evidence by a node yet'}"
+        yield f"Pod {evidence.pod.metadata.key}: {evidence.pod.status.phase or 'not started by a node yet'}"
     if evidence.machine is not None:
         yield f"VirtualMachine {evidence.machine.metadata.key}"
     if evidence.instance is not None:
@@ -98,7 +99,7 @@ def _owners(evidence: Evidence) -> Iterable[str]:
         yield f"VirtualMachineInstance {evidence.instance.metadata.key}: {phase}"
     for pod in evidence.launchers:
         if not pod.has_ended:
-            yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not evidence by a node yet'}"
+            yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not started by a node yet'}"
 
 
 async def _network_answer(client: Client, network: Network) -> Answer:

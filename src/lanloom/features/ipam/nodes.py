@@ -101,7 +101,7 @@ class NodePools:
             return NO_LEASES
         network = self._find(claim.source.network)
         if network is None:
-            why = f"there is no network {claim.source.network}; create it, or correct the annotation"
+            why = f"network {claim.source.network} does not exist; create it, or correct the annotation"
             return NodeLeases({}, dict.fromkeys(claim.nodes, why))
         nics = {node: nic for node, nic in self._nics.get(nad, {}).items() if node in claim.nodes}
         holding = {nic.status.network for nic in nics.values() if nic.status.ips}

@@ -100,7 +100,7 @@ class State(Struct, frozen=True):
         if found is not None:
             return found
         known = ", ".join(sorted(item.called for item in self.networks)) or "none"
-        raise Denied(f"there is no network {ident}; networks are: {known}")
+        raise Denied(f"network {ident} does not exist; networks are: {known}")
 
     def by_id(self) -> dict[str, NetworkObject]:
         """The networks by the names of their objects, which NICs go by."""

@@ -26,7 +26,7 @@ def agent_features(ctx: click.Context, names: Sequence[str]) -> Sequence[Feature
     if unknown := [name for name in names if name not in every]:
         told = ", ".join(dict.fromkeys(unknown))
         raise click.BadParameter(
-            f"{told}: an agent has parts of these features: {', '.join(every)}", param_hint="--feature"
+            f"{told}: the features of an agent are: {', '.join(every)}", param_hint="--feature"
         )
     return tuple(feature for name, feature in every.items() if not names or name in names)
 

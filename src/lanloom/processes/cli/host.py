@@ -143,17 +143,21 @@ def _change(root: Path, change: "Callable[[Tree, Systemd], tuple[str, ...]]", no
         click.echo(line)
     if changes and not tree.own:
         click.echo(
-            f"The host below {tree.root} takes it up at its next boot, or after `systemctl daemon-reload` there."
+            f"The host below {tree.root} loads the change at its next boot, or after `systemctl daemon-reload` there."
         )
 
 
 def _show(found: "UnitStatus", option: str) -> None:
     for part in found.parts:
         click.echo(f"{part.state:<8} {part.path}")
-    active = {True: ", active", False: ", not active", None: "; the host itself knows whether it is active"}
+    active = {
+        True: ", active",
+        False: ", not active",
+        None: "; to see whether it is active, ask systemctl on the host",
+    }
     click.echo(
-        f"The unit is {'installed' if found.installed else 'not installed as it should be'} and "
+        f"The unit is {'installed' if found.installed else 'not installed completely'} and "
         f"{'enabled' if found.enabled else 'not enabled'}{active[found.active]}."
     )
     if not found.well:
-        click.echo(f"Run `lanloom host install{option}` as root to mend it.")
+        click.echo(f"Run `lanloom host install{option}` as root to repair it.")

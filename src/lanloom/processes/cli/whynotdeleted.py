@@ -126,14 +126,14 @@ def _headline(found: "Explanation") -> str:
     title = found.title
     match found.state:
         case "gone":
-            return f"There is no {title}."
+            return f"{title} does not exist."
         case "living":
             if found.blockers:
-                return f"Nobody has asked for the deletion of {title}. This would be in its way:"
-            return f"Nobody has asked for the deletion of {title}. Nothing would be in its way."
+                return f"The deletion of {title} has not been requested. This would block it:"
+            return f"The deletion of {title} has not been requested. Nothing would block it."
     if found.blockers:
-        return f"{title} is being deleted (since {found.since}). This is in the way:"
-    return f"{title} is being deleted (since {found.since}), and nothing is in the way any more."
+        return f"{title} is being deleted (since {found.since}). This blocks the deletion:"
+    return f"{title} is being deleted (since {found.since}), and nothing blocks the deletion."
 
 
 def _show_blocker(console: "Console", blocker: "Blocker") -> None:

@@ -99,7 +99,7 @@ def test_list(cluster: Cluster) -> None:
     assert row(done, "b-new")[1] == "NotSeen"
     assert row(done, "d-blocked")[1] == "DeletionBlocked"
     assert row(done, "e-going")[1] == "Terminating"
-    assert "b-new: NotSeen: no manager has looked at it yet" in done.output
+    assert "b-new: NotSeen: no manager has processed it yet" in done.output
     assert "See `lanloom dummy show b-new`." in done.output
     assert is_tidy(done)
     assert done.exit_code == 1

@@ -81,7 +81,7 @@ AGENT_CASES: Cases = {
     "an agent makes NICs of its node's pods": case(
         (
             'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
-            "agent may write the NICs of what runs there only"
+            "agent is allowed to write only NICs of workloads on that node"
         ),
         OF_POD,
         user=ELSEWHERE,
@@ -89,7 +89,7 @@ AGENT_CASES: Cases = {
     "an agent makes NICs of its node's machines": case(
         (
             'can\'t create Nic default/vm-eth0 because VirtualMachine "vm" does not run on node '
-            '"node3", whose agent may write the NICs of what runs there only'
+            '"node3", whose agent is allowed to write only NICs of workloads on that node'
         ),
         OF_MACHINE,
         user=ELSEWHERE,
@@ -97,14 +97,14 @@ AGENT_CASES: Cases = {
     "an agent makes NICs of pods only that are there": case(
         (
             'can\'t create Nic default/other-eth0 because Pod "other" does not run on node "node1", '
-            "whose agent may write the NICs of what runs there only"
+            "whose agent is allowed to write only NICs of workloads on that node"
         ),
         owned("Pod", "other", "gone", "pool"),
     ),
     "an agent makes no NICs of pods that have ended": case(
         (
             'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "node1", whose '
-            "agent may write the NICs of what runs there only"
+            "agent is allowed to write only NICs of workloads on that node"
         ),
         OF_POD,
         present=(NET, pod("web", phase="Succeeded")),
@@ -112,7 +112,7 @@ AGENT_CASES: Cases = {
     "an agent makes no NICs of others": case(
         (
             'can\'t create Nic default/web-eth0 because Instance "web" does not run on node "node1", '
-            "whose agent may write the NICs of what runs there only"
+            "whose agent is allowed to write only NICs of workloads on that node"
         ),
         owned("Instance", "web", "1", "pool"),
     ),
@@ -132,23 +132,23 @@ AGENT_CASES: Cases = {
     ),
     "an agent insists on nothing": case(
         (
-            "can't create Nic default/web-eth0 because an agent may not insist on reserved addresses; "
-            "leave spec.force out"
+            "can't create Nic default/web-eth0 because an agent is not allowed to request reserved addresses; "
+            "omit spec.force"
         ),
         owned("Pod", "web", POD_UID, "192.0.2.1", force=True),
     ),
     "an agent changes only what is asked for": case(
         (
-            "can't update Nic default/web-eth0 because an agent may change only which network and "
-            "addresses are asked for"
+            "can't update Nic default/web-eth0 because an agent is allowed to change only the "
+            "requested network and addresses"
         ),
         OF_POD | {"spec": OF_POD["spec"] | {"mac": "aa:00:00:00:00:01"}},
         OF_POD,
     ),
     "an agent lets go of nothing": case(
         (
-            "can't update Nic default/web-eth0 because an agent may change only which network and "
-            "addresses are asked for"
+            "can't update Nic default/web-eth0 because an agent is allowed to change only the "
+            "requested network and addresses"
         ),
         {**OF_POD, "metadata": {**OF_POD["metadata"], "finalizers": []}},
         OF_POD,
@@ -156,7 +156,7 @@ AGENT_CASES: Cases = {
     "an agent changes NICs of its node's pods": case(
         (
             'can\'t update Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
-            "agent may write the NICs of what runs there only"
+            "agent is allowed to write only NICs of workloads on that node"
         ),
         owned("Pod", "web", POD_UID, "front"),
         OF_POD,
@@ -165,7 +165,7 @@ AGENT_CASES: Cases = {
     "an agent deletes NICs of its node's pods": case(
         (
             'can\'t delete Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
-            "agent may write the NICs of what runs there only"
+            "agent is allowed to write only NICs of workloads on that node"
         ),
         None,
         OF_POD,
@@ -174,7 +174,7 @@ AGENT_CASES: Cases = {
     "an agent deletes no NICs of machines elsewhere": case(
         (
             'can\'t delete Nic default/vm-eth0 because VirtualMachine "vm" does not run on node '
-            '"node3", whose agent may write the NICs of what runs there only'
+            '"node3", whose agent is allowed to write only NICs of workloads on that node'
         ),
         None,
         OF_MACHINE,
@@ -183,7 +183,7 @@ AGENT_CASES: Cases = {
     "an agent of no known node has no pods": case(
         (
             'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "", whose agent '
-            "may write the NICs of what runs there only"
+            "is allowed to write only NICs of workloads on that node"
         ),
         OF_POD,
         user=NODE_USER_PREFIX,
@@ -197,32 +197,32 @@ OWNER_CASES: Cases = {
         request(NICS, owned("Pod", "web", "1", "pool")),
         HERE,
         (
-            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
-            "take that one, or leave it out"
+            "Nic default/web-eth0: spec.owner.uid: the existing Pod web has another uid; "
+            "use that uid, or omit it"
         ),
     ),
     "a machine's uid is its own or its instance's": Case(
         request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
         HERE,
         (
-            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
-            "take that one, or leave it out"
+            "Nic default/vm-eth0: spec.owner.uid: the existing VirtualMachine vm has another uid; "
+            "use that uid, or omit it"
         ),
     ),
     "an instance's uid is its own": Case(
         request(NICS, owned("VirtualMachine", "vm", "1", "pool")),
         (NET, instance("")),
         (
-            "Nic default/vm-eth0: spec.owner.uid: the VirtualMachine vm that is there has another uid; "
-            "take that one, or leave it out"
+            "Nic default/vm-eth0: spec.owner.uid: the existing VirtualMachine vm has another uid; "
+            "use that uid, or omit it"
         ),
     ),
     "a uid that becomes known is the owner's": Case(
         request(NICS, owned("Pod", "web", "1", "pool"), owned("Pod", "web", "", "pool")),
         HERE,
         (
-            "Nic default/web-eth0: spec.owner.uid: the Pod web that is there has another uid; "
-            "take that one, or leave it out"
+            "Nic default/web-eth0: spec.owner.uid: the existing Pod web has another uid; "
+            "use that uid, or omit it"
         ),
     ),
 }

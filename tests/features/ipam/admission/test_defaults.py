@@ -56,7 +56,7 @@ def test_a_cidr_gets_its_normal_form(cidr: str, normal: str, warned: bool) -> No
     """A CIDR is stored in one form; who wrote host bits is told what they were taken for."""
     body = network("net1", {"cidr": cidr})
     assert patched(body)[0]["cidr"] == normal
-    warnings = (f"spec.subnets[0].cidr: {cidr} has host bits; it was taken as {normal}",)
+    warnings = (f"spec.subnets[0].cidr: {cidr} has host bits; it is stored as {normal}",)
     assert defaults(request(NETWORKS, body)).warnings == (warnings if warned else ())
 
 

@@ -48,8 +48,8 @@ SHAPE_CASES: Cases = {
     ),
     "a name is no word of the options": shape(
         (
-            'Network pool: metadata.name: "pool" can\'t be the name of a network: that word has a '
-            "meaning in options; choose another one"
+            'Network pool: metadata.name: "pool" can\'t be the name of a network: the word is '
+            "reserved for options; choose another one"
         ),
         network("pool"),
     ),
@@ -61,23 +61,23 @@ SHAPE_CASES: Cases = {
         network("net1", name="192.0.2.1"),
     ),
     "a UUID is one": shape(
-        'Network net1: spec.uuid: "net1" is no UUID; leave it out, and the object\'s own is used',
+        'Network net1: spec.uuid: "net1" is not a UUID; omit it to use the object\'s uid',
         network(uuid="net1"),
     ),
     "a MAC prefix has three octets": shape(
-        ('Network net1: spec.macPrefix: "aa:00" is no MAC prefix; write three octets such as aa:00:00'),
+        ('Network net1: spec.macPrefix: "aa:00" is not a MAC prefix; write three octets such as aa:00:00'),
         network(macPrefix="aa:00"),
     ),
     "a tag is a word": shape(
         (
-            'Network net1: spec.tags: "two words" is no tag; use up to 128 letters, digits and the '
+            'Network net1: spec.tags: "two words" is not a tag; use up to 128 letters, digits and the '
             "characters _ . + * / : @ -"
         ),
         network(tags=["two words"]),
     ),
     "a connection has a mode": shape(
         (
-            'Network net1: spec.connections[0]: "magic" is no mode of a NIC; choose one of bridged, '
+            'Network net1: spec.connections[0]: "magic" is not a mode of a NIC; choose one of bridged, '
             "routed, openvswitch"
         ),
         network(connections=[CONNECTION | {"mode": "magic"}]),
@@ -88,17 +88,17 @@ SHAPE_CASES: Cases = {
     ),
     "a connection has a group": shape(
         (
-            'Network net1: spec.connections[0]: "" is no node group; '
+            'Network net1: spec.connections[0]: "" is not a node group; '
             "use letters, digits, dots, dashes and underscores"
         ),
         network(connections=[CONNECTION | {"group": ""}]),
     ),
     "a connection has a link": shape(
-        'Network net1: spec.connections[0]: "br 0" is no link; name a bridge, a switch or a routing table',
+        'Network net1: spec.connections[0]: "br 0" is not a link; name a bridge, a switch or a routing table',
         network(connections=[CONNECTION | {"link": "br 0"}]),
     ),
     "a connection has a VLAN id or none": shape(
-        'Network net1: spec.connections[0]: "4095" is no VLAN id; write one from 1 to 4094, or several as .10:20:30',
+        'Network net1: spec.connections[0]: "4095" is not a VLAN id; write one from 1 to 4094, or several as .10:20:30',
         network(connections=[CONNECTION | {"vlan": "4095"}]),
     ),
     "a group is connected once": shape(
@@ -128,15 +128,15 @@ SHAPE_CASES: Cases = {
     ),
     "UUIDs of subnets are unique": shape(
         (
-            "Network net1: spec.subnets[1].uuid: 6f1f2a1e-0000-4000-8000-000000000001 is that of "
-            "another subnet; leave it out, and one is filled in"
+            "Network net1: spec.subnets[1].uuid: 6f1f2a1e-0000-4000-8000-000000000001 is the UUID of "
+            "another subnet; omit it to have one generated"
         ),
         network("net1", subnet(), {**subnet(), "cidr": "10.0.0.0/24"}),
     ),
     "one subnet of a version has dhcp": shape(
         (
-            "Network net1: spec.subnets[1].dhcp: subnet 192.0.2.0/24 has dhcp=true already, which only "
-            "one IPv4 subnet of a network may have; set it to false there first"
+            "Network net1: spec.subnets[1].dhcp: subnet 192.0.2.0/24 has dhcp=true already, which is allowed "
+            "for only one IPv4 subnet of a network; set it to false there first"
         ),
         network("net1", {"cidr": "192.0.2.0/24", "dhcp": True}, {"cidr": "10.0.0.0/24", "dhcp": True}),
     ),
@@ -184,8 +184,8 @@ SHAPE_CASES: Cases = {
     ),
     "the name of a pool is a name": shape(
         (
-            'Network net1: spec.subnets[0].pools: "none" can\'t be the name of a pool: that word has a '
-            "meaning in options; choose another one"
+            'Network net1: spec.subnets[0].pools: "none" can\'t be the name of a pool: the word is '
+            "reserved for options; choose another one"
         ),
         network("net1", subnet(pools=[{"range": "192.0.2.10", "name": "none"}])),
     ),
@@ -228,8 +228,8 @@ IDENTITY_CASES: Cases = {
         request(NETWORKS, network("net2", uuid=OTHER)),
         ((NETWORKS, network(uuid=OTHER.upper())),),
         (
-            "Network net2: spec.uuid: 6f1f2a1e-0000-4000-8000-000000000002 is that of Network net1; "
-            "leave it out, and the object's own is used"
+            "Network net2: spec.uuid: 6f1f2a1e-0000-4000-8000-000000000002 is the UUID of Network net1; "
+            "omit it to use the object's uid"
         ),
     ),
 }
@@ -245,7 +245,7 @@ CHANGE_CASES: Cases = {
     "a subnet whose addresses NICs own stays": change(
         (
             "network net1: subnet 192.0.2.0/24 can't be removed while NICs own addresses that it would "
-            "lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+            "lose: 192.0.2.150 (NIC default/web-0); remove these addresses from the NICs first"
         ),
         network("net1", {"cidr": "10.0.0.0/24"}),
         (NICS, holding("web-0", "192.0.2.150")),
@@ -253,7 +253,7 @@ CHANGE_CASES: Cases = {
     "what is cut off of a subnet is owned by nobody": change(
         (
             "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
-            "it would lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+            "it would lose: 192.0.2.150 (NIC default/web-0); remove these addresses from the NICs first"
         ),
         network("net1", subnet(cidr="192.0.2.0/25", external=None)),
         (NICS, holding("web-0", "192.0.2.150")),
@@ -261,7 +261,7 @@ CHANGE_CASES: Cases = {
     "what is granted and not yet told is owned": change(
         (
             "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
-            "it would lose: 192.0.2.150 (NIC default/web-0); take these addresses from the NICs first"
+            "it would lose: 192.0.2.150 (NIC default/web-0); remove these addresses from the NICs first"
         ),
         network("net1", subnet(cidr="192.0.2.0/25", external=None)),
         (NICS, nic("web-0", "pool")),
@@ -270,7 +270,7 @@ CHANGE_CASES: Cases = {
     "the gateway is owned by nobody": change(
         (
             "network net1: subnet 192.0.2.0/24: gateway 192.0.2.150 is used by NIC default/web-0; "
-            "choose another one, or take the address from the NIC first"
+            "choose another one, or remove the address from the NIC first"
         ),
         network("net1", subnet(gateway="192.0.2.150")),
         (NICS, holding("web-0", "192.0.2.150")),

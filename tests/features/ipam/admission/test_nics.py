@@ -41,20 +41,20 @@ SHAPE_CASES: Cases = {
     ),
     "an owner is of a known kind": shape(
         (
-            'Nic default/web-0: spec.owner.kind: "Deployment" is no kind of owner; choose one of '
+            'Nic default/web-0: spec.owner.kind: "Deployment" is not a kind of owner; choose one of '
             "Instance, VirtualMachine, Pod, Node"
         ),
         owner={"kind": "Deployment", "name": "web"},
     ),
     "an owner has a name": shape(
         (
-            'Nic default/web-0: spec.owner.name: "web 1" is no name; use letters, digits, dots, dashes '
+            'Nic default/web-0: spec.owner.name: "web 1" is not a name; use letters, digits, dots, dashes '
             "and underscores"
         ),
         owner={"kind": "Instance", "name": "web 1"},
     ),
     "the uid of an owner is a word": shape(
-        'Nic default/web-0: spec.owner.uid: "a b" is no uid; take that of the owner\'s object',
+        'Nic default/web-0: spec.owner.uid: "a b" is not a uid; use the uid of the owner',
         owner=WEB | {"uid": "a b"},
     ),
     "a MAC address is one": shape(
@@ -73,31 +73,32 @@ SHAPE_CASES: Cases = {
     ),
     "a mode is known": shape(
         (
-            'Nic default/web-0: spec.mode: "magic" is no mode of a NIC; choose one of bridged, routed, '
+            'Nic default/web-0: spec.mode: "magic" is not a mode of a NIC; choose one of bridged, routed, '
             "openvswitch"
         ),
         mode="magic",
     ),
     "a VLAN id is one": shape(
         (
-            'Nic default/web-0: spec.vlan: "4095" is no VLAN id; write one from 1 to 4094, or several '
+            'Nic default/web-0: spec.vlan: "4095" is not a VLAN id; write one from 1 to 4094, or several '
             "as .10:20:30"
         ),
         vlan="4095",
     ),
     "a UUID is one": shape(
-        ('Nic default/web-0: spec.uuid: "web" is no UUID; leave it out, and the object\'s own is used'),
+        ('Nic default/web-0: spec.uuid: "web" is not a UUID; omit it to use the object\'s uid'),
         uuid="web",
     ),
     "a link is a word": shape(
-        'Nic default/web-0: spec.link: "br 0" is no name; use up to 253 characters without blanks',
+        'Nic default/web-0: spec.link: "br 0" is not a name; use up to 253 characters without blanks',
         link="br 0",
     ),
     "a network is named as an object": shape(
-        'Nic default/web-0: spec.network: "Net 1" is no name of a Network; name the object', network="Net 1"
+        'Nic default/web-0: spec.network: "Net 1" is not the name of a Network; use metadata.name of the Network',
+        network="Net 1",
     ),
     "addresses are a network's": shape(
-        "Nic default/web-0: spec.ips: addresses belong to a network; say which one in spec.network",
+        "Nic default/web-0: spec.ips: addresses belong to a network; name it in spec.network",
         "pool",
         network="",
     ),
@@ -112,7 +113,7 @@ SHAPE_CASES: Cases = {
         "192.0.2.300",
     ),
     "an address is asked for once": shape(
-        ("Nic default/web-0: spec.ips: IP 192.0.2.10 is asked for twice on one NIC; leave one of them out"),
+        ("Nic default/web-0: spec.ips: IP 192.0.2.10 is requested twice on one NIC; remove one of them"),
         "192.0.2.10",
         "192.0.2.10",
     ),
@@ -200,7 +201,7 @@ OWNER_CASES: Cases = {
         request(NICS, nic(owner={"kind": "Instance", "name": "db"}), nic()),
         (),
         (
-            "Nic default/web-0: spec.owner can't change: the NIC is that of Instance web; delete it, "
+            "Nic default/web-0: spec.owner is immutable: the NIC belongs to Instance web; delete the NIC, "
             "and create one for the other owner"
         ),
     ),
@@ -212,7 +213,7 @@ OWNER_CASES: Cases = {
         ),
         (),
         (
-            "Nic default/web-0: spec.owner can't change: the NIC is that of Pod web; delete it, and "
+            "Nic default/web-0: spec.owner is immutable: the NIC belongs to Pod web; delete the NIC, and "
             "create one for the other owner"
         ),
     ),
@@ -275,7 +276,7 @@ def test_what_may_still_come_is_warned_of() -> None:
     """A network or a pool that does not exist may be created later; who misspelt it is told."""
     verdict = verdict_of(request(NICS, nic("web-0", "pool", network="net9")), *PRESENT)
     assert verdict.allowed
-    assert verdict.warnings == ("there is no Network net9 yet; the NIC gets addresses when there is",)
+    assert verdict.warnings == ("Network net9 does not exist yet; the NIC gets addresses when it does",)
     verdict = verdict_of(request(NICS, nic("web-0", "back")), *PRESENT)
     assert verdict.allowed
     assert verdict.warnings == ("Network net1 has no pool back yet; the NIC gets addresses when it has",)

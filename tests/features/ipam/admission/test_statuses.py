@@ -50,15 +50,15 @@ STATUS_CASES: Cases = {
     ),
     "a deposed allocator writes no addresses": written(
         (
-            "Nic default/web-0: status.epoch is 3, but manager-2 gives the addresses of Network net1 "
-            "away by now, with epoch 4"
+            "Nic default/web-0: status.epoch is 3, but manager-2 now allocates the addresses of "
+            "Network net1, with epoch 4"
         ),
         3,
     ),
     "an epoch never goes back": Case(
         request(NETWORKS, with_status(network(), allocator={"epoch": 3}), RULED, user=MANAGER, status=True),
         HERE,
-        ("Network net1: status.allocator.epoch is 4 already and never goes back; read the object again"),
+        ("Network net1: status.allocator.epoch is 4 and can't decrease; read the object again"),
     ),
 }
 

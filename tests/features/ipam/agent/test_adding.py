@@ -157,7 +157,7 @@ def test_refusals_say_why() -> None:
         with refusal(100, "net1"):
             await cluster.add("e", settings=config(ips=["pool4"]))
         for nowhere in ("nowhere", "../../networks/net1", "net1/status"):
-            with refusal(100, f"no network {nowhere}"):
+            with refusal(100, f"network {nowhere} does not exist"):
                 await cluster.add("e", settings=config(nowhere))
         assert {(who, reason) for who, reason, _ in await cluster.pod_events()} == {
             ("d", "NoAddresses"),
@@ -191,7 +191,7 @@ def test_other_peoples_pods() -> None:
         await cluster.pod()
         with refusal(3, "default/nobody"):
             await cluster.add("nobody")
-        with refusal(3, "another"):
+        with refusal(3, "was replaced: its uid"):
             await cluster.add("web", "other-uid")
         with refusal(3, "node1"):
             await cluster.add(node="node2")

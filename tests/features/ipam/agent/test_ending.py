@@ -103,7 +103,7 @@ def test_check() -> None:
         gone: Mapping[str, Any] = {"metadata": {"finalizers": []}}
         await cluster.client.patch(NICS, nic.metadata.name, gone, "default")
         await cluster.client.delete(NICS, nic.metadata.name, "default")
-        with refusal(101, "no addresses"):
+        with refusal(101, "no longer has addresses"):
             await cluster.call("CHECK", settings=settings)
 
     play(story)
@@ -115,7 +115,7 @@ def test_status() -> None:
     async def story(cluster: AgentCluster) -> None:
         assert await cluster.call("STATUS") == {}
         await cluster.client.delete(NETWORKS, "net1")
-        with refusal(50, "no network net1"):
+        with refusal(50, "network net1 does not exist"):
             await cluster.call("STATUS")
 
     play(story)

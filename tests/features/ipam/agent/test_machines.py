@@ -81,7 +81,7 @@ def test_a_pod_that_only_pretends() -> None:
     async def story(cluster: AgentCluster) -> None:
         uid = await cluster.machine()
         await cluster.launcher("false", "some-other-uid")
-        with refusal(3, "another one"):
+        with refusal(3, "was replaced"):
             await cluster.add("false", interface=LAN)
         body = pod_body("plain")
         body["metadata"]["labels"] = {"kubevirt.io/created-by": uid}

@@ -51,7 +51,7 @@ def test_there_and_back(path: Path) -> None:
     ]
     assert path.read_text() == TEXT
     done = lanloom("upgrade", path)
-    assert done.stdout.startswith(f"{path}: upgraded 1 network and 2 NICs; the file of before is {path}.bak-")
+    assert done.stdout.startswith(f"{path}: upgraded 1 network and 2 NICs; the previous file is {path}.bak-")
     assert lanloom("upgrade", path).stdout == f"{path}: nothing to do\n"
     assert lanloom("verify", path).exit_code == 0
     steps = lanloom("downgrade", "--dry-run", path).stdout
@@ -79,7 +79,7 @@ def test_what_verify_calls_wrong_is_not_upgraded(path: Path) -> None:
         done = lanloom(*words)
         assert (done.exit_code, path.read_text()) == (1, wrong)
         first, second = done.stderr.splitlines()
-        assert first.startswith(f"Error: {path}: something is wrong with the file")
+        assert first.startswith(f"Error: {path}: the file has errors")
         assert "--force" in first
         assert second.endswith("is also owned by NIC 0 of instance inst1")
     done = lanloom("upgrade", "--force", path)
@@ -147,7 +147,7 @@ def test_half_done(tmp_path: Path) -> None:
     blocked.mkdir()
     done = lanloom("upgrade", tmp_path)
     assert done.exit_code == 1
-    assert "1 of 2 files are done, the others are as before: run it again" in done.stderr
+    assert "1 of 2 files are converted, the others are unchanged; run the command again" in done.stderr
     blocked.rmdir()
     assert lanloom("upgrade", tmp_path).stdout.count("nothing to do") == 1
 
@@ -192,11 +192,11 @@ def test_environment_of_a_file(path: Path) -> None:
     [
         (["env"], 2, "name an instance, or a network"),
         (["env", "inst1", "--network", "net1"], 2, "name an instance, or a network"),
-        (["env", "inst2", "--plain"], 2, "inst2 has 2 NICs; say with --nic which one is meant"),
+        (["env", "inst2", "--plain"], 2, "inst2 has 2 NICs; choose one with --nic"),
         (["env", "inst2", "--plain", "--nic", "2"], 2, "inst2 has no NIC 2; it has 2"),
-        (["env", "inst2", "--nic", "0"], 2, "--nic goes with --plain"),
-        (["env", "gone"], 1, 'there is no instance "gone" in the file'),
-        (["env", "--network", "gone"], 1, 'there is no network "gone" in the file'),
+        (["env", "inst2", "--nic", "0"], 2, "--nic is allowed only with --plain"),
+        (["env", "gone"], 1, 'instance "gone" does not exist in the file'),
+        (["env", "--network", "gone"], 1, 'network "gone" does not exist in the file'),
     ],
 )
 def test_wrong_usage(path: Path, words: list[str], status: int, message: str) -> None:
@@ -239,11 +239,9 @@ def test_import(cluster: Cluster, path: Path) -> None:
     changed = cluster.state()
     refused = cluster.lanloom("ganeti", "import", str(path))
     assert (refused.exit_code, cluster.state()) == (1, changed)
-    assert (
-        "- subnet 192.0.2.0/28: reserved 192.0.2.9. Change it, or leave it so with --keep" in refused.stderr
-    )
+    assert "- subnet 192.0.2.0/28: reserved 192.0.2.9. Change it, or keep it with --keep" in refused.stderr
     kept = cluster.lanloom("ganeti", "import", "--keep", str(path))
     assert (kept.exit_code, cluster.state()) == (0, changed)
-    assert "network net1 is left as it is; in the file: - subnet 192.0.2.0/28: reserved" in kept.stderr
+    assert "network net1 remains unchanged; in the file: - subnet 192.0.2.0/28: reserved" in kept.stderr
     assert cluster.lanloom("ganeti", "env", "gone").exit_code == 1
     assert cluster.lanloom("ganeti", "env", "no instance").exit_code == 2

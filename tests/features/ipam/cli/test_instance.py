@@ -72,7 +72,7 @@ def test_the_specified_commands(cluster: Cluster) -> None:
     printed = done(cluster, "modify --net 1:modify,ip1=none inst1")
     assert printed == "~ NIC 1 on net1: addresses 192.0.2.10, 192.0.2.5 → 192.0.2.10\n"
     assert ips(cluster, "inst1") == [["192.0.2.4", "192.0.2.11", "192.0.2.200"], ["192.0.2.10"]]
-    assert done(cluster, "modify --net 0:modify,ip1=192.0.2.11 inst1") == "Instance inst1 is as it was.\n"
+    assert done(cluster, "modify --net 0:modify,ip1=192.0.2.11 inst1") == "Instance inst1 is unchanged.\n"
     printed = done(cluster, "remove inst1")
     assert [line[:6] for line in printed.splitlines()] == ["- NIC ", "- NIC "]
     assert instance(cluster, "info inst1").exit_code == 1
@@ -198,10 +198,10 @@ def test_a_nic_that_waits(cluster: Cluster) -> None:
     assert lines[3:6] == [
         "IPs: -",
         "Asks for: pool, refused",
-        "there is no network later; add it, or name another one",
+        "network later does not exist; create it, or name another one",
     ]
     assert done(cluster, "list --no-headers -o state early") == "refused\n"
-    assert "network later is gone" in instance(cluster, "modify --net 0:name=x early").stderr
+    assert "network later does not exist" in instance(cluster, "modify --net 0:name=x early").stderr
     printed = done(cluster, "modify --net 0:network=net1,ip=192.0.2.70 early")
     assert "no address; refused, wants pool → 192.0.2.70" in " ".join(printed.split())
     done(cluster, "remove early")
@@ -214,7 +214,7 @@ def test_a_gap_closes(cluster: Cluster) -> None:
     assert moved == "~ NIC 1 on net1: number 1 → 0"
     assert gone.startswith("- NIC 0 on net1: 192.0.2.50")
     last = instance(cluster, "modify --net 0:remove gap")
-    assert (last.exit_code, last.stderr) == (0, "Note: instance gap has no NIC left, and so it is removed\n")
+    assert (last.exit_code, last.stderr) == (0, "Note: instance gap has no NIC left and is removed\n")
     assert instance(cluster, "info gap").exit_code == 1
 
 

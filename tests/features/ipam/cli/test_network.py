@@ -188,7 +188,7 @@ def test_modify_of_reserved_addresses(cluster: Cluster) -> None:
     ]
     before = cluster.state()
     nothing = network(cluster, "modify", "--remove-reserved-ips", "192.0.2.99", "net1")
-    assert (nothing.exit_code, nothing.stdout) == (0, "Network net1 is as it was.\n")
+    assert (nothing.exit_code, nothing.stdout) == (0, "Network net1 is unchanged.\n")
     assert "nothing was removed" in nothing.stderr
     assert cluster.state() == before
 

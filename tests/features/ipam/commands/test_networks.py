@@ -120,7 +120,7 @@ def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
                 await other.patch(NETWORKS, "net1", {"spec": {"tags": [f"t{next(numbers)}"]}})
 
             client.meddle = meddle
-            with pytest.raises(Denied, match="others change network net1 all the time"):
+            with pytest.raises(Denied, match="another client changes network net1 continuously"):
                 await changed(client, AddTags(tags=("ours",)))
             assert PATIENCE <= loop.time() - began < PATIENCE + 2
             assert client.counts["patch"] < 100

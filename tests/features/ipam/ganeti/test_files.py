@@ -147,9 +147,9 @@ def test_odd_files(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe{}")
     messages = {
         link: "is a symbolic link",
-        pipe: "is no regular file",
+        pipe: "is not a regular file",
         tmp_path / "gone": "can't read .*gone: No such file",
-        binary: "is no text in UTF-8",
+        binary: "is not UTF-8 text",
     }
     for odd, message in messages.items():
         with pytest.raises(Malformed, match=message):

@@ -167,11 +167,11 @@ async def test_conflicts(target: IpamCluster) -> None:
     message = await refused(target, data)
     assert "nothing was written" in message
     for part in (
-        "network net1 is there, but differs; to be as in the file: "
+        "network net1 exists, but differs; to match the file: "
         "~ subnet 192.0.2.0/28: gateway 192.0.2.1 → 192.0.2.9",
-        "there is another network other",
-        "NIC default/inst1.example.com-0 (NIC 0 of instance inst1.example.com) is there, but differs; "
-        "to be as in the file: ~ MAC aa:00:00:00:00:01 → aa:00:00:00:00:77",
+        "another network other exists",
+        "NIC default/inst1.example.com-0 (NIC 0 of instance inst1.example.com) exists, but differs; "
+        "to match the file: ~ MAC aa:00:00:00:00:01 → aa:00:00:00:00:77",
         "instance inst1.example.com has another NIC 1 already, default/inst1.example.com-1",
     ):
         assert part in message
@@ -183,7 +183,7 @@ async def test_the_object_of_a_renamed_network(target: IpamCluster) -> None:
     await target.network("net1")
     await target.client.patch(NETWORKS, "net1", {"spec": {"name": "renamed"}})
     message = await refused(target, cluster())
-    assert "the object of network renamed has the name net1 for ever; rename net1 in Ganeti before" in message
+    assert "the object of network renamed has the immutable name net1; rename net1 in Ganeti first" in message
 
 
 @in_a_cluster
@@ -265,7 +265,7 @@ async def test_nics_that_can_never_be(target: IpamCluster) -> None:
     with pytest.raises(Malformed, match="nothing was written") as caught:
         await bring(target, data)
     for at, part in enumerate(
-        ('spec.link: "a b" is no name', 'spec.mode: "odd" is no mode', 'vlan: "x" is no')
+        ('spec.link: "a b" is not a name', 'spec.mode: "odd" is not a mode', 'vlan: "x" is no')
     ):
         assert f"NIC {at} of instance inst1: " in str(caught.value) and part in str(caught.value)
     assert await everything(target) == []
@@ -296,7 +296,7 @@ async def test_endangered(target: IpamCluster) -> None:
     loose = [nic(at, f"192.0.2.{at}") for at in (7, 8, 9)]
     plan = await bring(target, config([one], [instance("inst1", loose)], {}))
     assert (
-        "network net1 may give addresses to others that NICs without a network use; reserve them: "
+        "network net1 may allocate addresses that NICs without a network use; reserve them: "
         "lanloom network modify --add-reserved-ips 192.0.2.7,192.0.2.8 net1"
     ) in plan.notes
 
@@ -322,13 +322,13 @@ async def test_keep(target: IpamCluster) -> None:
     data["instances"]["new"] = instance("inst3", fresh)
     data["instances"][uuid("inst1.example.com")]["nics"][0]["ip"] = "192.0.2.6"
     plan = await bring(target, data, keep=True)
-    assert [note for note in plan.notes if "as it is" in note] == [
-        "network net1 is left as it is; in the file: "
+    assert [note for note in plan.notes if "remains unchanged" in note] == [
+        "network net1 remains unchanged; in the file: "
         "~ subnet 192.0.2.0/28: gateway 192.0.2.9 → 192.0.2.1; - subnet 192.0.2.0/28: reserved 192.0.2.5; "
         "+ subnet 192.0.2.0/28: reserved 192.0.2.3",
-        "NIC 0 of instance inst1.example.com is left as it is; in the file: ~ addresses 192.0.2.4 → 192.0.2.6",
-        "NIC 1 of instance inst1.example.com is left as it is; in the file: ~ addresses pool → none",
-        "NIC 0 of instance inst2.example.com is left as it is; in the file: "
+        "NIC 0 of instance inst1.example.com remains unchanged; in the file: ~ addresses 192.0.2.4 → 192.0.2.6",
+        "NIC 1 of instance inst1.example.com remains unchanged; in the file: ~ addresses pool → none",
+        "NIC 0 of instance inst2.example.com remains unchanged; in the file: "
         "~ addresses no-such-pool → 192.0.2.3",
     ]
     assert await target.ips("inst3-0") == ("192.0.2.5",)
@@ -372,7 +372,7 @@ async def test_nobody_gives(target: IpamCluster) -> None:
     await target.kill("manager-1")
     plan = await planned(target, cluster())
     began = asyncio.get_running_loop().time()
-    with pytest.raises(Denied, match="see whether `lanloom manager` runs"):
+    with pytest.raises(Denied, match="check that `lanloom manager` runs"):
         await carry_out(target.client, plan, lambda step: None)
     assert asyncio.get_running_loop().time() - began < PATIENCE + 10
     assert len((await target.client.list(NETWORKS)).items) == 2
@@ -393,7 +393,7 @@ async def test_many(target: IpamCluster) -> None:
     ("change", "message"),
     [
         ({"uuid": "other"}, '.uuid is "other", not the key under which it is stored'),
-        ({"mac_prefix": "zz"}, '"zz" is no MAC prefix'),
+        ({"mac_prefix": "zz"}, '"zz" is not a MAC prefix'),
         ({"reservations": None}, ""),
     ],
 )

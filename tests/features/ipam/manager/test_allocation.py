@@ -344,7 +344,7 @@ async def test_a_network_with_too_little_room_says_so(cluster: IpamCluster) -> N
     await cluster.rest()
     assert await cluster.refusal("greedy") == (
         "Exhausted",
-        "11 addresses wanted, 10 free: network net is full; add a pool, or release addresses (the NIC asks for 11, and "
+        "11 addresses wanted, 10 free: network net is full; add a pool, or release addresses (the NIC requests 11, and "
         "gets all of them or none)",
     )
 

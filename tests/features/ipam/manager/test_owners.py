@@ -133,7 +133,7 @@ def test_a_leaked_nic_is_deleted_after_two_looks() -> None:
         assert await cluster.is_gone(2.0)
         assert cluster.leaks == 1
         (event,) = (await cluster.client.list(EVENTS, "default")).items
-        assert event.message == "VirtualMachine web is gone; gave back no address"
+        assert event.message == "VirtualMachine web does not exist; gave back no address"
 
     play(story, OwnerCluster)
 
@@ -161,7 +161,7 @@ def test_a_nic_goes_with_the_network_of_its_machine() -> None:
         (event,) = (await cluster.client.list(EVENTS, "default")).items
         assert event.reason == "NotUsed"
         assert event.message == (
-            "VirtualMachine web has no network lan to its NAD any more; gave back no address"
+            "VirtualMachine web no longer has network lan with its NAD; gave back no address"
         )
 
     play(story, OwnerCluster)

@@ -182,7 +182,9 @@ def test_what_is_known_wins_over_an_operation() -> None:
     taken = [operation.take_next(A, "pool") for _ in range(2)]
     operation.release(parse_address("192.0.2.5"), A)
     assert ledger.record(B, [taken[1]]) == ()
-    with pytest.raises(AddressInUse, match=r"192\.0\.2\.3 has become known to be used .*NIC default/b-0"):
+    with pytest.raises(
+        AddressInUse, match=r"192\.0\.2\.3 is used by an instance \(NIC default/b-0\), as was found during"
+    ):
         operation.commit()
     operation.abort()
     assert [format_address(address) for address in ledger.addresses_of(A)] == ["192.0.2.5"]

@@ -60,7 +60,7 @@ def test_allowed_names(name: str) -> None:
         ("-a", "begin with no dash"),
         ("x" * 254, "more than 253"),
         *(
-            (word, "a meaning")
+            (word, "the word is reserved for options")
             for word in ("pool", "pool4", "pool6", "none", "auto", "add", "remove", "modify")
         ),
         ("0123abcd-0000-4000-8000-0123456789ab", "a UUID"),

@@ -172,9 +172,9 @@ FULL = Network(
         (("pool",), EMPTY, Exhausted, "network net2 has no pool;"),
         (("pool6",), FULL, Exhausted, "network net4 has no IPv6 pool"),
         (("nosuch",), NETWORK, Denied, 'has no pool "nosuch"; its pools are: low, off, six, split'),
-        (("nosuch",), EMPTY, Denied, "it has no pool with a name"),
-        (("192.0.2.5", "192.0.2.5"), NETWORK, Malformed, "192.0.2.5 is asked for twice"),
-        (("2001:db8::5", "2001:db8:0::5"), NETWORK, Malformed, "2001:db8::5 is asked for twice"),
+        (("nosuch",), EMPTY, Denied, "it has no named pool"),
+        (("192.0.2.5", "192.0.2.5"), NETWORK, Malformed, "192.0.2.5 is requested twice"),
+        (("2001:db8::5", "2001:db8:0::5"), NETWORK, Malformed, "2001:db8::5 is requested twice"),
     ],
 )
 def test_what_can_not_be_given(

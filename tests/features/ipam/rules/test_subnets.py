@@ -105,7 +105,7 @@ def test_dhcp_moves_in_two_steps() -> None:
     [
         ({"a": ["192.0.2.210"]}, "192.0.2.0/25", r"192.0.2.210 \(NIC a\)"),  # in a pool
         ({"a": ["192.0.2.150"]}, "192.0.2.0/25", r"192.0.2.150 \(NIC a\)"),  # in none
-        ({}, "192.0.2.0/27", "192.0.2.50-192.0.2.60; end their reservation"),
+        ({}, "192.0.2.0/27", "192.0.2.50-192.0.2.60; release them first"),
         ({}, "192.0.2.32/27", "gateway: 192.0.2.1 lies outside"),
         ({}, "192.0.2.0/31", "gateway|reserved"),
         ({}, "10.9.0.0/24", "gateway: 192.0.2.1 lies outside"),
@@ -120,10 +120,10 @@ def test_what_shrinking_must_not_cut_off(owned: Owned, cidr: str, message: str) 
 def test_a_message_names_a_few_owners() -> None:
     """Who hinders is named, but not everybody."""
     owned = {f"nic{number}": [f"10.0.0.{number + 100}"] for number in range(9)}
-    with pytest.raises(Denied, match=r"10.0.0.100 \(NIC nic0\), .*\(NIC nic2\) and others; take"):
+    with pytest.raises(Denied, match=r"10.0.0.100 \(NIC nic0\), .*\(NIC nic2\) and others; remove"):
         modified(NET, ["back:remove"], owned=owned)
     few = {nic: owned[nic] for nic in ("nic0", "nic1", "nic2")}
-    with pytest.raises(Denied, match=r"\(NIC nic2\); take"):
+    with pytest.raises(Denied, match=r"\(NIC nic2\); remove"):
         modified(NET, ["back:remove"], owned=few)
 
 
@@ -136,7 +136,7 @@ def test_shrinking_trims_pools() -> None:
         "  reserved 192.0.2.50-192.0.2.60",
     ]
     assert change.notes == (
-        "pool 192.0.2.10-192.0.2.100 (p) is cut to 192.0.2.10-192.0.2.63, which is what lies inside of 192.0.2.0/26",
+        "pool 192.0.2.10-192.0.2.100 (p) is reduced to 192.0.2.10-192.0.2.63, the part inside 192.0.2.0/26",
         "pool 192.0.2.200-192.0.2.220 (q) lies outside of 192.0.2.0/26 and is dropped",
     )
 

@@ -73,7 +73,7 @@ GOOD = Written("10.0.0.0/24", "10.0.0.1", "a", ("10.0.0.0/28", "10.0.0.16-10.0.0
             'pools: "a b" can\'t be the name of a pool',
         ),
         (Written("10.0.1.0/24", external=("10.0.0.250-10.0.1.3",)), "external: .* does not lie inside"),
-        (Written("10.0.1.0/24", uuid="x"), 'uuid: "x" is no UUID'),
+        (Written("10.0.1.0/24", uuid="x"), 'uuid: "x" is not a UUID'),
     ],
 )
 def test_what_no_network_can_be(subnet: Written, message: str) -> None:

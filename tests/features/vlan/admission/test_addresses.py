@@ -101,12 +101,12 @@ WORD_CASES: Cases = {
     "node addresses are not for trunks": new(
         network(vid=0, config={"vlanTrunk": [{"id": 5}]}),
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is L2VlanTrunkNetwork; '
-        "make another network, with a VLAN id from 2 to 4094 in spec.config.vlan",
+        "create another network, with a VLAN id from 2 to 4094 in spec.config.vlan",
     ),
     "node addresses are not for overlay networks": new(
         network(config=overlay_config("net")),
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is OverlayNetwork; '
-        "make another network, with a VLAN id from 2 to 4094 in spec.config.vlan",
+        "create another network, with a VLAN id from 2 to 4094 in spec.config.vlan",
     ),
     "VLAN 1 carries no node addresses": new(
         network(config={"vlan": 1}),
@@ -150,7 +150,7 @@ WORD_CASES: Cases = {
     ),
     "all addresses are of one subnet": new(
         static({"node1": "192.168.1.10/24", "node2": "192.168.2.11/24"}),
-        f"{MAP} has addresses of two subnets (192.168.1.0/24 and 192.168.2.0/24); all must be of one",
+        f"{MAP} has addresses of two subnets (192.168.1.0/24 and 192.168.2.0/24); all must be of one subnet",
     ),
     "no node has the network address": new(
         static({**STATIC, "node1": "192.168.1.0/24"}),

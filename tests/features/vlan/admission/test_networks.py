@@ -98,7 +98,7 @@ NETWORK_CASES: Cases = {
     ),
     "spec.config has no numbers that JSON does not know": new(
         network(config='{"type": "bridge", "bridge": "cluster-1-br", "mtu": NaN}'),
-        "spec.config is not valid JSON: it has NaN, which JSON does not know; write a number",
+        "spec.config is not valid JSON: it contains NaN, which JSON does not allow; write a number",
     ),
     "labels say what spec.config says": new(
         with_label("vlan-id", "2013"),

@@ -37,7 +37,7 @@ def routes(*to: str, via: str = "192.168.1.1") -> str:
 ROUTING_CASES: Cases = {
     "a gateway is in the subnet of the map": routed(
         f'{P}gateway is "192.168.2.1/24", which is not in the subnet 192.168.1.0/24 of the nodes\' addresses; choose '
-        "one of it",
+        "an address of that subnet",
         gateway="192.168.2.1",
     ),
     "a gateway of mode dhcp has its prefix length": routed(
@@ -90,7 +90,7 @@ ROUTING_CASES: Cases = {
         routes=route("10.20.0.0"),
     ),
     "a destination can be routed to": routed(
-        f'{P}routes[0].to is "224.0.0.0/4", to which nothing can be routed; choose a subnet of hosts',
+        f'{P}routes[0].to is "224.0.0.0/4", which is not routable; choose a subnet of hosts',
         routes=route("224.0.0.0/4"),
     ),
     "a route is no default route": routed(
@@ -103,7 +103,8 @@ ROUTING_CASES: Cases = {
         routes=route("10.20.0.1/16"),
     ),
     "a next hop is on the VLAN": routed(
-        f"{P}routes[0].via is 10.9.9.9, which is no host of the subnet 192.168.1.0/24; name a router on the VLAN",
+        f"{P}routes[0].via is 10.9.9.9, which is not a host address of the subnet 192.168.1.0/24; "
+        "name a router on the VLAN",
         routes=route(via="10.9.9.9"),
     ),
     "a next hop is no node's own address": routed(

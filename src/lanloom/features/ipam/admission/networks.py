@@ -85,8 +85,8 @@ def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -
             )
         if new.spec.uuid and new.spec.uuid.lower() in (other.spec.uuid.lower(), other.metadata.uid.lower()):
             raise Denied(
-                f"Network {title}: spec.uuid: {new.spec.uuid} is that of Network {theirs}; "
-                "leave it out, and the object's own is used"
+                f"Network {title}: spec.uuid: {new.spec.uuid} is the UUID of Network {theirs}; "
+                "omit it to use the object's uid"
             )
 
 
@@ -165,7 +165,7 @@ def _warnings(network: Network) -> Iterator[str]:
     for index, spec in enumerate(network.spec.subnets):
         cidr, had_host_bits = parse_cidr(spec.cidr)
         if had_host_bits:
-            yield f"spec.subnets[{index}].cidr: {spec.cidr} has host bits; it was taken as {cidr}"
+            yield f"spec.subnets[{index}].cidr: {spec.cidr} has host bits; it is stored as {cidr}"
         if _overlap(spec):
             yield f"spec.subnets[{index}].external: ranges overlap; each address was taken once"
 

@@ -91,8 +91,8 @@ def check_owner_stays(new: Nic, old: Nic) -> None:
     before, after = old.spec.owner, new.spec.owner
     if (before.kind, before.name) != (after.kind, after.name) or before.uid not in ("", after.uid):
         raise Denied(
-            f"Nic {new.metadata.key}: spec.owner can't change: the NIC is that of {before.kind} {before.name}; "
-            "delete it, and create one for the other owner"
+            f"Nic {new.metadata.key}: spec.owner is immutable: the NIC belongs to {before.kind} {before.name}; "
+            "delete the NIC, and create one for the other owner"
         )
 
 
@@ -109,13 +109,11 @@ def check_nic(nic: Nic) -> None:
             if text:
                 check(text)
     if spec.uuid and not is_uuid(spec.uuid):
-        raise Malformed(
-            f"spec.uuid: {quote(spec.uuid)} is no UUID; leave it out, and the object's own is used"
-        )
+        raise Malformed(f"spec.uuid: {quote(spec.uuid)} is not a UUID; omit it to use the object's uid")
     for field, text in (("link", spec.link), ("interface", spec.interface), ("name", spec.name)):
         if text and not _WORD.fullmatch(text):
             raise Malformed(
-                f"spec.{field}: {quote(text)} is no name; use up to 253 characters without blanks"
+                f"spec.{field}: {quote(text)} is not a name; use up to 253 characters without blanks"
             )
     _check_requests(nic)
 
@@ -124,22 +122,24 @@ def _check_owner(nic: Nic) -> None:
     owner = nic.spec.owner
     if owner.kind not in KINDS:
         raise Malformed(
-            f"spec.owner.kind: {quote(owner.kind)} is no kind of owner; choose one of {', '.join(KINDS)}"
+            f"spec.owner.kind: {quote(owner.kind)} is not a kind of owner; choose one of {', '.join(KINDS)}"
         )
     if len(owner.name) > NAME_MAX or not _OWNER.fullmatch(owner.name):
         raise Malformed(
-            f"spec.owner.name: {quote(owner.name)} is no name; use letters, digits, dots, dashes and underscores"
+            f"spec.owner.name: {quote(owner.name)} is not a name; use letters, digits, dots, dashes and underscores"
         )
     if owner.uid and not _WORD.fullmatch(owner.uid):
-        raise Malformed(f"spec.owner.uid: {quote(owner.uid)} is no uid; take that of the owner's object")
+        raise Malformed(f"spec.owner.uid: {quote(owner.uid)} is not a uid; use the uid of the owner")
 
 
 def _check_requests(nic: Nic) -> None:
     spec = nic.spec
     if spec.network and (len(spec.network) > NAME_MAX or not _NETWORK.fullmatch(spec.network)):
-        raise Malformed(f"spec.network: {quote(spec.network)} is no name of a Network; name the object")
+        raise Malformed(
+            f"spec.network: {quote(spec.network)} is not the name of a Network; use metadata.name of the Network"
+        )
     if spec.ips and not spec.network:
-        raise Malformed("spec.ips: addresses belong to a network; say which one in spec.network")
+        raise Malformed("spec.ips: addresses belong to a network; name it in spec.network")
     if len(spec.ips) > MOST:
         raise Malformed(f"spec.ips has {len(spec.ips)} entries; a NIC has {MOST} addresses at most")
     with _field("ips"):
@@ -163,7 +163,7 @@ def _requested(new: Nic, old: Nic | None) -> dict[Address, int]:
 def _check_requested(nic: Nic, requested: dict[Address, int], context: NetworkContext) -> tuple[str, ...]:
     """Warnings. Raises Denied for an address that the NIC can't get."""
     if context.network is None:
-        return (f"there is no Network {nic.spec.network} yet; the NIC gets addresses when there is",)
+        return (f"Network {nic.spec.network} does not exist yet; the NIC gets addresses when it does",)
     try:
         network = network_of(context.network)
     except Malformed:
@@ -233,8 +233,8 @@ async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> Non
     found = [uid for uid in await _uids(client, new) if uid]
     if found and owner.uid not in found:
         raise Denied(
-            f"Nic {new.metadata.key}: spec.owner.uid: the {owner.kind} {owner.name} that is there has another uid; "
-            "take that one, or leave it out"
+            f"Nic {new.metadata.key}: spec.owner.uid: the existing {owner.kind} {owner.name} has another uid; "
+            "use that uid, or omit it"
         )
 
 

@@ -31,7 +31,7 @@ def check_network_status(new: Network, old: Network | None) -> None:
     before = old.status.allocator.epoch if old is not None else 0
     if new.status.allocator.epoch < before:
         raise Denied(
-            f"Network {new.metadata.name}: status.allocator.epoch is {before} already and never goes back; "
+            f"Network {new.metadata.name}: status.allocator.epoch is {before} and can't decrease; "
             "read the object again"
         )
 
@@ -48,7 +48,7 @@ async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
     if new.status.epoch < present.epoch:
         raise Denied(
             f"Nic {new.metadata.key}: status.epoch is {new.status.epoch}, but {present.holder or 'another manager'} "
-            f"gives the addresses of Network {name} away by now, with epoch {present.epoch}"
+            f"now allocates the addresses of Network {name}, with epoch {present.epoch}"
         )
 
 
@@ -70,15 +70,15 @@ async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | Non
             f"{title} an agent must name its owner with the uid, in spec.owner and as an owner reference"
         )
     if new is not None and new.spec.force:
-        raise Denied(f"{title} an agent may not insist on reserved addresses; leave spec.force out")
+        raise Denied(f"{title} an agent is not allowed to request reserved addresses; omit spec.force")
     if new is not None and old is not None and _protected(new) != _protected(old):
-        raise Denied(f"{title} an agent may change only which network and addresses are asked for")
+        raise Denied(f"{title} an agent is allowed to change only the requested network and addresses")
     if new is None and await _has_left(client, nic):
         return
     if not node or not await _runs_on(client, nic, node):
         raise Denied(
             f'{title} {nic.spec.owner.kind} {quote(nic.spec.owner.name)} does not run on node "{node}", '
-            "whose agent may write the NICs of what runs there only"
+            "whose agent is allowed to write only NICs of workloads on that node"
         )
 
 

@@ -158,7 +158,8 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
         with suppress(Conflict, NotFound):
             return await client.patch(NICS, name, patch, namespace)
     raise CniError(
-        REFUSED, f"Nic {namespace}/{name} is changed by others all the time; see who else writes it"
+        REFUSED,
+        f"Nic {namespace}/{name} is changed continuously by another client; find the client that writes it",
     )
 
 
@@ -180,7 +181,7 @@ def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
     if (owner.kind, owner.name, owner.uid) != tuple(wanted["owner"][key] for key in ("kind", "name", "uid")):
         raise CniError(
             REFUSED,
-            f"Nic {nic.metadata.key} belongs to {owner.kind} {owner.name}; somebody made it by hand: delete it",
+            f"Nic {nic.metadata.key} belongs to {owner.kind} {owner.name}, not to this workload; delete the NIC",
         )
 
 

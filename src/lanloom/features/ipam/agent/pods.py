@@ -73,7 +73,7 @@ def check_pod(pod: Pod, wanted: PodRef, node: str) -> None:
     """Raise CniError unless it is the pod of the call, and one of this node."""
     title = f"pod {pod.metadata.key}"
     if not wanted.is_of(pod):
-        raise CniError(UNKNOWN_CONTAINER, f"{title} is another one by now: its uid is not {wanted.uid}")
+        raise CniError(UNKNOWN_CONTAINER, f"{title} was replaced: its uid is not {wanted.uid}")
     if pod.spec.node_name != node:
         raise CniError(
             UNKNOWN_CONTAINER, f"{title} is on node {pod.spec.node_name or '(none)'}, not on {node}"

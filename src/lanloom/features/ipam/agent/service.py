@@ -104,7 +104,8 @@ class PodEvents:
         names.update(holder.others)
         if left := unused(pod.metadata.annotations, frozenset(names)):
             message = (
-                f"Annotation {ADDRESSES}: {', '.join(left)} is no interface and no NAD of this pod; ignored"
+                f"Annotation {ADDRESSES}: {', '.join(left)} is neither an interface nor a NAD of this pod; "
+                "ignored"
             )
             await self._recorder.event(reference(PODS, pod), "Warning", "UnusedAddresses", message[:1000])
 
@@ -145,7 +146,7 @@ class IpamService:
             ) from None
         except (TransportError, ServerError) as error:
             raise CniError(
-                TRY_AGAIN, "the API server can't be asked now; try again later", str(error)
+                TRY_AGAIN, "the API server can't be reached now; try again later", str(error)
             ) from None
         except (ApiError, Refusal) as error:
             raise CniError(REFUSED, str(error)) from None
@@ -184,7 +185,7 @@ class IpamService:
                 f"Nic {key} has no addresses of network {network} yet; is the manager running? Try again later",
             ) from None
         if found is None:
-            raise CniError(TRY_AGAIN, f"Nic {key} was deleted while it was waited for; try again later")
+            raise CniError(TRY_AGAIN, f"Nic {key} was deleted during the request; try again later")
         if not allocated(found):
             condition = find(found.status.conditions, ALLOCATED)
             raise CniError(REFUSED, condition.message if condition else "", f"Nic {key}")
@@ -216,7 +217,7 @@ class IpamService:
         key = Key(holder.namespace, holder.nic)
         nic = await get_or_none(self._client, NICS, key)
         if nic is None or not nic.status.ips:
-            raise CniError(DIFFERENT, f"Nic {key} has no addresses any more; delete the pod")
+            raise CniError(DIFFERENT, f"Nic {key} no longer has addresses; delete the pod")
         check_given(nic, request.config.get("prevResult"))
         return {}
 
@@ -226,7 +227,7 @@ class IpamService:
             async with asyncio.timeout(REQUEST_SECONDS["STATUS"] - 1.0):
                 await find_network(self._client, config.network)
         except (KubeError, TimeoutError) as error:
-            raise CniError(NOT_AVAILABLE, "the API server can't be asked for networks", str(error)) from None
+            raise CniError(NOT_AVAILABLE, "the API server can't list networks", str(error)) from None
         except CniError as error:
             raise CniError(NOT_AVAILABLE, error.msg) from None
         return {}
@@ -258,7 +259,7 @@ class IpamService:
         ref = parse_args(request.args)
         pod = await get_or_none(self._client, PODS, ref.key)
         if pod is None:
-            raise CniError(UNKNOWN_CONTAINER, f"there is no pod {ref.key}")
+            raise CniError(UNKNOWN_CONTAINER, f"pod {ref.key} does not exist")
         check_pod(pod, ref, self._node)
         return pod
 
@@ -270,7 +271,9 @@ class IpamService:
         key = Key(pod.metadata.namespace, carried.name)
         machine = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
         if machine is None:
-            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} is not there")
+            raise CniError(UNKNOWN_CONTAINER, f"{title} of pod {pod.metadata.name} does not exist")
         if machine.metadata.uid != carried.uid:
-            raise CniError(UNKNOWN_CONTAINER, f"{title} is another one than that of pod {pod.metadata.name}")
+            raise CniError(
+                UNKNOWN_CONTAINER, f"{title} was replaced: it is not the one of pod {pod.metadata.name}"
+            )
         return machine_holder(pod, machine, request)

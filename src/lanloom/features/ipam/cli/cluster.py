@@ -158,7 +158,7 @@ def check_idents(networks: Sequence[str]) -> None:
 
     for ident in networks:
         if not is_name(ident) and not is_uuid(ident):
-            raise Malformed(f"{quote(ident)} is no network; name one by its name or UUID")
+            raise Malformed(f"{quote(ident)} is not a network; name one by its name or UUID")
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class ChangeOptions:
         if self.output != "table":
             print_data(_plain(done, dry_run=self.dry_run), self.output)
             return
-        unchanged = f"Network {done.after.name} is as it was." if done.after is not None else ""
+        unchanged = f"Network {done.after.name} is unchanged." if done.after is not None else ""
         report_differences(differences(done.before, done.after), unchanged, dry_run=self.dry_run)
 
 

@@ -138,7 +138,7 @@ def _convert(paths: tuple[Path, ...], direction: "Direction", dry_run: bool, *, 
             try:
                 _report_conversion(carry_out(planned, stamp, dry_run=dry_run), direction)
             except Denied as error:
-                left = f"; {done} of {len(files)} files are done, the others are as before: run it again"
+                left = f"; {done} of {len(files)} files are converted, the others are unchanged; run the command again"
                 raise Denied(f"{error}{left}" if done else str(error)) from None
 
 
@@ -154,7 +154,7 @@ def _report_conversion(done: "Converted", direction: "Direction") -> None:
     if done.backup is None:
         click.echo(f"{done.path}: would {direction} {what}")
     else:
-        click.echo(f"{done.path}: {direction}d {what}; the file of before is {done.backup}")
+        click.echo(f"{done.path}: {direction}d {what}; the previous file is {done.backup}")
 
 
 def _count(number: int, what: str) -> str:
@@ -237,11 +237,11 @@ def _instance_env(described: "InstanceNics", hooks: bool, nic: int | None) -> "E
 
     if hooks:
         if nic is not None:
-            raise click.UsageError("--nic goes with --plain; hooks are told of all NICs at once")
+            raise click.UsageError("--nic is allowed only with --plain; hooks get all NICs at once")
         return hook_environment(described.name, described.nics)
     count = len(described.nics)
     if nic is None and count != 1:
-        raise click.UsageError(f"{described.name} has {count} NICs; say with --nic which one is meant")
+        raise click.UsageError(f"{described.name} has {count} NICs; choose one with --nic")
     index = nic or 0
     if index >= count:
         raise click.UsageError(f"{described.name} has no NIC {index}; it has {count}")

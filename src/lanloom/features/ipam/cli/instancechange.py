@@ -68,7 +68,7 @@ class ChangeOptions:
             print_data({"name": self.instance, "namespace": self.namespace, "nics": nics}, self.output)
             return
         found = differences(done.before, done.after)
-        report_differences(found, f"Instance {self.instance} is as it was.", dry_run=self.dry_run)
+        report_differences(found, f"Instance {self.instance} is unchanged.", dry_run=self.dry_run)
 
 
 def change_options(function: F) -> F:
@@ -189,7 +189,7 @@ def add(change: ChangeOptions, nets: tuple[str, ...], force: bool) -> None:
     multiple=True,
     metavar="NIC:modify,...|-1:add,...|NIC:remove",
     help="Changes, adds or removes a NIC, named by its number (-1: the last, or at the end), name or UUID. "
-    "ipN=none takes an address away, ipN=pool takes another one. Can be repeated.",
+    "ipN=none removes an address, ipN=pool requests another one. Can be repeated.",
 )
 @force_option
 @change_options

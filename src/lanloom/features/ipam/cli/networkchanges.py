@@ -302,7 +302,7 @@ def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connec
         mode, vlan = option.string("mode") or mode, option.string("vlan") or ""
         link = option.string("link") or ""
         if not link:
-            raise option.malformed("link is missing; write link=… with what NICs are connected to")
+            raise option.malformed("link is missing; write link=… with the bridge, switch or routing table")
     elif len(groups) > 2 and groups[0] in MODES:
         mode, link, *rest = groups
         groups = tuple(rest)

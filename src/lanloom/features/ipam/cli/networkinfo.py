@@ -145,7 +145,7 @@ def print_usage(networks: Iterable["NetworkUsage"]) -> None:
             f"\n{glyphs.used} used  {glyphs.reserved} reserved  {glyphs.free} free", style="dim", markup=False
         )
     elif not found:
-        console.print("There is no network yet; add one with `lanloom network add`.", markup=False)
+        console.print("No network exists; add one with `lanloom network add`.", markup=False)
 
 
 def _print_pool(console: "Console", item: "PoolUsage", glyphs: "Glyphs") -> None:

@@ -87,8 +87,8 @@ async def add(
         if not error.is_of(key.namespace):
             raise
         raise Denied(
-            f"there is no namespace {key.namespace}; -n names a Kubernetes namespace, not a node: create it, or "
-            "leave -n out"
+            f"namespace {key.namespace} does not exist; -n names a Kubernetes namespace, not a node: create it, or "
+            "omit -n"
         ) from None
 
 
@@ -100,7 +100,7 @@ async def modify(
     done = await _change(client, key, lambda state: plan_modify(state, key, owner, steps, with_), how)
     if done.after:
         return done
-    return replace(done, notes=(*done.notes, f"instance {key.name} has no NIC left, and so it is removed"))
+    return replace(done, notes=(*done.notes, f"instance {key.name} has no NIC left and is removed"))
 
 
 async def remove(client: Client, key: Key, how: ApplyOptions) -> Result:
@@ -131,7 +131,9 @@ async def _change(client: Client, key: Key, planner: Planner, how: ApplyOptions)
             await carry_out(client, plan, wait=how.wait, report=how.report)
             after = _views(await read_state(client), key)
             return Result(before=_views(state, key), after=after, notes=_notes(plan))
-    raise Denied(f"others change instance {key.name} at the same time, and nothing was changed; try again")
+    raise Denied(
+        f"another client changes instance {key.name} at the same time, and nothing was changed; try again"
+    )
 
 
 def _views(state: State, key: Key) -> tuple[NicView, ...]:
@@ -177,7 +179,7 @@ async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -
         left = deleted + await _undo(client, plan, written)
         if left and isinstance(error, Refusal | KubeError):
             others = isinstance(error, Conflict | AlreadyExists)
-            why = "somebody else changed the instance" if others else str(error)
+            why = "another client changed the instance" if others else str(error)
             raise Denied(f"{why}; this could not be undone: {'; '.join(left)}") from None
         raise
     awaited = [nic for nic in plan.gone if nic.spec.owner.kind == INSTANCE] if wait else []
@@ -235,16 +237,16 @@ async def _settled(client: Client, nics: list[Nic]) -> None:
                     await _has_its_own(client, place)
     except TimeoutError:
         reason = refusal(await client.get(NICS, place.name, place.namespace))
-        late = f"nobody gave NIC {place} its addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
+        late = f"NIC {place} got no addresses within {WAIT_SECONDS:.0f} s, so nothing was changed; "
         raise Denied(
             _refused(place, reason)
             if reason
-            else late + "see whether `lanloom manager` runs, or use --no-wait"
+            else late + "check that `lanloom manager` runs, or use --no-wait"
         ) from None
 
 
 def _refused(place: Key, why: str) -> str:
-    return f"NIC {place} was refused its addresses, so nothing was changed: {why}"
+    return f"the addresses of NIC {place} were refused, so nothing was changed: {why}"
 
 
 async def _has_its_own(client: Client, place: Key) -> None:
@@ -289,7 +291,7 @@ async def _restore(client: Client, last: Nic, before: Nic) -> None:
     while True:
         now = await client.get(NICS, place.name, place.namespace)
         if now.metadata.uid != last.metadata.uid or now.spec != last.spec:
-            raise Denied("somebody else changed it meanwhile")
+            raise Denied("another client changed it meanwhile")
         same = (now.status.network, now.status.ips) == (before.status.network, before.status.ips)
         late = (is_refused(now) and now.spec == exactly) or asyncio.get_running_loop().time() >= ends
         wanted = before.spec if same or late else exactly
@@ -325,8 +327,8 @@ async def _ended(client: Client, nics: list[Nic]) -> None:
                 await _is_gone(client, nic)
     except TimeoutError:
         raise Denied(
-            f"NIC {nic.metadata.key} is deleted, but nobody gave its addresses back within {WAIT_SECONDS:.0f} s; "
-            "see whether `lanloom manager` runs"
+            f"NIC {nic.metadata.key} is deleted, but its addresses were not released within {WAIT_SECONDS:.0f} s; "
+            "check that `lanloom manager` runs"
         ) from None
 
 

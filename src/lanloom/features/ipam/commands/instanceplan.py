@@ -99,8 +99,8 @@ def plan_add(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep],
     check_instance(key.name)
     if find_instance(state, key.namespace, key.name) is not None:
         raise Denied(
-            f"there is an instance {key.name} in namespace {key.namespace} already; choose another name, "
-            f"or change that one with `lanloom instance modify {key.name}`"
+            f"instance {key.name} already exists in namespace {key.namespace}; choose another name, "
+            f"or change it with `lanloom instance modify {key.name}`"
         )
     return _plan(state, key, owner, (), apply((), steps, _nic_context(state, how)))
 
@@ -177,7 +177,7 @@ def _explained(error: AddressInUse, state: State, changes: Iterable[Change]) -> 
                 own = f"(NIC {error.owner}"
                 text = text.replace(own, f"{own}, which is NIC {index} of instance {found.name}")
     if any(str(change.key) == error.owner and change.gives_back(error.ip) for change in changes):
-        text = text.replace(CHOOSE_ANOTHER, "it is free after this change, so ask for it in another one")
+        text = text.replace(CHOOSE_ANOTHER, "it is free after this change; request it in another one")
     return AddressInUse(text, error.owner, error.ip)
 
 
@@ -205,7 +205,7 @@ def _ledgers(state: State) -> Callable[[str], Ledger]:
 
     def ledger_of(id_: str) -> Ledger:
         if id_ not in networks:
-            raise Denied(f"network {id_} is gone; move the NIC to another one with network=…")
+            raise Denied(f"network {id_} does not exist; move the NIC to another one with network=…")
         if id_ not in known:
             known[id_] = state.ledger(networks[id_])
         return known[id_]

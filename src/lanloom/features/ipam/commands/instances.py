@@ -84,7 +84,7 @@ def the_instance(state: State, namespace: str, name: str) -> Instance:
     if found is None:
         known = listed(item.name for item in instances(state, namespace))
         raise Denied(
-            f"there is no instance {quote(name)} in namespace {namespace}; instances there are: {known}"
+            f"instance {quote(name)} does not exist in namespace {namespace}; its instances are: {known}"
         )
     return found
 

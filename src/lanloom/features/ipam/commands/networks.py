@@ -83,7 +83,9 @@ async def modify(client: Client, edit: Edit, rng: Random) -> Result:
             if loop.time() >= until:
                 break
         await asyncio.sleep(backoff(attempt, rng, first=0.02, cap=0.5))
-    raise Denied(f"others change network {edit.ident} all the time; nothing was changed, try again later")
+    raise Denied(
+        f"another client changes network {edit.ident} continuously; nothing was changed, try again later"
+    )
 
 
 async def _modify(client: Client, edit: Edit) -> Result:
@@ -116,7 +118,7 @@ async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result
         raise Denied(
             f"network {network.name} has {len(nics)} NIC{'s' * (len(nics) > 1)} on it, such as "
             f"{nics[0].metadata.key} of {nics[0].spec.owner.kind} {nics[0].spec.owner.name}; "
-            "remove them or move them to another network first"
+            "remove them, or move them to another network first"
         )
     if not dry_run:
         await client.delete(NETWORKS, item.metadata.name, uid=item.metadata.uid)

@@ -62,7 +62,7 @@ def instance_of_config(config: Config, name: str) -> InstanceNics:
     """An instance of a config.data, by name or UUID. Raises Denied."""
     found = config.instances.get(name, name)
     if found not in config.instances.values():
-        raise Denied(f"there is no instance {quote(name)} in the file")
+        raise Denied(f"instance {quote(name)} does not exist in the file")
     networks = {uuid: network_meant(network, config) for uuid, network in config.networks.items()}
     nics = [nic_meant(nic) for nic in config.nics if nic.instance == found]
     return InstanceNics(found, tuple((nic, networks.get(nic.network)) for nic in nics))
@@ -73,7 +73,7 @@ def network_of_config(config: Config, ident: str) -> Network:
     for network in config.networks.values():
         if ident in (network.uuid, network.name):
             return network_meant(network, config)
-    raise Denied(f"there is no network {quote(ident)} in the file")
+    raise Denied(f"network {quote(ident)} does not exist in the file")
 
 
 Environment = dict[str, str]

@@ -93,7 +93,7 @@ def read_file(path: Path) -> Source:
                 content = file.read()
         return Source(path, content.decode(), info)
     except UnicodeDecodeError:
-        raise Malformed(f"{_named(path)} is no text in UTF-8") from None
+        raise Malformed(f"{_named(path)} is not UTF-8 text") from None
     except OSError as error:
         raise Malformed(f"can't read {_named(path)}: {error.strerror}") from None
 
@@ -132,7 +132,7 @@ def _opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
     try:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
-            raise Malformed(f"{_named(path)} is no regular file")
+            raise Malformed(f"{_named(path)} is not a regular file")
         yield descriptor, info
     finally:
         os.close(descriptor)
@@ -287,7 +287,7 @@ def _wrong(direction: Direction, force: bool) -> Callable[[str], tuple[str, ...]
                 raise Denied(f"{unknown_version(config)}; nothing was written")
             wrong = tuple(unmended(config)) if direction == "upgrade" else ()
         if wrong and not force:
-            what = "something is wrong with the file; mend it with Ganeti, or insist with --force; nothing was written:"
+            what = "the file has errors; correct it with Ganeti, or use --force; nothing was written:"
             raise Denied("\n".join((what, *wrong)))
         return wrong
 

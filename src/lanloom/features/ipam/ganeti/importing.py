@@ -41,7 +41,9 @@ async def check_namespace(client: Client, namespace: str) -> None:
     try:
         await client.get(NAMESPACES, namespace)
     except NotFound:
-        raise Denied(f"there is no namespace {namespace}; create it first, or choose another one") from None
+        raise Denied(
+            f"namespace {namespace} does not exist; create it first, or choose another one"
+        ) from None
 
 
 async def carry_out(client: Client, plan: Import, report: Report, *, wait: bool = True) -> None:
@@ -104,8 +106,8 @@ async def _settled(client: Client, wanted: set[Key], report: Report) -> None:
             last, since = done, clock()
         if clock() - since > PATIENCE:
             raise Denied(
-                f"only {done} of {len(wanted)} NICs have their addresses, and nobody gives more; "
-                "see whether `lanloom manager` runs, and run the import again"
+                f"only {done} of {len(wanted)} NICs have their addresses, and no more are allocated; "
+                "check that `lanloom manager` runs, and run the import again"
             )
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

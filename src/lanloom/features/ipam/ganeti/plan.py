@@ -63,7 +63,7 @@ def _nic_notes(nic: StoredNic) -> Iterator[str]:
     if name != nic.name:
         yield f"{nic}: its name {quote(nic.name)} is {name} here"
     if nic.uuid and not is_uuid(nic.uuid):
-        yield f"{nic}: {quote(nic.uuid)} is no UUID; it gets another one"
+        yield f"{nic}: {quote(nic.uuid)} is not a UUID; the NIC gets another one"
 
 
 def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> I
                 threatened[network.name].append(format_address(address))
     for name, addresses in threatened.items():
         yield (
-            f"network {name} may give addresses to others that NICs without a network use; reserve them: "
+            f"network {name} may allocate addresses that NICs without a network use; reserve them: "
             f"lanloom network modify --add-reserved-ips {','.join(dict.fromkeys(addresses))} {name}"
         )
     if orphans:
@@ -133,7 +133,7 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     notes: list[str] = []
     _refuse(
         [*identities(config), *ownership(config)],
-        "the file is not in order (`lanloom ganeti verify` tells all of it); mend that in Ganeti, and import again",
+        "the file has errors (`lanloom ganeti verify` lists all of them); correct them in Ganeti, and import again",
     )
     wanted = _networks(config, state, notes)
     if keep:
@@ -142,10 +142,10 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     _check(specs)
     there = Present(state, namespace)
     kept = there.kept(specs) if keep else {}
-    notes += [f"{nic} is left as it is; in the file: {changes}" for nic, changes in kept.items()]
+    notes += [f"{nic} remains unchanged; in the file: {changes}" for nic, changes in kept.items()]
     asked = {nic: spec for nic, spec in specs.items() if nic not in kept}
     conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted)]
-    _refuse(conflicts, "the import conflicts with what is there")
+    _refuse(conflicts, "the import conflicts with existing objects")
     places = there.places(specs)
     present = tuple(place for nic, (place, old) in places.items() if old and nic not in kept)
     new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
@@ -201,7 +201,7 @@ def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
         return one
     there = network_of(one.item)
     if changes := network_changes(there, one.network):
-        notes.append(f"network {there.name} is left as it is; in the file: {changes}")
+        notes.append(f"network {there.name} remains unchanged; in the file: {changes}")
     return Wanted(there, one.item)
 
 

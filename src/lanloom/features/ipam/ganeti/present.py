@@ -68,16 +68,16 @@ def network_conflicts(wanted: Mapping[str, Wanted], state: State) -> Iterator[st
             if other is one.item:
                 continue
             if other.called in (network.id, network.name):
-                yield f"there is another network {network.name}; rename one of the two"
+                yield f"another network {network.name} exists; rename one of the two"
             elif other.metadata.name == network.id:
                 yield (
-                    f"the object of network {other.called} has the name {other.metadata.name} for ever; "
-                    f"rename {network.name} in Ganeti before"
+                    f"the object of network {other.called} has the immutable name {other.metadata.name}; "
+                    f"rename {network.name} in Ganeti first"
                 )
         if one.item is not None and (changes := network_changes(network_of(one.item), network)):
             yield (
-                f"network {network.name} is there, but differs; to be as in the file: {changes}. "
-                "Change it, or leave it so with --keep"
+                f"network {network.name} exists, but differs; to match the file: {changes}. "
+                "Change it, or keep it with --keep"
             )
 
 
@@ -112,11 +112,11 @@ class Present:
         for nic, spec in specs.items():
             item = self.find(spec)
             if item is not None and item.metadata.is_deleting:
-                yield f"NIC {item.metadata.key} is being deleted; try again when it is gone"
+                yield f"NIC {item.metadata.key} is being deleted; try again after its deletion"
             elif item is not None and (changes := nic_changes(item.spec, spec)):
                 yield (
-                    f"NIC {item.metadata.key} ({nic}) is there, but differs; to be as in the file: {changes}. "
-                    "Change it, or leave it so with --keep"
+                    f"NIC {item.metadata.key} ({nic}) exists, but differs; to match the file: {changes}. "
+                    "Change it, or keep it with --keep"
                 )
             other = self._by_index.get((spec.owner.name, spec.index))
             if item is None and other is not None:

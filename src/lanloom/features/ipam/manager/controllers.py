@@ -123,10 +123,10 @@ class IpamManager:
 def _orphan_decision(nic: Nic) -> Decision:
     wanted = nic.spec.network
     if wanted:
-        message = f"there is no network {wanted}; add it, or name another one"
+        message = f"network {wanted} does not exist; create it, or name another one"
         return Decision(nic=nic, reason=NETWORK_MISSING, message=message)
     if nic.spec.ips:
         return Decision(
-            nic=nic, reason=MALFORMED, message="addresses are asked for without a network; name one"
+            nic=nic, reason=MALFORMED, message="addresses are requested without a network; name one"
         )
     return Decision(nic=nic, ips=())

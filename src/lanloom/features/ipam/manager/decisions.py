@@ -60,7 +60,7 @@ def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[s
     except Refusal as error:
         operation.abort()
         several = isinstance(error, Exhausted) and len(spec.ips) > 1
-        hint = f" (the NIC asks for {len(spec.ips)}, and gets all of them or none)" if several else ""
+        hint = f" (the NIC requests {len(spec.ips)}, and gets all of them or none)" if several else ""
         return Decision(nic=nic, reason=type(error).__name__, message=f"{error}{hint}")
     return Decision(nic=nic, ips=ips, operation=operation)
 
@@ -118,7 +118,7 @@ def touched(status: NicStatus, now: float) -> NicStatus:
 def _describe(ips: tuple[str, ...], network: str) -> str:
     """Describe the new addresses of a NIC."""
     if not ips:
-        return "asks for no address"
+        return "requests no address"
     return f"has {', '.join(ips)} of network {network}"
 
 

@@ -200,7 +200,7 @@ class OwnerController:
             self._leaked()
         log.warning("nic-of-nobody-deleted", nic=str(meta.key), owner=owner.name, addresses=nic.status.ips)
         reason = "NotUsed" if unused else "OwnerGone"
-        why = f"has no network {nic.spec.interface} to its NAD any more" if unused else "is gone"
+        why = f"no longer has network {nic.spec.interface} with its NAD" if unused else "does not exist"
         given = ", ".join(nic.status.ips) or "no address"
         message = f"{owner.kind} {owner.name} {why}; gave back {given}"
         await self._recorder.event(reference(NICS, nic), "Normal", reason, message)

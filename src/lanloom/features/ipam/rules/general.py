@@ -128,7 +128,7 @@ def check_mac_prefix(text: str) -> str:
     if not prefix:
         return prefix
     if not _MAC_PREFIX.fullmatch(prefix):
-        raise Malformed(f"{quote(text)} is no MAC prefix; write three octets such as aa:00:00")
+        raise Malformed(f"{quote(text)} is not a MAC prefix; write three octets such as aa:00:00")
     if int(prefix[:2], 16) & 1:
         raise Malformed(f"{quote(text)} is the prefix of multicast addresses; make the first octet even")
     return prefix
@@ -138,7 +138,7 @@ def check_tag(text: str) -> str:
     """The tag itself. Raises Malformed."""
     if not _TAG.fullmatch(text):
         raise Malformed(
-            f"{quote(text)} is no tag; use up to 128 letters, digits and the characters _ . + * / : @ -"
+            f"{quote(text)} is not a tag; use up to 128 letters, digits and the characters _ . + * / : @ -"
         )
     return text
 
@@ -152,11 +152,11 @@ def check_connection(one: Connection) -> None:
     """Raise Malformed for a connection that can never be."""
     if not is_group(one.group):
         raise Malformed(
-            f"{quote(one.group)} is no node group; use letters, digits, dots, dashes and underscores"
+            f"{quote(one.group)} is not a node group; use letters, digits, dots, dashes and underscores"
         )
     check_mode(one.mode)
     if not _LINK.fullmatch(one.link):
-        raise Malformed(f"{quote(one.link)} is no link; name a bridge, a switch or a routing table")
+        raise Malformed(f"{quote(one.link)} is not a link; name a bridge, a switch or a routing table")
     if one.vlan:
         check_vlan(one.vlan)
 
@@ -164,7 +164,7 @@ def check_connection(one: Connection) -> None:
 def check_mode(text: str) -> str:
     """How NICs are connected: one of `MODES`. Raises Malformed."""
     if text not in MODES:
-        raise Malformed(f"{quote(text)} is no mode of a NIC; choose one of {', '.join(MODES)}")
+        raise Malformed(f"{quote(text)} is not a mode of a NIC; choose one of {', '.join(MODES)}")
     return text
 
 
@@ -176,6 +176,6 @@ def check_vlan(text: str) -> str:
     numbers = re.findall("[0-9]+", text) if _VLANS.fullmatch(text) else []
     if not numbers or not all(1 <= int(number) <= _VLAN_MAX for number in numbers):
         raise Malformed(
-            f"{quote(text)} is no VLAN id; write one from 1 to {_VLAN_MAX}, or several as .10:20:30"
+            f"{quote(text)} is not a VLAN id; write one from 1 to {_VLAN_MAX}, or several as .10:20:30"
         )
     return text

@@ -218,7 +218,7 @@ class Operation:
         if not force and ledger.is_reserved(address):
             raise AddressReserved(
                 f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
-                "take another one, or insist with --force"
+                "choose another one, or use --force"
             )
         ledger._occupy(address)
         self._taken[address] = ledger._pending[address] = owner
@@ -255,8 +255,8 @@ class Operation:
         for address, owner in self._taken.items():
             if (other := owners.get(address)) and other != owner:
                 raise AddressInUse(
-                    f"IP {format_address(address)} has become known to be used by an instance (NIC {other}) "
-                    f"while NIC {owner} was to get it; do it again"
+                    f"IP {format_address(address)} is used by an instance (NIC {other}), as was "
+                    f"found during its allocation to NIC {owner}; try again"
                 )
         self._ended = True
         for address in tuple(self._released):

@@ -27,7 +27,7 @@ def parse_mac(text: str) -> str:
     if int(mac[:2], 16) & 1:
         raise Malformed(f"{quote(text)} is the MAC address of a group; the second digit of a NIC's is even")
     if not mac.strip("0:"):
-        raise Malformed(f"{quote(text)} is no NIC's MAC address; write another one, or auto")
+        raise Malformed(f"{quote(text)} is not a valid MAC address of a NIC; write another one, or auto")
     return mac
 
 

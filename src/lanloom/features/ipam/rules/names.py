@@ -113,7 +113,7 @@ def find_pool(network: Network, ident: str | IPRange) -> Pool:
         ranges = listed(str(pool.range) for pool in found)
         raise Denied(
             f"network {network.name} has {len(found)} pools with the name {found[0].name}; "
-            f"name the one that is meant by its range: {ranges}"
+            f"name one of them by its range: {ranges}"
         )
     return found[0]
 
@@ -134,7 +134,7 @@ def _why_not(text: str) -> str:
     if len(text) > NAME_MAX:
         return f"it has more than {NAME_MAX} characters; choose a shorter one"
     if text in RESERVED_WORDS:
-        return "that word has a meaning in options; choose another one"
+        return "the word is reserved for options; choose another one"
     if is_uuid(text):
         return "it would be taken for a UUID; choose another one"
     if is_range(text) or _FOUR_NUMBERS.fullmatch(text):

@@ -168,7 +168,7 @@ def _next(operation: Operation, network: Network, owner: str, request: str) -> A
 
 def _refuse_name(network: Network, request: str) -> None:
     known = sorted({pool.name for pool in network.pools() if pool.name})
-    names = f"its pools are: {listed(known)}" if known else "it has no pool with a name"
+    names = f"its pools are: {listed(known)}" if known else "it has no named pool"
     raise UnknownPool(f"network {network.name} has no pool {quote(request)}; {names}")
 
 
@@ -210,6 +210,6 @@ def _check_once(wanted: Sequence[Request]) -> None:
     seen: set[Address] = set()
     for item in wanted:
         if isinstance(item, int) and item in seen:
-            raise Malformed(f"IP {format_address(item)} is asked for twice on one NIC; leave one of them out")
+            raise Malformed(f"IP {format_address(item)} is requested twice on one NIC; remove one of them")
         if isinstance(item, int):
             seen.add(item)

@@ -130,7 +130,7 @@ def _check_external(network: Network, old: Subnet, new: Subnet) -> None:
     if lost := subtract(old.external, (new.cidr.range, *edges)):
         raise Denied(
             f"network {network.name}: {old.title()} can't become {new.cidr}, which would lose reserved addresses: "
-            f"{listed(map(str, lost))}; end their reservation first, with --remove-reserved-ips"
+            f"{listed(map(str, lost))}; release them first with --remove-reserved-ips"
         )
 
 
@@ -152,7 +152,7 @@ def _trimming(old: Subnet, new: Subnet) -> Iterator[str]:
         if left is None:
             yield f"pool {pool_title(pool)} lies outside of {new.cidr} and is dropped"
         elif left != pool.range:
-            yield f"pool {pool_title(pool)} is cut to {left}, which is what lies inside of {new.cidr}"
+            yield f"pool {pool_title(pool)} is reduced to {left}, the part inside {new.cidr}"
 
 
 class AddPool(Struct, frozen=True, kw_only=True):

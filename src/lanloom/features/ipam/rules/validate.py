@@ -39,8 +39,8 @@ def subnet_faults(subnet: Subnet, others: Iterable[Subnet]) -> Iterator[Fault]:
         if subnet.dhcp and other.dhcp and subnet.cidr.version == other.cidr.version:
             yield Fault(
                 "dhcp",
-                f"{other.title()} has dhcp=true already, which only one IPv{subnet.cidr.version} subnet of a network "
-                "may have; set it to false there first",
+                f"{other.title()} has dhcp=true already, which is allowed for only one IPv{subnet.cidr.version} subnet "
+                "of a network; set it to false there first",
             )
     yield from gateway_faults(subnet)
 
@@ -124,7 +124,7 @@ def _check_cut(network: str, old: Subnet, new: Subnet | None, ledger: Ledger) ->
         what = "be removed" if new is None else f"become {new.cidr}"
         raise Denied(
             f"network {network}: {old.title()} can't {what} while NICs own addresses that it would lose: {owned}; "
-            "take these addresses from the NICs first"
+            "remove these addresses from the NICs first"
         )
 
 
@@ -137,7 +137,7 @@ def _check_gateway(network: str, subnet: Subnet, ledger: Ledger) -> None:
     if subnet.gateway is not None and (owner := ledger.owner_of(subnet.gateway)):
         raise Denied(
             f"network {network}: {subnet.title()}: gateway {format_address(subnet.gateway)} is used by NIC {owner}; "
-            "choose another one, or take the address from the NIC first"
+            "choose another one, or remove the address from the NIC first"
         )
 
 
@@ -190,7 +190,7 @@ def _check_general(network: Network) -> None:
         check_name(network.name, "a network")
     with _at(network, "spec.uuid"):
         if network.uuid and not is_uuid(network.uuid):
-            raise Malformed(f"{quote(network.uuid)} is no UUID; leave it out, and the object's own is used")
+            raise Malformed(f"{quote(network.uuid)} is not a UUID; omit it to use the object's uid")
     with _at(network, "spec.macPrefix"):
         check_mac_prefix(network.mac_prefix)
     with _at(network, "spec.tags"):
@@ -229,9 +229,9 @@ def _with_others(subnets: Iterable[Subnet]) -> Iterator[tuple[Subnet, list[Subne
 
 def _faults(subnet: Subnet, before: Iterable[Subnet]) -> Iterator[Fault]:
     if subnet.uuid and not is_uuid(subnet.uuid):
-        yield Fault("uuid", f"{quote(subnet.uuid)} is no UUID; leave it out, and one is filled in")
+        yield Fault("uuid", f"{quote(subnet.uuid)} is not a UUID; omit it to have one generated")
     if subnet.uuid and any(subnet.uuid.lower() == other.uuid.lower() for other in before):
-        yield Fault("uuid", f"{subnet.uuid} is that of another subnet; leave it out, and one is filled in")
+        yield Fault("uuid", f"{subnet.uuid} is the UUID of another subnet; omit it to have one generated")
     yield from subnet_faults(subnet, before)
     # Neighbours are enough because pools are in order.
     previous: tuple[Pool, ...] = ()

@@ -70,13 +70,13 @@ def test_the_other_parameters() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0:ip=pool,ip0=pool,network=net1", "ip is another word for ip0"),
-        ("0:ip0=pool,ip2=pool,network=net1", "there is no ip1"),
-        ("0:ip1=none,network=net1", "none can't be beside other addresses|no ip0"),
-        ("0:ip0=pool,ip1=none,network=net1", "none can't be beside other addresses"),
+        ("0:ip=pool,ip0=pool,network=net1", "ip is an alias of ip0"),
+        ("0:ip0=pool,ip2=pool,network=net1", "ip1 is missing"),
+        ("0:ip1=none,network=net1", "none can't be combined with other addresses|ip0 is missing"),
+        ("0:ip0=pool,ip1=none,network=net1", "none can't be combined with other addresses"),
         ("0:ip0=pool", "addresses belong to a network"),
         ("0:ip0=pool,network=none", "addresses belong to a network"),
-        ("0:ip0=192.0.2.5,ip1=192.0.2.5,network=net1", "192.0.2.5 is asked for twice"),
+        ("0:ip0=192.0.2.5,ip1=192.0.2.5,network=net1", "192.0.2.5 is requested twice"),
         ("0:ip0=192.0.2.0/24,network=net1", "neither an IP address nor"),
         ("0:ip0=10.0.0.1-10.0.0.5,network=net1", "neither an IP address nor"),
         ("0:ip,network=net1", "ip needs a value"),
@@ -86,24 +86,24 @@ def test_the_other_parameters() -> None:
         ("0:name=", "name needs a value"),
         ("0:ip0=pool,ip0=pool,network=net1", "given twice"),
         ("0:ip64=pool,network=net1", "64 addresses at most"),
-        ("0:ip999=pool,network=net1", '"ip999" is no parameter'),
-        ("0:ip01=pool,network=net1", '"ip01" is no parameter'),
-        ("0:ip=pool,network1", '"network1" is no parameter; .* write network=network1'),
-        ("0:ipp=pool,network=net1", '"ipp" is no parameter'),
+        ("0:ip999=pool,network=net1", '"ip999" is not a parameter'),
+        ("0:ip01=pool,network=net1", '"ip01" is not a parameter'),
+        ("0:ip=pool,network1", '"network1" is not a parameter; .* write network=network1'),
+        ("0:ipp=pool,network=net1", '"ipp" is not a parameter'),
         ("0:192.0.2.4,network=net1", 'write "ip0=192.0.2.4"'),
         ("0:ip=pool,,network=net1", "between two commas"),
         ("0:network=net1,mode=bridged", "come from the network"),
         ("0:network=net1,vlan=5", "come from the network"),
-        ("0:mode=bridge", "is no mode of a NIC; choose one of bridged, routed, openvswitch"),
-        ("0:link=a b", "is no link"),
-        ("0:network=a/b", "is no network"),
-        ("0:network=192.0.2.0/24,ip=pool", "is no network"),
-        ("0:vlan=4095", "is no VLAN id; write one from 1 to 4094"),
-        ("0:vlan=x", "is no VLAN id"),
+        ("0:mode=bridge", "is not a mode of a NIC; choose one of bridged, routed, openvswitch"),
+        ("0:link=a b", "is not a link"),
+        ("0:network=a/b", "is not a network"),
+        ("0:network=192.0.2.0/24,ip=pool", "is not a network"),
+        ("0:vlan=4095", "is not a VLAN id; write one from 1 to 4094"),
+        ("0:vlan=x", "is not a VLAN id"),
         (f"0:vlan={'9' * 5000}", "from 1 to 4094"),
         ("0:mac=aa:00:00:12:34", "is not a MAC address"),
         ("0:mac=01:00:00:12:34:56", "of a group"),
-        ("0:mac=00:00:00:00:00:00", "is no NIC's MAC address"),
+        ("0:mac=00:00:00:00:00:00", "is not a valid MAC address of a NIC"),
         ("0:mac=none", "always has a MAC address"),
         ("0:name=pool", "can't be the name of a NIC"),
         ("0:name=17", "would be taken for a NIC's number"),
@@ -111,11 +111,11 @@ def test_the_other_parameters() -> None:
         ("0:remove", "no NIC to change yet"),
         ("-1:add,ip0=pool,network=net1", "are numbered"),
         ("web:ip0=pool,network=net1", "are numbered"),
-        (":ip0=pool", "names nothing"),
-        ("", "names nothing"),
-        ("ip=pool,network=net1", "does not say which NIC; write its number before: 0:…"),
-        ("ip=2001:db8::4,network=net1", "does not say which NIC"),
-        ("1:ip0=pool,network=net1", "leaves a gap: there is no NIC 0"),
+        (":ip0=pool", "the identifier is missing"),
+        ("", "the identifier is missing"),
+        ("ip=pool,network=net1", "the NIC is missing; write its number first: 0:…"),
+        ("ip=2001:db8::4,network=net1", "the NIC is missing"),
+        ("1:ip0=pool,network=net1", "leaves a gap: NIC 0 is missing"),
     ],
 )
 def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
@@ -136,11 +136,11 @@ def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
         ("web:add,ip0=pool,network=net1", "gets a number"),
         ("-2:add,ip0=pool,network=net1", "gets a number"),
         ("-1:add,ip0=pool", "addresses belong to a network"),
-        ("-1:add,ip1=pool,network=net1", "there is no ip0"),
-        ("0:modify,ip=pool,ip0=none", "ip is another word for ip0"),
-        ("0:modify,ip1=192.0.2.5,ip0=192.0.2.5", "asked for twice"),
-        ("0:modify,colour=red", '"colour" is no parameter'),
-        ("ip1=none", "does not say which NIC"),
+        ("-1:add,ip1=pool,network=net1", "ip0 is missing"),
+        ("0:modify,ip=pool,ip0=none", "ip is an alias of ip0"),
+        ("0:modify,ip1=192.0.2.5,ip0=192.0.2.5", "requested twice"),
+        ("0:modify,colour=red", '"colour" is not a parameter'),
+        ("ip1=none", "the NIC is missing"),
     ],
 )
 def test_what_a_change_can_not_be(text: str, message: str) -> None:
@@ -154,13 +154,13 @@ def test_many_nics() -> None:
     """NICs of a new instance may come in any order, but without gaps, and each once; there must be one."""
     found = new_nics(["1:name=b", "0:name=a"])
     assert [nic.name for nic in found] == ["a", "b"]
-    with pytest.raises(Malformed, match="there is no NIC 1"):
+    with pytest.raises(Malformed, match="NIC 1 is missing"):
         new_nics(["0", "2"])
     with pytest.raises(Malformed, match="NIC 0 is given twice"):
         new_nics(["0", "0"])
     with pytest.raises(Malformed, match="an instance needs a NIC"):
         new_nics([])
-    with pytest.raises(Malformed, match="nothing is to be changed"):
+    with pytest.raises(Malformed, match="no change is given"):
         changes([])
 
 

@@ -153,11 +153,11 @@ def test_addresses_by_index(option: str, found: list[str]) -> None:
             Denied,
             "has 1 address, so the next one is ip1; leave no gap before ip3",
         ),
-        ("0:modify,ip3=none", Denied, "no ip3 to take away"),
-        ("0:modify,ip0=192.0.2.6", Denied, "192.0.2.6 is this NIC's already"),
-        ("0:modify,ip0=192.0.2.6,ip1=192.0.2.4", Denied, "is this NIC's already"),
-        ("0:modify,ip0=192.0.2.6,ip1=none", Denied, "is this NIC's already"),
-        ("0:modify,ip3=192.0.2.4", Denied, "is this NIC's already"),
+        ("0:modify,ip3=none", Denied, "no ip3 to remove"),
+        ("0:modify,ip0=192.0.2.6", Denied, "192.0.2.6 already belongs to this NIC"),
+        ("0:modify,ip0=192.0.2.6,ip1=192.0.2.4", Denied, "already belongs to this NIC"),
+        ("0:modify,ip0=192.0.2.6,ip1=none", Denied, "already belongs to this NIC"),
+        ("0:modify,ip3=192.0.2.4", Denied, "already belongs to this NIC"),
         (
             "0:modify,ip0=192.0.2.5",
             AddressInUse,
@@ -168,9 +168,9 @@ def test_addresses_by_index(option: str, found: list[str]) -> None:
         ("0:modify,ip0=10.0.0.1", OutsideSubnets, "does not contain 10.0.0.1"),
         ("0:modify,ip0=pool6", Exhausted, "no IPv6 pool"),
         ("0:modify,ip0=nosuch", Denied, 'no pool "nosuch"'),
-        ("2:modify,ip0=pool", Denied, r'there is no NIC "2"; NICs are: 0 \(web\), 1'),
-        ("db:remove", Denied, 'there is no NIC "db"'),
-        ("-2:modify,ip0=pool", Denied, 'there is no NIC "-2"'),
+        ("2:modify,ip0=pool", Denied, r'NIC "2" does not exist; NICs are: 0 \(web\), 1'),
+        ("db:remove", Denied, 'NIC "db" does not exist'),
+        ("-2:modify,ip0=pool", Denied, 'NIC "-2" does not exist'),
         ("3:add,ip0=pool,network=net1", Denied, "the next NIC is 2"),
         ("-1:add,ip0=pool,network=net3", Denied, "no network net3"),
         ("1:modify,name=web", Denied, "NIC 0 has the name web already"),
@@ -244,7 +244,7 @@ def test_another_network() -> None:
     assert ips("0:network=net2,ip0=192.0.2.7,ip1=none,ip2=none")[0] == ["192.0.2.7"]
     with pytest.raises(OutsideSubnets):
         ips("0:modify,network=net2", nics=(nic(0, "192.0.2.200"),))
-    with pytest.raises(Malformed, match="asked for twice"):
+    with pytest.raises(Malformed, match="is requested twice"):
         ips("0:network=net2,ip0=192.0.2.7,ip1=none")
 
 

@@ -89,7 +89,7 @@ def test_well() -> None:
             "network net1: the pool 192.0.2.0-192.0.2.15 has 15 bits for 16 addresses",
         ),
         (old("reservations", None), "network net1 has no reservations, although it has ext_reservations"),
-        (old("mac_prefix", "zz"), 'network net1: mac_prefix: "zz" is no MAC prefix'),
+        (old("mac_prefix", "zz"), 'network net1: mac_prefix: "zz" is not a MAC prefix'),
         (lambda data: data.update(version=9_990_000), "version is 9990000; known are 2070000 to 3010000"),
         (lambda data: data.update(version=2_060_000), "version is 2060000; known are 2070000 to 3010000"),
         (lambda data: data.update(version="3.1"), "version is no number; known are"),
@@ -108,7 +108,7 @@ def test_well() -> None:
         ),
         (
             lambda data: data["nodegroups"][uuid("group default")]["networks"][NET].update(vlan=".5000"),
-            'node group default: network "' + NET + '": ".5000" is no VLAN id',
+            'node group default: network "' + NET + '": ".5000" is not a VLAN id',
         ),
     ],
 )

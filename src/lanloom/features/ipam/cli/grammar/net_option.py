@@ -67,7 +67,7 @@ def new_nics(texts: Iterable[str]) -> tuple[NetStep, ...]:
     if not steps:
         raise Malformed("an instance needs a NIC; give one, such as --net 0:ip0=pool,network=…")
     if gap := [index for index in range(len(steps)) if index not in steps]:
-        raise Malformed(f"{FLAG} leaves a gap: there is no NIC {gap[0]}; number the NICs 0, 1, …")
+        raise Malformed(f"{FLAG} leaves a gap: NIC {gap[0]} is missing; number the NICs 0, 1, …")
     return tuple(steps[index] for index in range(len(steps)))
 
 
@@ -75,14 +75,14 @@ def changes(texts: Iterable[str]) -> tuple[NetStep, ...]:
     """The changes of an instance's NICs, in order. Raises Malformed."""
     steps = tuple(_change(_option(text)) for text in texts)
     if not steps:
-        raise Malformed("nothing is to be changed; say what, such as --net 0:modify,ip0=pool")
+        raise Malformed("no change is given; give one, such as --net 0:modify,ip0=pool")
     return steps
 
 
 def _option(text: str) -> Option:
     """The option in its parts; what most people forget is told in its own words."""
     if "=" in text.partition(":")[0]:
-        raise Malformed(f"{FLAG} {quote(text, 120)}: it does not say which NIC; write its number before: 0:…")
+        raise Malformed(f"{FLAG} {quote(text, 120)}: the NIC is missing; write its number first: 0:…")
     return parse_option(text, FLAG)
 
 
@@ -105,26 +105,26 @@ def _new(option: Option) -> NetStep:
         ips = {}
     if NONE in ips.values():
         raise option.malformed(
-            "none can't be beside other addresses; leave it out, and number the others 0, 1, …"
+            "none can't be combined with other addresses; omit it, and number the others 0, 1, …"
         )
     if gap := [index for index in range(len(ips)) if index not in ips]:
-        raise option.malformed(f"it leaves a gap: there is no ip{gap[0]}; number the addresses ip0, ip1, …")
+        raise option.malformed(f"it leaves a gap: ip{gap[0]} is missing; number the addresses ip0, ip1, …")
     step = _step(option, "add", ips)
     if ips and not step.network:
-        raise option.malformed("addresses belong to a network; say which one with network=…")
+        raise option.malformed("addresses belong to a network; name it with network=…")
     if step.network and (step.mode or step.link or step.vlan):
-        raise option.malformed("mode, link and vlan come from the network; leave them out, or network=…")
+        raise option.malformed("mode, link and vlan come from the network; omit them, or network=…")
     return step
 
 
 def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, str]) -> NetStep:
     if option.bare:
         hint = quote(f"ip0={option.bare}")
-        raise option.malformed(f"{quote(option.bare)} is no parameter; for an address write {hint}")
+        raise option.malformed(f"{quote(option.bare)} is not a parameter; for an address write {hint}")
     for key, value in option.params.items():
         if _IP.fullmatch(key) is None and key not in _KEYS:
             hint = f"; for a network write network={key}" if value is True else ""
-            raise option.malformed(f"{quote(key)} is no parameter; those are: {_KNOWN}{hint}")
+            raise option.malformed(f"{quote(key)} is not a parameter; parameters are: {_KNOWN}{hint}")
     return NetStep(
         action=action,
         title=_title(option),
@@ -142,7 +142,7 @@ def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, st
 def _ips(option: Option) -> dict[int, str]:
     """The addresses by index, in order of it; `ip` is `ip0`."""
     if "ip" in option.params and "ip0" in option.params:
-        raise option.malformed("ip is another word for ip0; give one of them")
+        raise option.malformed("ip is an alias of ip0; give one of them")
     ips: dict[int, str] = {}
     for key in option.params:
         if match := _IP.fullmatch(key):
@@ -172,14 +172,14 @@ def _mode(option: Option) -> str | None:
 def _link(option: Option) -> str | None:
     text = _text(option, "link")
     if text and not _LINK.fullmatch(text):
-        raise option.malformed(f"{quote(text)} is no link; write a name without blanks, such as br0")
+        raise option.malformed(f"{quote(text)} is not a link; write a name without blanks, such as br0")
     return text
 
 
 def _network(option: Option) -> str | None:
     text = _text(option, "network")
     if text and not is_name(text) and not is_uuid(text):
-        raise option.malformed(f"{quote(text)} is no network; name one by its name or UUID")
+        raise option.malformed(f"{quote(text)} is not a network; name one by its name or UUID")
     return text
 
 

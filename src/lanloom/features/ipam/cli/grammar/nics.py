@@ -140,7 +140,7 @@ def _find(nics: Sequence[WantedNic], ident: str) -> int:
         if wanted in own:
             return own.index(wanted)
     known = ", ".join(f"{index} ({nic.name})" if nic.name else str(index) for index, nic in enumerate(nics))
-    raise Denied(f"there is no NIC {quote(ident)}; NICs are: {known or 'none'}")
+    raise Denied(f"NIC {quote(ident)} does not exist; NICs are: {known or 'none'}")
 
 
 def _new(step: NetStep, context: NicContext) -> WantedNic:
@@ -162,13 +162,9 @@ def _modified(nic: WantedNic, step: NetStep, context: NicContext) -> WantedNic:
     network = old if step.network is None else context.find(step.network) if step.network else None
     new = _with_ips(_moved(nic, network.id) if network else _unplugged(nic, step), step.ips)
     if new.ips and not new.network:
-        raise Denied(
-            "addresses belong to a network; say which one with network=…, or take them away with ip0=none"
-        )
+        raise Denied("addresses belong to a network; name it with network=…, or remove them with ip0=none")
     if new.network and (step.mode or step.link or step.vlan):
-        raise Denied(
-            "mode, link and vlan come from the network; leave them out, or take it away with network=none"
-        )
+        raise Denied("mode, link and vlan come from the network; omit them, or remove it with network=none")
     changes = {
         key: text for key in ("name", "mode", "link", "vlan") if (text := getattr(step, key)) is not None
     }
@@ -203,8 +199,8 @@ def _with_ips(nic: WantedNic, ips: Mapping[int, str]) -> WantedNic:
             continue
         if request in held and (request in before or request in released):
             raise Denied(
-                f"IP {request} is this NIC's already, and not free before the change is made; "
-                "leave it at its index, or take it away first, in a change of its own"
+                f"IP {request} already belongs to this NIC and is not free until the change is made; "
+                "keep its index, or remove the address first, in a separate change"
             )
         if entries[index] in held:
             released.add(entries[index])
@@ -218,7 +214,7 @@ def _check_indices(before: Sequence[str], ips: Mapping[int, str]) -> None:
     has = f"the NIC has {len(before)} address{'' if len(before) == 1 else 'es'}"
     for index in sorted(index for index in ips if index >= len(before)):
         if ips[index] == NONE:
-            raise Denied(f"{has}, so there is no ip{index} to take away")
+            raise Denied(f"{has}, so there is no ip{index} to remove")
         if index > len(before) and index - 1 not in ips:
             raise Denied(f"{has}, so the next one is ip{len(before)}; leave no gap before ip{index}")
 

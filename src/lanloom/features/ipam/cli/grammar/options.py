@@ -102,7 +102,7 @@ def parse_option(text: str, flag: str) -> Option:
     if action and params.pop(action) is not True:
         raise _malformed(flag, text, f"{action} is an action and takes no value; write it alone")
     if action == "remove" and (params or bare):
-        raise _malformed(flag, text, "remove takes no parameters; leave them out")
+        raise _malformed(flag, text, "remove takes no parameters; omit them")
     return Option(flag=flag, text=text, ident=ident, action=action, bare=bare, params=params)
 
 
@@ -133,9 +133,9 @@ def _leading(flag: str, text: str, action: Action, rest: str) -> Option:
 
 def _check_ident(flag: str, text: str, ident: str) -> None:
     if not ident:
-        raise _malformed(flag, text, "it names nothing; write what is meant before the colon")
+        raise _malformed(flag, text, "the identifier is missing; write it before the colon")
     if "," in ident or "=" in ident:
-        raise _malformed(flag, text, f"{quote(ident)} names nothing; write IDENT:ACTION,key=value")
+        raise _malformed(flag, text, f"{quote(ident)} is not an identifier; write IDENT:ACTION,key=value")
     if _is_acted(ident):
         raise _two_actions(flag, text)
 
@@ -152,14 +152,14 @@ def _parameters(flag: str, text: str, rest: str) -> tuple[str, dict[str, Value]]
             raise _malformed(
                 flag,
                 text,
-                "there is nothing between two commas, or before the first one; write it, or leave a comma out",
+                "a parameter is missing between two commas or before the first one; write it, or omit a comma",
             )
         if index == 0 and _is_bare(element):
             bare = element
             continue
         key, value = _key_value(element)
         if not _KEY.fullmatch(key):
-            raise _malformed(flag, text, f"{quote(element)} is no parameter; write key=value")
+            raise _malformed(flag, text, f"{quote(element)} is not a parameter; write key=value")
         if key in params:
             raise _malformed(flag, text, f"{key} is given twice; give it once")
         params[key] = value

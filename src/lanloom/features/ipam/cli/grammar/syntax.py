@@ -153,7 +153,7 @@ def _add_subnet(option: Option) -> AddSubnet:
 
 
 def _modify_subnet(option: Option) -> ModifySubnet:
-    _no_bare(option, "write what is to change, such as cidr=…")
+    _no_bare(option, "write the change, such as cidr=…")
     option.only(("cidr", "gateway", "dhcp", "name"))
     if not option.params:
         raise option.malformed("it changes nothing; give cidr=…, gateway=…, dhcp=… or name=…")
@@ -176,7 +176,7 @@ def _add_pool(option: Option) -> AddPool:
     option.only(("subnet", "name", "disabled"))
     subnet = option.string("subnet")
     if bool(option.bare) == bool(subnet):
-        raise option.malformed("write either a range or subnet=…, and one of them")
+        raise option.malformed("write one of them: a range or subnet=…")
     if subnet:
         _check_subnet_ident(option, subnet)
     range_, notes = _range(option, option.bare) if option.bare else (None, ())
@@ -190,7 +190,7 @@ def _add_pool(option: Option) -> AddPool:
 
 
 def _modify_pool(option: Option, ident: str | IPRange) -> ModifyPool:
-    _no_bare(option, "write what is to change, such as name=…")
+    _no_bare(option, "write the change, such as name=…")
     option.only(("name", "disabled"))
     if not option.params:
         raise option.malformed("it changes nothing; give name=… or disabled=…")
@@ -206,20 +206,20 @@ def _check_subnet_ident(option: Option, ident: str | None = None) -> None:
     if "/" in text:
         option.read(parse_cidr, text)
     elif not is_uuid(text) and not is_name(text):
-        raise option.malformed(f"{quote(text)} is no subnet; name one by its CIDR, name or UUID")
+        raise option.malformed(f"{quote(text)} is not a subnet; name one by its CIDR, name or UUID")
 
 
 def _pool_ident(option: Option) -> tuple[str | IPRange, tuple[str, ...]]:
     if is_range(option.ident):
         return _range(option, option.ident)
     if not is_name(option.ident):
-        raise option.malformed(f"{quote(option.ident)} is no pool; name one by its name or its range")
+        raise option.malformed(f"{quote(option.ident)} is not a pool; name one by its name or its range")
     return option.ident, ()
 
 
 def _no_bare(option: Option, remedy: str) -> None:
     if option.bare:
-        raise option.malformed(f"{quote(option.bare)} is no parameter; {remedy}")
+        raise option.malformed(f"{quote(option.bare)} is not a parameter; {remedy}")
 
 
 def _gateway(option: Option) -> Address | UnsetType | None:
@@ -326,7 +326,7 @@ def _cidr(version: Version, text: str) -> tuple[Cidr, tuple[str, ...]]:
     option = Option(flag=f"--network{_suffix(version)}", text=text)
     cidr, notes = read_cidr(option, text)
     if cidr.version != version:
-        raise option.malformed(f"it is not an IPv{version} network; use --subnet for other ones")
+        raise option.malformed(f"it is not an IPv{version} network; use --subnet for other networks")
     return cidr, notes
 
 
