@@ -128,7 +128,7 @@ def test_an_unknown_name(cluster: Cluster) -> None:
     """A name that nothing has is answered with the names that there are; a shell completes them."""
     done = cluster.lanloom("vlan", "show", "nonsense")
     assert done.exit_code == 1
-    assert done.stderr == "Error: there is no network nonsense; there are cluster-1, default/vlan2012\n"
+    assert done.stderr == "Error: network nonsense does not exist; there are cluster-1, default/vlan2012\n"
 
 
 def test_completion(cluster: Cluster) -> None:
