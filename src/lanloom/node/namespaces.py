@@ -133,8 +133,8 @@ def make_namespace(title: str) -> Namespace:
 class NamespaceDirectory:
     """The names of network namespaces: files of a directory, each with a namespace mounted on it.
 
-    With `shared` the directory becomes a shared mount of its own before the first name, as `ip netns add` makes it.
-    Otherwise that program would mount the directory over itself later, and what was bound below would stay for ever.
+    With `shared` an empty directory becomes a shared mount of its own, as `ip netns add` makes it. Otherwise that program
+    would mount the directory over itself later, and what was bound below would stay for ever.
     """
 
     def __init__(self, directory: Path = DIRECTORY, *, shared: bool = False) -> None:
@@ -181,6 +181,9 @@ class NamespaceDirectory:
     def _share(self) -> None:
         place = bytes(self._directory)
         if _libc.mount(None, place, None, _MS_SHARED | _MS_REC, None) == 0:
+            return
+        # What others have bound there already would be hidden below, and its owners could not remove it any more.
+        if any(self._directory.iterdir()):
             return
         mounted = _libc.mount(place, place, b"none", _MS_BIND | _MS_REC, None) == 0
         if not mounted or _libc.mount(None, place, None, _MS_SHARED | _MS_REC, None) != 0:
