@@ -197,7 +197,7 @@ async def test_the_rights_suffice_for_addresses(server: RealServer) -> None:
             result = await service.answer(cni_call("ADD", pod.metadata.uid))
             assert result == {"ips": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}]}
         assert await service.answer(cni_call("STATUS", "")) == {}
-        with pytest.raises(CniError, match="no pod"):
+        with pytest.raises(CniError, match="nobody does not exist"):
             await service.answer(cni_call("ADD", "", pod="nobody"))
         await made.admin.delete(PODS, "addressed", LANLOOM_NAMESPACE)
         await service.answer(cni_call("DEL", pod.metadata.uid))
