@@ -102,7 +102,9 @@ async def test_its_nad_is_not_for_others_to_change(cluster: Ground) -> None:
             await net.client.delete(NADS, net.nad_name, net.place)
         with pytest.raises(Forbidden, match=f"DummyClusterNetwork {net.name}"):
             await edit(net, promiscMode=True)
-        with pytest.raises(Forbidden, match=f"DummyClusterNetwork {net.name}.*create another DummyClusterNetwork"):
+        with pytest.raises(
+            Forbidden, match=f"DummyClusterNetwork {net.name}.*create another DummyClusterNetwork"
+        ):
             await edit(net, bridge="mgmt-br")
         assert (await net.nad()).metadata.labels[READY_LABEL] == "true"
 
