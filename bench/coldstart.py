@@ -31,7 +31,7 @@ from lanloom.kube.controller import Controller, Outcome
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.processes.managermetrics import ManagerMetrics
+from lanloom.processes.metrics import ManagerMetrics
 from tests.features.vlan.cluster import (
     cluster_network,
     nad,

@@ -23,8 +23,7 @@ from lanloom.api.meta import Key
 from lanloom.api.references import references_of
 from lanloom.api.workloads import ReplicaSet, lean
 from lanloom.features.dummy.users import Users, user_informers
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informer, Informers
 from tests.features.dummy.users.cluster import Cluster, Watching
 from tests.features.dummy.users.objects import instance, machine, pod
 
@@ -79,7 +78,7 @@ async def _measured(cluster: Cluster) -> list[Row]:
             *await _wakes(watching),
             await _ends(watching),
             _memory(cluster),
-            _makers(),
+            _controller_owners(),
         ]
 
 
@@ -202,7 +201,7 @@ def _memory(cluster: Cluster) -> Row:
     )
 
 
-def _makers() -> Row:
+def _controller_owners() -> Row:
     """What is kept of a ReplicaSet as a Deployment leaves many of them: the bulk of all that makes pods."""
     texts = [msgspec.json.encode(_replica_set(number)) for number in range(MACHINES)]
     decoder = msgspec.json.Decoder(ReplicaSet)

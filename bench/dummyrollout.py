@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from tests.features.dummy.manager.scene import Scene, play
 
 NODES = 200
@@ -66,7 +66,7 @@ async def _shake(scene: Scene) -> None:
 
 
 async def _lead_anew(scene: Scene) -> tuple[Row, Row]:
-    await scene.end()
+    await scene.kill("manager")
     writes = _counted(scene)
     cpu = time.process_time()
     scene.lead()

@@ -11,10 +11,8 @@ from bench.webhookserver import Raw, Still
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
-from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager.informers import ipam_informers
-from lanloom.kube.informer import all_synced, freeze_memory
-from lanloom.kube.informers import Informers
+from lanloom.features.ipam.reader import AddressReader, ipam_informers
+from lanloom.kube.informer import Informers, all_synced, freeze_memory
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.webhooks import TlsServer, webhook_app
 

@@ -18,12 +18,13 @@ from msgspec import Struct
 from bench.processes import printed
 from bench.report import Row
 from lanloom.features.lan.agent.node import NetlinkLanKernel
+from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, alias_of
 from lanloom.features.lan.rules.observed import Vtep
 from lanloom.features.lan.rules.plan import plan
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import addressing, forwarding, overlay
 
 ROUNDS = 30
 SPOKES = 10
@@ -62,25 +63,29 @@ def _ms(seconds: float) -> str:
 def measure() -> Seconds:
     """Rounds of both by turns, in a namespace that plays the host."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
-        names = NamespaceDirectory(Path(name))
+        names, devices = NamespaceDirectory(Path(name)), Path(name) / "dev"
+        devices.mkdir()
         with make_namespace("host") as host:
             names.bind("host", host)
             try:
-                underlay = _underlay(host)
-                return asyncio.run(_rounds(names, host, underlay))
+                device = underlay(host)
+                return asyncio.run(_rounds(names, host, device, devices))
             finally:
                 names.remove("host")
 
 
-def _underlay(host: Namespace) -> int:
+def underlay(host: Namespace, address: str = "") -> int:
     """The index of a link that is up."""
     with host.socket() as sock:
         overlay.add_bridge(sock, "u0")
-        return overlay.link(sock, name="u0").index
+        index = overlay.link(sock, name="u0").index
+        if address:
+            addressing.add_address(sock, index, address)
+        return index
 
 
-async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int) -> Seconds:
-    kernel = NetlinkLanKernel(names, host=names.path("host"))
+async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int, devices: Path) -> Seconds:
+    kernel = NetlinkLanKernel(names, TapDevices(devices), host=names.path("host"))
     vtep = Vtep(7, 4789, underlay, "", "")
     wanted = DesiredLan(
         uid=UID,
@@ -115,7 +120,7 @@ async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int) -> 
         began = time.perf_counter()
         await kernel.apply(gone, plan(gone, seen))
         times["removal"].append(time.perf_counter() - began)
-        times["plain"].append(await asyncio.to_thread(_timed, lambda: _plain(names, host, vtep)))
+        times["plain"].append(await asyncio.to_thread(_timed, lambda: plain(names, host, vtep)))
     await kernel.close()
     return Seconds(**{name: statistics.median(found) for name, found in times.items()})
 
@@ -128,11 +133,18 @@ def _timed(work: Callable[[], Callable[[], None]]) -> float:
     return seconds
 
 
-def _plain(names: NamespaceDirectory, host: Namespace, vtep: Vtep) -> Callable[[], None]:
+def plain(
+    names: NamespaceDirectory,
+    host: Namespace,
+    vtep: Vtep,
+    ns: str = "plain",
+    first: int = FIRST,
+    spoke: str = "s",
+) -> Callable[[], None]:
     """The same by messages alone, with indices that are known; what takes it away."""
-    space = make_namespace("plain")
+    space = make_namespace(ns)
     space.call(_seal)
-    names.bind("plain", space)
+    names.bind(ns, space)
     sock = space.socket()
     overlay.add_bridge(sock, "br0")
     bridge = 2
@@ -149,17 +161,20 @@ def _plain(names: NamespaceDirectory, host: Namespace, vtep: Vtep) -> Callable[[
             group="",
             mtu=1450,
             master=bridge,
+            policy=True,
         )
     vxlan = overlay.link(sock, name="vx0").index
     overlay.set_forwarding(sock, vxlan, FORWARD_ALL)
     for peer in PEERS:
-        overlay.add_receiver(sock, vxlan, peer)
+        forwarding.add_receiver(sock, vxlan, peer)
     for number in range(SPOKES):
         inner = vxlan + 1 + 2 * number
-        overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))
+        overlay.add_veth(
+            sock, f"{spoke}{number}M0", f"{spoke}{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number)
+        )
         overlay.set_up(sock, inner)
         overlay.set_forwarding(sock, inner + 1, FORWARD_ALL)
-        overlay.add_macvtap(sock, host.fileno(), f"s{number}M0", lower=inner, index=FIRST + number)
+        overlay.add_macvtap(sock, host.fileno(), f"{spoke}{number}M0", lower=inner, index=first + number)
 
     def clear() -> None:
         for each in overlay.links(sock):
@@ -167,7 +182,7 @@ def _plain(names: NamespaceDirectory, host: Namespace, vtep: Vtep) -> Callable[[
                 overlay.delete(sock, each.index)
         sock.close()
         space.close()
-        names.remove("plain")
+        names.remove(ns)
 
     return clear
 

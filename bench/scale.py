@@ -26,12 +26,11 @@ from lanloom.api.l3keys import decode
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter
 from lanloom.features.vlan.informers import VlanInformers, vlan_informers
-from lanloom.features.vlan.manager import VlanManager
+from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.desired import matched_nodes
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

@@ -27,8 +27,7 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.features.vlan.rules.names import report_name
-from lanloom.kube.informer import Informer, all_synced, freeze_memory
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informer, Informers, all_synced, freeze_memory
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.webhooks import TlsServer, webhook_app
@@ -145,7 +144,8 @@ class Still:
         self._objects = objects
 
     async def list(self, resource: Resource[Any], *_arguments: Any, **_selectors: Any) -> Listing[Any]:
-        return Listing(tuple(msgspec.convert(raw, resource.type) for raw in self._objects[resource]), "7")
+        found = self._objects.get(resource, [])  # the cluster has none of kinds that are not named
+        return Listing(tuple(msgspec.convert(raw, resource.type) for raw in found), "7")
 
     async def watch(self, *_arguments: Any, **_selectors: Any) -> AsyncGenerator[WatchEvent[Any], None]:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Print the closing line of `make test` from pytest's JUnit files: `N passed, N failed, N skipped`.
+"""Print what failed and the closing line of `make test`, from pytest's JUnit files: `N passed, N failed, N skipped`.
 
 Counted from the files and not from pytest's summary, whose words change with the outcome. No file, or one
 without tests, means that pytest itself broke down: that counts as one failure. So do errors in fixtures.
@@ -20,25 +20,30 @@ def outcome(case: ElementTree.Element) -> str:
     return "skipped" if "skipped" in kinds else "passed"
 
 
-def count(results: Path) -> Counter[str]:
-    """Return the number of tests for each outcome; a test that fails twice (call and teardown) is one."""
+def outcomes(results: Path) -> dict[str, str]:
+    """Return the outcome of each test by its name; a test that fails twice (call and teardown) is one."""
     try:
         cases = list(ElementTree.parse(results).iter("testcase"))
     except (OSError, ElementTree.ParseError):
         cases = []
     if not cases:
-        return Counter(failed=1)
-    worst: dict[tuple[str | None, str | None], str] = {}
+        return {f"{results.name}: pytest wrote no results": "failed"}
+    worst: dict[str, str] = {}
     for case in cases:
-        name = (case.get("classname"), case.get("name"))
+        name = f"{case.get('classname')}::{case.get('name')}"
         if worst.get(name) != "failed":
             worst[name] = outcome(case)
-    return Counter(worst.values())
+    return worst
 
 
 def main() -> int:
-    """Print the line; return 1 if a test failed."""
-    counts = sum((count(Path(name)) for name in sys.argv[1:]), Counter[str]())
+    """Print the lines; return 1 if a test failed."""
+    counts = Counter[str]()
+    for results in sys.argv[1:]:
+        found = outcomes(Path(results))
+        counts.update(found.values())
+        for name in sorted(name for name in found if found[name] == "failed"):
+            print(f"FAILED {name} ({Path(results).stem})")
     print(", ".join(f"{counts[each]} {each}" for each in ORDER))
     return 1 if counts["failed"] else 0
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from lanloom.api.admission import UserInfo
 from lanloom.runtime.https import errors
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.kinds import GroupPlural, Raw
 
 MASTERS = "system:masters"

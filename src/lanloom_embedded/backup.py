@@ -102,8 +102,8 @@ def command(file: Path, kubeconfig: str | None) -> None:
     """
     import asyncio
 
+    from lanloom.cli.cluster import connect
     from lanloom.kube.errors import KubeError
-    from lanloom.runtime.connect import connect
 
     async def work() -> Backup:
         async with connect(kubeconfig) as client:

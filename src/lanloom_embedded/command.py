@@ -41,6 +41,11 @@ from lanloom.features.dummy.cli.options import dummy_default_option, dummy_optio
 @click.option(
     "--manager/--no-manager", default=True, help="Also run the manager and its webhooks.", show_default=True
 )
+@click.option(
+    "--kubevirt",
+    is_flag=True,
+    help="Serve KubeVirt's kinds of virtual machines, too. Nothing here runs machines.",
+)
 @dummy_default_option(default=False)
 @dummy_options("image", "node-timeout")
 @metrics_option()
@@ -58,6 +63,7 @@ def command(
     socket_fd: tuple[int, ...],
     tokens: Path | None,
     manager: bool,
+    kubevirt: bool,
     metrics_address: tuple[str, ...],
     log_level: str,
     **dummy: Any,
@@ -87,6 +93,7 @@ def command(
         sockets=socket_fd,
         tokens=tokens,
         manager=manager,
+        kubevirt=kubevirt,
         metrics=tuple(filter(None, metrics_address)),
         dummy=given(dummy),
     )

@@ -220,9 +220,9 @@ def _is_bookkeeping(asked: Attributes) -> bool:
     """Whether an update changes nothing but what garbage collection needs."""
     if asked.old is None or asked.object is None:
         return False
-    return _substance(asked.old) == _substance(asked.object)
+    return _without_bookkeeping(asked.old) == _without_bookkeeping(asked.object)
 
 
-def _substance(obj: Raw) -> Raw:
+def _without_bookkeeping(obj: Raw) -> Raw:
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
     return {**obj, "metadata": metadata}

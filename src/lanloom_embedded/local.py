@@ -1,7 +1,7 @@
 """A client to an engine in the same process, for simulations and for the server's own start."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -23,9 +23,9 @@ from lanloom.runtime.https.errors import StatusError, no_such_resource, not_foun
 from lanloom_embedded.engine.calls import SYSTEM, Call, DeleteOptions
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.reads import Selection
-from lanloom_embedded.engine.stored import Stored, wire
+from lanloom_embedded.engine.storage import Stored, wire
 from lanloom_embedded.kinds import GroupPlural, ServedKind
-from lanloom_embedded.patches import merge_patch
+from lanloom_embedded.patches import json_patch, merge_patch
 
 T = TypeVar("T", bound=Object)
 
@@ -122,16 +122,37 @@ class LocalClient:
         subresource: str = "",
     ) -> T:
         """Apply a JSON merge patch."""
-        await asyncio.sleep(0)
         wanted = _plain(patch)
+        return await self._patch(resource, name, lambda old: merge_patch(old, wanted), namespace, subresource)
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Apply a JSON patch."""
+        wanted = _plain(list(operations))
+        return await self._patch(resource, name, lambda old: json_patch(old, wanted), namespace, subresource)
+
+    async def _patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        change: Callable[[dict[str, Any]], dict[str, Any]],
+        namespace: str,
+        subresource: str,
+    ) -> T:
+        await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
             if subresource and not kind.has_subresource(subresource):
                 raise not_found(kind.resource, name)
             place = _place(kind, namespace)
-            state = await self._engine.patch(
-                kind, place, name, lambda old: merge_patch(old, wanted), self._call(kind), subresource
-            )
+            state = await self._engine.patch(kind, place, name, change, self._call(kind), subresource)
             return _decode(resource, kind, state)
 
     async def delete(
@@ -190,7 +211,7 @@ def _decode(resource: Resource[T], kind: ServedKind, state: Stored) -> T:
     return decoded
 
 
-def _plain(body: object) -> dict[str, Any]:
+def _plain(body: object) -> Any:
     """A copy of plain JSON values, as if it had gone over a wire."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(body))
+    plain: Any = msgspec.json.decode(msgspec.json.encode(body))
     return plain

@@ -17,7 +17,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,18 +26,19 @@ import msgspec
 import structlog
 import yaml
 from msgspec import Struct, convert
+from prometheus_client import Counter
 
 from lanloom import __version__
 from lanloom.api.core import CRDS, SECRETS
 from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.features.dummy.rules.flags import Flags
+from lanloom.kube.config import memory_file
 from lanloom.kube.errors import NotFound
-from lanloom.kube.tls import memory_file
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests, outcome, resources
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.processes.rbac import agent_role
+from lanloom.processes.metrics import ManagerMetrics
+from lanloom.processes.rbac import agent_roles
 from lanloom.runtime.certificates import Bundle, due, issue
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
@@ -51,10 +52,55 @@ from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.authentication import TokenFile, user
 from lanloom_embedded.kinds import GroupPlural
+from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.metrics import ServeMetrics
 from lanloom_embedded.patches import merge_patch
-from lanloom_embedded.webhooks import HttpsWebhooks
+from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
+
+Message = Mapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+App = Callable[[Mapping[str, Any], Receive, Send], Awaitable[None]]
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+
+
+class ServeMetrics(ManagerMetrics):
+    """The metrics of the server, and of the manager if it has one in it."""
+
+    def __init__(self, *, manager: bool) -> None:
+        super().__init__()
+        self.api_serves = False
+        self._manager = manager
+        self._answers = Counter(
+            "lanloom_apiserver_requests",
+            "Requests that the embedded API server answered.",
+            ("method", "code"),
+            registry=self.registry,
+        )
+
+    def missing(self) -> Iterator[str]:
+        """Describe the missing conditions of readiness."""
+        if not self.api_serves:
+            yield "the API server does not serve yet"
+        if self._manager:
+            yield from super().missing()
+
+    def counted(self, app: App) -> App:
+        """The application, with its answers counted."""
+
+        async def serve(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+            method = scope.get("method", "")
+
+            async def note(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    self._answers.labels(method if method in METHODS else "other", message["status"]).inc()
+                await send(message)
+
+            await app(scope, receive, note)
+
+        return serve
+
 
 NAMESPACE = "kube-system"
 NAME = "lanloom-serve"
@@ -127,7 +173,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
 
     `port` 0 is any free one on the loopback address. `listen` are further addresses (`host:port`), `sockets` file
     descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
-    token file that is read again as it changes. Without `manager` only the API server runs. `dummy` are settings of
+    token file that is read again as it changes. Without `manager` only the API server runs. With
+    `kubevirt` there are KubeVirt's kinds of virtual machines. `dummy` are settings of
     isolated networks, as for a manager.
     """
 
@@ -138,6 +185,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     sockets: tuple[int, ...] = ()
     tokens: Path | None = None
     manager: bool = True
+    kubevirt: bool = False
     metrics: tuple[str, ...] = ()
     dummy: Flags = Flags(default=False)
 
@@ -157,7 +205,7 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         probing = asyncio.create_task(probes.run())
         stack.push_async_callback(_cancel, probing)
         await engine.start()
-        await apply_foundation(engine)
+        await apply_foundation(engine, definitions() if settings.kubevirt else ())
         sockets = _sockets(settings)
         identity = await load_identity(engine, _names(sockets), time.time())
         server = await stack.enter_async_context(
@@ -173,8 +221,8 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         await _first_end(running)
 
 
-async def apply_foundation(engine: Engine) -> None:
-    """Bring a server the kinds, the namespaces, the roles and the webhook configurations that Lanloom needs.
+async def apply_foundation(engine: Engine, more: Sequence[dict[str, Any]] = ()) -> None:
+    """Bring a server what Lanloom needs: kinds, namespaces, roles and webhook configurations; and `more`.
 
     Only what differs is written, and no webhook is asked. Definitions of others are left alone. What can't be written
     is logged: the server starts all the same, because what is in the way can only be removed through it.
@@ -185,9 +233,10 @@ async def apply_foundation(engine: Engine) -> None:
     ]
     for manifest in (
         *namespaces,
+        *more,
         *manifests(),
         *bootstrap_roles(),
-        *agent_role(),
+        *agent_roles(),
         *installed_configurations(),
     ):
         try:
@@ -203,22 +252,27 @@ async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
     kind = engine.registry.find_kind(group, version, manifest["kind"])
     if kind is None:
         raise ValueError(f"{manifest['kind']} of {manifest['apiVersion']} is not served")
-    name, call = manifest["metadata"]["name"], Call(webhooks=False)
-    current = engine.ledger.latest(kind.key, Key("", name))
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
+    call = Call(webhooks=False)
+    current = engine.ledger.latest(kind.key, Key(namespace, name))
     if current is None:
-        await engine.create(kind, "", manifest, call)
+        await engine.create(kind, namespace, manifest, call)
     elif _is_of_others(manifest, current.raw()):
         log.info("definition-left-alone", name=name)
     else:
-        await engine.patch(kind, "", name, lambda old: merge_patch(old, manifest), call)
+        await engine.patch(kind, namespace, name, lambda old: merge_patch(old, manifest), call)
 
 
 def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
-    """Whether a definition that is there is another project's, such as one that somebody applied to try it."""
+    """Whether a definition that is there is another project's, such as one that somebody applied to try it.
+
+    KubeVirt's, which no cluster gets from Lanloom, stay as they are once they are there.
+    """
     if manifest["kind"] != CRDS.kind:
         return False
-    resource = next(kind for kind in resources() if kind.full_name == manifest["metadata"]["name"])
-    return outcome(resource, convert(current, CRDS.type)) == "left alone"
+    found = (kind for kind in resources() if kind.full_name == manifest["metadata"]["name"])
+    resource = next(found, None)
+    return resource is None or outcome(resource, convert(current, CRDS.type)) == "left alone"
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""How the command line talks to a running lab: requests, programs on a node with this process's streams, logs."""
+"""The command line's side of a running lab: requests, logs, and programs on a node with the streams of this process."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from lanloom_lab.protocol import AnyMessage, Channel, as_error, receive
 
 
 async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
-    """Runs a program on a node, on a terminal if this process has one; its exit status. Raises LabError."""
+    """Run a program on a node, on a terminal if this process has one; return its exit status. Raises LabError."""
     terminal = _terminal() if sys.stdin.isatty() and sys.stdout.isatty() else None
     channel = await connect(layout)
     try:
@@ -35,13 +35,67 @@ async def execute(layout: Layout, node: str, command: Sequence[str]) -> int:
 
 
 async def capture(layout: Layout, node: str, *command: str) -> tuple[int, str]:
-    """Runs a program on a node without input; its exit status, and what it printed. Raises LabError."""
+    """Run a program on a node without input; return its exit status and its output. Raises LabError."""
     channel = await connect(layout)
     printed: list[bytes] = []
     try:
         await channel.send(protocol.Exec(node, command))
         await channel.send(protocol.Input(b""))
         status = await receive(channel, node, lambda output: printed.append(output.data))
+    finally:
+        await channel.close()
+    return status, b"".join(printed).decode(errors="replace")
+
+
+class Running:
+    """A program that runs on a node, without input."""
+
+    def __init__(self, channel: Channel, node: str) -> None:
+        self._channel = channel
+        self._node = node
+        self._rest = b""
+
+    async def line(self) -> str:
+        """The next line that it prints. Raises LabError where it ends before."""
+        while b"\n" not in self._rest:
+            match await self._channel.receive():
+                case protocol.Output("stdout", data):
+                    self._rest += data
+                case protocol.Output():
+                    pass
+                case protocol.Failed() as failure:
+                    raise as_error(failure)
+                case _:
+                    raise ProcessFailed(f"a program on {self._node} ended early", "See `lanloom lab status`.")
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode(errors="replace")
+
+    async def finish(self) -> str:
+        """End its input; what it prints then. Raises LabError."""
+        await self._channel.send(protocol.Input(b""))
+        printed = [self._rest]
+        await receive(self._channel, self._node, lambda output: printed.append(output.data))
+        return b"".join(printed).decode(errors="replace")
+
+
+@asynccontextmanager
+async def running(layout: Layout, node: str, *command: str) -> AsyncIterator[Running]:
+    """A program on a node, which is killed at the end of the block if it runs still. Raises LabError."""
+    channel = await connect(layout)
+    try:
+        await channel.send(protocol.Exec(node, command))
+        yield Running(channel, node)
+    finally:
+        await channel.close()
+
+
+async def run_in_guest(layout: Layout, namespace: str, name: str, command: str) -> tuple[int, str]:
+    """Run a shell command in the guest of a machine; return its exit status and its output. Raises LabError."""
+    channel = await connect(layout)
+    printed: list[bytes] = []
+    try:
+        await channel.send(protocol.RunInGuest(namespace, name, command))
+        status = await receive(channel, name, lambda output: printed.append(output.data))
     finally:
         await channel.close()
     return status, b"".join(printed).decode(errors="replace")
@@ -77,7 +131,7 @@ def _terminal() -> protocol.Terminal:
 
 @contextmanager
 def _raw(channel: Channel) -> Iterator[None]:
-    """Leaves all keys to the program on the node, and tells it when the window changes."""
+    """Pass all keys to the program on the node, and report changes of the window."""
     loop = asyncio.get_running_loop()
     before = termios.tcgetattr(0)
     tty.setraw(0)
@@ -92,7 +146,7 @@ PAUSE = 0.3
 
 
 def find(layout: Layout, node: str, program: str) -> Path:
-    """The log file of a program of a node. Raises Refused, naming those that there are."""
+    """Return the log file of a program of a node. Raises Refused with the existing ones."""
     directory = layout.disk(node) / "log"
     known = {file.stem: file for file in sorted(directory.glob("*.log"))}
     if not known:
@@ -103,7 +157,7 @@ def find(layout: Layout, node: str, program: str) -> Path:
 
 
 def read(log: Path, *, follow: bool, wait: Callable[[float], None] = time.sleep) -> Iterator[bytes]:
-    """The content of a log, and with `follow` what is added to it, for ever."""
+    """Yield the content of a log, and with `follow` forever what is added to it."""
     with log.open("rb") as file:
         while True:
             while piece := file.read(1 << 16):
@@ -117,7 +171,7 @@ DOWN_TIMEOUT = 60.0
 
 
 async def connect(layout: Layout) -> Channel:
-    """A connection to the supervisor of a running lab. Raises NotRunning."""
+    """Return a connection to the supervisor of a running lab. Raises NotRunning."""
     if layout.runs():
         try:
             return Channel(*await _open(layout))
@@ -130,7 +184,7 @@ async def connect(layout: Layout) -> Channel:
 
 
 def not_running(layout: Layout) -> NotRunning:
-    """The error for a lab that does not run; tells why it ended where it did so by itself."""
+    """Return the error for a lab that does not run, with the reason if it ended by itself."""
     if layout.last_words.exists():
         reason = layout.last_words.read_text()
         return NotRunning(f"the lab has ended: {reason}", "Start it again with `lanloom lab up`.")
@@ -151,7 +205,7 @@ async def _open(layout: Layout) -> tuple[asyncio.StreamReader, asyncio.StreamWri
 
 
 async def ask(layout: Layout, request: Struct) -> AnyMessage:
-    """The supervisor's answer. Raises LabError."""
+    """Return the response of the supervisor. Raises LabError."""
     channel = await connect(layout)
     try:
         await channel.send(request)
@@ -166,16 +220,16 @@ async def ask(layout: Layout, request: Struct) -> AnyMessage:
 
 
 async def status(layout: Layout) -> protocol.LabStatus:
-    """How the lab is. Raises LabError."""
+    """Return the state of the lab. Raises LabError."""
     answer = await ask(layout, protocol.Status())
     assert isinstance(answer, protocol.LabStatus)
     return answer
 
 
 async def down(layout: Layout, *, keep: bool) -> bool:
-    """Ends a lab, waits until it is gone, and removes its files unless they are to be kept. Returns whether one ran."""
-    ran = layout.runs()
-    if ran:
+    """End a lab, wait for its end, and remove its files unless they are to be kept; return whether one ran."""
+    was_running = layout.runs()
+    if was_running:
         channel = await connect(layout)
         await channel.send(protocol.Down())
         try:
@@ -190,4 +244,4 @@ async def down(layout: Layout, *, keep: bool) -> bool:
         await channel.close()
     if not keep:
         layout.remove()
-    return ran
+    return was_running

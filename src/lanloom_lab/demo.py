@@ -1,22 +1,29 @@
-"""`lanloom lab demo`: VLAN networks on a lab, with each step verified.
+"""`lanloom lab demo`: VLAN networks on a lab, with each step verified, and the base of its parts about pods.
 
 The verifier compares the reports of the cluster with the kernels of the nodes. The demo uses only what every user has:
-the API, and programs run on nodes.
+the API, and programs run on nodes. A part about pods is a `Story`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.meta import Key
+from lanloom.cli.cluster import connect
+from lanloom.cli.query import Query
 from lanloom.features.vlan.views.overview import Overview, Row, overview
+from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
-from lanloom.runtime.connect import connect
 from lanloom_lab import examples
-from lanloom_lab.client import capture
-from lanloom_lab.errors import DemoFailed
+from lanloom_lab.client import Running, capture, run_in_guest, running
+from lanloom_lab.errors import DemoFailed, LabError
 from lanloom_lab.layout import Layout
 from lanloom_lab.processes import until_done
 
@@ -30,11 +37,13 @@ DHCP, STATIC, SECOND = "vlan2012-dhcp.yaml", "vlan2012-static.yaml", "vlan2013-s
 
 STEP_TIMEOUT = 60.0
 SOON = 15.0
-PAUSE = 0.3
+PAUSE = 0.2
 
 Rows = tuple[Row, ...]
 Progress = Callable[[str], None]
 Show = Callable[[str, Rows], None]
+Ask = Callable[[str], None]
+Present = Callable[[str, Query[Any], Sequence[Any]], None]
 
 
 class Verifier:
@@ -79,6 +88,27 @@ class Verifier:
         status, output = await capture(self._layout, node, *words)
         if status != 0:
             raise DemoFailed(f"`{' '.join(words)}` failed on {node}:\n{output.strip()}", _remedy(node))
+
+    async def boots(self, machine: Key) -> bool:
+        """Return whether the guest of a machine runs commands."""
+        with suppress(LabError):
+            status, _ = await run_in_guest(self._layout, machine.namespace, machine.name, "true")
+            return status == 0
+        return False
+
+    async def guest(self, machine: Key, command: str) -> str:
+        """Run a command in the guest of a machine, which must succeed, and return what it prints."""
+        status, output = await run_in_guest(self._layout, machine.namespace, machine.name, command)
+        if status != 0:
+            raise DemoFailed(
+                f"`{command}` failed in the guest of {machine}:\n{output.strip()}",
+                f"Run the demo with --keep and look with `lanloom lab guest {machine.name} -- …`.",
+            )
+        return output
+
+    def running(self, node: str, *command: str) -> AbstractAsyncContextManager[Running]:
+        """Keep a program on a node."""
+        return running(self._layout, node, *command)
 
     async def pod_reaches(self, node: str, namespace: str, address: str) -> None:
         """From the network namespace of a pod on a node, an address answers."""
@@ -240,3 +270,70 @@ def assigned(rows: Iterable[Row], network: str, how: str) -> dict[str, str]:
         for row in rows
         if row.cluster_network == network and row.assigned == how and row.state == "Ready" and row.address
     }
+
+
+class Story(ABC):
+    """A part of the demo on a running lab.
+
+    `ask` gets commands as users type them, `present` a table: title, fields, rows. `show` is the command for details.
+    """
+
+    show = ""
+
+    def __init__(
+        self, client: Client, verifier: Verifier, progress: Progress, ask: Ask, present: Present
+    ) -> None:
+        self.client = client
+        self.verifier = verifier
+        self.progress = progress
+        self.ask = ask
+        self.present = present
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Tell the story. Raises DemoFailed, and KubeError when the server refuses something."""
+
+    async def state(self) -> str:
+        """Return the state of what the story is about, for an error."""
+        return ""
+
+    async def until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until something is there. Raises DemoFailed."""
+        try:
+            async with asyncio.timeout(STEP_TIMEOUT):
+                await until_done(condition, PAUSE)
+        except TimeoutError:
+            state = await self.state()
+            raise DemoFailed(
+                f"after {STEP_TIMEOUT:.0f} s there is not {what}" + (f"\n  {state}" if state else ""),
+                f"Run the demo with --keep, then see `lanloom {self.show}`.",
+            ) from None
+
+    async def started(self, key: Key) -> str:
+        """Return the node of a pod once the pod is ready."""
+
+        async def is_ready() -> bool:
+            found = await get_or_none(self.client, PODS, key)
+            return found is not None and is_true(found.status.conditions, "Ready")
+
+        await self.until(f"the pod {key}", is_ready)
+        return (await self.client.get(PODS, key.name, key.namespace)).spec.node_name
+
+
+async def run_story(
+    story: type[Story], layout: Layout, progress: Progress, ask: Ask, present: Present
+) -> None:
+    """Tell a story on a running lab. Raises DemoFailed."""
+    try:
+        async with connect(str(layout.kubeconfig)) as client:
+            await story(client, Verifier(layout), progress, ask, present).run()
+    except KubeError as error:
+        raise DemoFailed(
+            f"the API server refused or is silent: {error}", "See `lanloom lab status`."
+        ) from error
+
+
+def like(body: dict[str, Any], key: Key, node: str) -> dict[str, Any]:
+    """Return a pod once more, under another name on a certain node."""
+    metadata = body["metadata"] | {"name": key.name}
+    return body | {"metadata": metadata, "spec": body["spec"] | {"nodeName": node}}

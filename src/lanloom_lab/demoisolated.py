@@ -13,7 +13,7 @@ from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.lookup import get_or_none
 from lanloom_lab import examples
-from lanloom_lab.demostory import Story, like
+from lanloom_lab.demo import Story, like
 from lanloom_lab.errors import DemoFailed
 
 EXAMPLE = "dummy-subnet.yaml"

@@ -8,7 +8,7 @@ from lanloom.api.lan import LANS, Mode, nad_name, resource_name
 from lanloom.api.meta import Key
 from lanloom.kube.lookup import get_or_none
 from lanloom_lab import examples
-from lanloom_lab.demostory import Story
+from lanloom_lab.demo import Story
 from lanloom_lab.plan import MANAGEMENT_VLAN
 
 EXAMPLE = "lan.yaml"

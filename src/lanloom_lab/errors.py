@@ -1,18 +1,18 @@
-"""What can go wrong in the lab; one place, so that the command line can turn all of it into advice.
+"""Errors of the lab, in one place, so that the command line can end each with its remedy.
 
 ::
 
-    LabError            base of everything that the lab raises on purpose
-    ├── AssetError      a cached asset (private tree, kernel, package) could not be made
-    ├── KernelLacks     this machine can't carry a lab in the wanted way
-    ├── BadOption       an option or a name that makes no sense
+    LabError            base of all errors that the lab raises
+    ├── AssetError      a cached asset (private tree, kernel, package) could not be created
+    ├── KernelLacks     this machine can't run a lab on the requested kernel
+    ├── BadOption       an invalid option or name
     ├── NotRunning      no lab runs in this state directory
     ├── AlreadyRunning  one does
-    ├── Refused         the lab can't do that with this node
-    ├── ProcessFailed      a part of the lab died or did not start
-    └── DemoFailed      the demo did not see what it should have
+    ├── Refused         the request is invalid for this node
+    ├── ProcessFailed      a process of the lab ended or did not start
+    └── DemoFailed      the demo did not observe an expected result
 
-A message says what is wrong and ends with what to do.
+A message says what is wrong and ends with the remedy.
 """
 
 
@@ -29,15 +29,15 @@ class LabError(Exception):
 
 
 class AssetError(LabError):
-    """A cached asset could not be made."""
+    """A cached asset could not be created."""
 
 
 class KernelLacks(LabError):
-    """This machine can't carry a lab in the wanted way; the message names the missing features."""
+    """This machine can't run a lab on the requested kernel; the message names the missing features."""
 
 
 class BadOption(LabError):
-    """An option or a name that makes no sense."""
+    """An invalid option or name."""
 
 
 class NotRunning(LabError):
@@ -45,16 +45,16 @@ class NotRunning(LabError):
 
 
 class AlreadyRunning(LabError):
-    """A lab runs in this state directory already."""
+    """A lab already runs in this state directory."""
 
 
 class Refused(LabError):
-    """The lab can't do that with this node, for example start one that runs."""
+    """The request is invalid for this node, for example the start of a running one."""
 
 
 class ProcessFailed(LabError):
-    """A part of the lab died or did not start; the message holds the end of its log."""
+    """A process of the lab ended or did not start; the message contains the end of its log."""
 
 
 class DemoFailed(LabError):
-    """The demo did not see what it should have; the message says what, and what the cluster says about it."""
+    """The demo did not observe an expected result; the message contains it, and the state of the cluster."""

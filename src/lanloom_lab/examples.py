@@ -11,6 +11,7 @@ import lanloom
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
@@ -20,12 +21,20 @@ from lanloom_lab.errors import DemoFailed
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
-    for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, DUMMY_CLUSTER_NETWORKS, LANS, PODS)
+    for resource in (
+        CLUSTER_NETWORKS,
+        VLAN_CONFIGS,
+        NADS,
+        DUMMY_CLUSTER_NETWORKS,
+        LANS,
+        PODS,
+        VIRTUAL_MACHINES,
+    )
 }
 
 
 def directory() -> Path:
-    """Where the examples are. Raises DemoFailed where the package was installed without them."""
+    """Return the directory of the examples. Raises DemoFailed if the package was installed without them."""
     found = Path(lanloom.__file__).parents[2] / "examples"
     if not found.is_dir():
         raise DemoFailed(
@@ -35,13 +44,13 @@ def directory() -> Path:
 
 
 async def apply(client: Client, *names: str) -> None:
-    """Creates the objects of these files, or changes them to what the files say. Raises KubeError."""
+    """Create the objects of these files, or update them. Raises KubeError."""
     for resource, body in objects(*names):
         await _apply(client, resource, body)
 
 
 async def delete(client: Client, *names: str) -> None:
-    """Deletes the objects of these files, in reverse order; objects that are not there are no error."""
+    """Delete the objects of these files in reverse order; missing objects are no error."""
     for resource, body in reversed(list(objects(*names))):
         await _delete(client, resource, body)
 
@@ -62,7 +71,7 @@ async def _delete(client: Client, resource: Resource[Any], body: dict[str, Any])
 
 
 def objects(*names: str) -> Iterator[tuple[Resource[Any], dict[str, Any]]]:
-    """The objects of these files, in order."""
+    """Return the objects of these files, in order."""
     for name in names:
         for body in yaml.load_all((directory() / name).read_bytes(), Loader=yaml.CSafeLoader):
             yield _RESOURCES[body["kind"]], body

@@ -1,4 +1,4 @@
-"""The kernel that carries a lab: chosen by probing (`lanloom.node.kernel`), and said aloud."""
+"""The kernel of a lab: chosen by probing (`lanloom.node.kernel`), and reported to the user."""
 
 import os
 import re
@@ -14,20 +14,20 @@ from lanloom.node.kernel import (
     probe,
 )
 from lanloom_lab.errors import BadOption, KernelLacks
-from lanloom_lab.plan import KernelChoice
+from lanloom_lab.plan import KernelName
 
 KernelKind = Literal["auto", "host", "uml"]
 
 
 class KernelOption(Struct, frozen=True):
-    """The kernel that a user asks for; of user-mode Linux also one series, such as "6.1"."""
+    """The kernel that a user requests; of user-mode Linux also one series, such as "6.1"."""
 
     kind: KernelKind = "auto"
     series: str = ""
 
 
 def parse_kernel(text: str) -> KernelOption:
-    """Reads `auto`, `host`, `uml`, or `uml-SERIES` such as `uml-6.1`. Raises BadOption."""
+    """Read `auto`, `host`, `uml`, or `uml-SERIES` such as `uml-6.1`. Raises BadOption."""
     match text:
         case "auto" | "host" | "uml":
             return KernelOption(text)
@@ -46,20 +46,24 @@ OVERLAY = KernelFeature(
     "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work"
     " && mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /mnt",
 )
-TAP = KernelFeature("tap", "the wire to user-mode Linux", "ip tuntap add dev t0 mode tap")
+TAP = KernelFeature(
+    "tap", "the machines of the lab, and the wire to user-mode Linux", "ip tuntap add dev t0 mode tap"
+)
 
-HOST_LAB_NEEDS = (*AGENT_NEEDS, VETH, OVERLAY)
+DUMMY = KernelFeature("dummy", "the network of a machine's pod", "ip link add d0 type dummy")
+
+HOST_LAB_NEEDS = (*AGENT_NEEDS, VETH, OVERLAY, TAP, DUMMY)
 UML_LAB_NEEDS = (TAP,)
 
 
-KERNELS: dict[KernelChoice, str] = {"host": "the host's", "uml": "user-mode Linux"}
+KERNELS: dict[KernelName, str] = {"host": "the host's", "uml": "user-mode Linux"}
 """The kernels' names for people."""
 
 
-class Choice(Struct, frozen=True):
-    """The kernel that the lab gets, and why, for the user. `version` is empty for the host's."""
+class SelectedKernel(Struct, frozen=True):
+    """The kernel of the lab, and the reason for the user. `version` is empty for that of the host."""
 
-    kernel: KernelChoice
+    kernel: KernelName
     reason: str
     version: str = ""
 
@@ -67,7 +71,9 @@ class Choice(Struct, frozen=True):
         return f"{' '.join(filter(None, [KERNELS[self.kernel], self.version]))} ({self.reason})"
 
 
-def choose(requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool) -> Choice:
+def choose(
+    requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool
+) -> SelectedKernel:
     """Choose the kernel from the probes of both kinds. Raises KernelLacks when the requested kernel is unsuitable."""
     lacking = [item.feature.name for item in host if not item.present]
     host_fault = (
@@ -79,7 +85,7 @@ def choose(requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *
             "Use `--kernel uml`, which brings a kernel of its own, or leave the option away.",
         )
     if requested == "host" or (requested == "auto" and not host_fault):
-        return Choice(
+        return SelectedKernel(
             "host", "as you asked" if requested == "host" else "it has every feature that the lab needs"
         )
     faults = [f"{item.feature.name} ({item.error})" for item in uml if not item.present]
@@ -89,11 +95,11 @@ def choose(requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *
             + (f"; and {host_fault}" if requested == "auto" else ""),
             "The lab needs network namespaces and /dev/net/tun: run as root, or allow both to this container.",
         )
-    return Choice("uml", "as you asked" if requested == "uml" else host_fault)
+    return SelectedKernel("uml", "as you asked" if requested == "uml" else host_fault)
 
 
-def choose_here(requested: KernelKind) -> Choice:
-    """The kernel for a lab on this machine, after probing it. Raises KernelLacks."""
+def choose_here(requested: KernelKind) -> SelectedKernel:
+    """Choose the kernel for a lab on this machine, after probing it. Raises KernelLacks."""
     host = probe(HOST_LAB_NEEDS) if requested != "uml" else ()
     uml = probe(UML_LAB_NEEDS) if requested != "host" else ()
     return choose(requested, host, uml, root=os.geteuid() == 0)

@@ -1,5 +1,7 @@
-"""How a lab's inner side is launched, on a kernel of its own or the host's: command lines, the wire to the supervisor,
-and the settings that `lanloom_lab.start` gives the supervisor.
+"""Launch the inner side of a lab, on a kernel of its own or that of the host.
+
+This module has the command lines, the wire to the supervisor, and the settings that `lanloom_lab.start` passes to the
+supervisor.
 """
 
 import os
@@ -8,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from lanloom_lab.kernel import Choice
+from lanloom_lab.kernel import SelectedKernel
 from lanloom_lab.layout import LabRecord
 from lanloom_lab.plan import (
     INNER_ADDRESS,
@@ -18,8 +20,10 @@ from lanloom_lab.plan import (
 )
 from lanloom_lab.uml import BOOT, UmlKernel
 
-UML_MEMORY_MIB = 2048
-"""Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 20 nodes."""
+UML_MEMORY_MIB = 3072
+"""Least memory of user-mode Linux: an upper bound, taken from the host as it is touched; enough for 10 nodes and 10
+guests, or for 30 nodes.
+"""
 
 NODE_MEMORY_MIB = 100
 """What a node takes; its agent is most of it."""
@@ -28,20 +32,22 @@ _SCRIPTS = Path(__file__).parent / "inner"
 
 
 class Directories(Struct, frozen=True):
-    """What the inner side sees of the host: the private tree, the project's source and packages, the lab's state."""
+    """What the inner side sees of the host: private tree, source and packages, guests, state of the lab."""
 
     tree: Path
     source: Path
     site: Path
+    guests: Path
     state: Path
     scratch: Path
 
     def environment(self) -> dict[str, str]:
-        """The variables that the scripts of the inner side read."""
+        """Return the variables that the scripts of the inner side read."""
         return {
             "LAB_TREE": str(self.tree),
             "LAB_SRC": str(self.source),
             "LAB_SITE": str(self.site),
+            "LAB_GUESTS": str(self.guests),
             "LAB_STATE": str(self.state),
         }
 
@@ -65,7 +71,7 @@ link set vec0 up
 
 
 def host_command() -> list[str]:
-    """The command line of the inner side on the host's kernel; wants `Directories.environment`."""
+    """Return the command line of the inner side on the host's kernel; it needs `Directories.environment`."""
     return ["unshare", "--mount", "/bin/sh", str(_SCRIPTS / "host.sh")]
 
 
@@ -74,11 +80,11 @@ _CONTAIN = 'mount --bind "$LAB_STATE" "$LAB_STATE" && mount -o remount,bind,ro /
 
 
 def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list[str]:
-    """The command line that boots the tree in user-mode Linux for so many nodes, its console on standard output.
+    """Return the command line that boots the tree in user-mode Linux, with its console on standard output.
 
-    The kernel is PID 1 of a PID namespace, and the host is read-only for it except for the lab's state: killed
-    hard, it would let go of the guest's processes, which are the host's too, and they would go on for a moment with
-    the host's system calls.
+    The kernel is PID 1 of a PID namespace, and the host is read-only for it except for the state of the lab. If it were
+    killed otherwise, it would release the processes of the guest, which are also processes of the host, and they would
+    continue for a moment with the system calls of the host.
     """
     cage = ["unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "/bin/sh", "-c", _CONTAIN, "sh"]
     variables = directories.environment() | {
@@ -101,9 +107,9 @@ def uml_command(kernel: UmlKernel, directories: Directories, nodes: int) -> list
 
 
 def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:
-    """Where user-mode Linux maps its memory from: shared memory, or the disk where that is too small or noexec.
+    """Return the directory for the memory of user-mode Linux: shared memory, or the disk if that is unsuitable.
 
-    Containers have 64 MB of it, and noexec.
+    Shared memory in containers has 64 MB and is noexec.
     """
     try:
         room = os.statvfs(shared)
@@ -117,10 +123,10 @@ def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:
 class Settings(Struct, frozen=True):
     """One run of a lab. `uml` is None on the host's kernel; the descriptors are inherited.
 
-    `nodes` is how many nodes there must be at least; `report_fd` takes Progress and then Done or Failed.
+    `nodes` is the minimum number of nodes; `report_fd` receives Progress and then Done or Failed.
     """
 
-    choice: Choice
+    selected: SelectedKernel
     directories: Directories
     uml: UmlKernel | None
     nodes: int
@@ -130,10 +136,10 @@ class Settings(Struct, frozen=True):
 
 
 def encode(settings: Settings) -> bytes:
-    """The settings as JSON; paths as strings."""
+    """Return the settings as JSON, with paths as strings."""
     return msgspec.json.encode(settings, enc_hook=str)
 
 
 def decode(text: bytes) -> Settings:
-    """The settings of `encode`."""
+    """Return the settings from the output of `encode`."""
     return msgspec.json.decode(text, type=Settings, dec_hook=lambda kind, value: kind(value))

@@ -1,7 +1,6 @@
-"""Where a lab keeps what on disk, and what it must know when it starts again.
+"""The files of a lab on disk, and what it must remember to start again.
 
-Everything of a lab is in its state directory; nothing else on the machine belongs to it, and removing the directory
-of a lab that does not run removes the lab.
+All files of a lab are in its state directory. Removing the directory of a stopped lab removes the lab.
 """
 
 import fcntl
@@ -21,7 +20,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@=~-]+")
 
 
 class NodeRecord(Struct, frozen=True):
-    """A node that the lab has, running or not. `token` is what its agent shows to the API server."""
+    """A node of the lab, running or not. Its agent presents `token` to the API server."""
 
     spec: NodeSpec
     token: str
@@ -29,7 +28,7 @@ class NodeRecord(Struct, frozen=True):
 
 
 class LabRecord(Struct, frozen=True):
-    """What a lab remembers while it is down. `port` is the API server's on the host, 0 before it had one."""
+    """The record of a stopped lab. `port` is that of the API server on the host, 0 before it had one."""
 
     dhcp: tuple[DhcpNetwork, ...]
     port: int = 0
@@ -37,14 +36,14 @@ class LabRecord(Struct, frozen=True):
 
 
 def default_state() -> Path:
-    """`$XDG_STATE_HOME/lanloom/lab`, by default `~/.local/state/lanloom/lab`."""
+    """Return `$XDG_STATE_HOME/lanloom/lab`, by default `~/.local/state/lanloom/lab`."""
     configured = os.environ.get("XDG_STATE_HOME", "")
     base = Path(configured) if configured.startswith("/") else Path.home() / ".local/state"
     return base / "lanloom/lab"
 
 
 def check_plain(path: Path, complaint: str) -> None:
-    """Raises BadOption for a path that can't be a word of a kernel's command line."""
+    """Raise BadOption for a path that can't be a word of a kernel's command line."""
     if not _PLAIN_PATH.fullmatch(str(path)):
         raise BadOption(
             f"{complaint} {str(path)!r}",
@@ -53,7 +52,7 @@ def check_plain(path: Path, complaint: str) -> None:
 
 
 class Layout:
-    """The files of the lab in `state`. Raises BadOption for a path that can't be given to a kernel."""
+    """The files of the lab in `state`. Raises BadOption for a path that can't be passed to a kernel."""
 
     def __init__(self, state: Path) -> None:
         self.state = state.absolute()
@@ -61,41 +60,41 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's access to the API server, from the host."""
+        """Return the kubeconfig of the administrator, for use on the host."""
         return self.state / "kubeconfig"
 
     @property
     def data(self) -> Path:
-        """The API server's data."""
+        """Return the data file of the API server."""
         return self.state / "data.db"
 
     @property
     def tokens(self) -> Path:
-        """The nodes' tokens, as the API server reads them."""
+        """Return the token file of the nodes, in the format of the API server."""
         return self.state / "tokens.csv"
 
     @property
     def logs(self) -> Path:
-        """What the parts of the lab print."""
+        """Return the directory of the logs."""
         return self.state / "log"
 
     @property
     def scratch(self) -> Path:
-        """What is of no use to the next run."""
+        """Return the directory for files that the next run does not need."""
         return self.state / "scratch"
 
     @property
     def last_words(self) -> Path:
-        """Why a lab ended by itself; there is no such file if it was asked to end, or killed."""
+        """Return the file with the reason why a lab ended by itself; absent if it was stopped or killed."""
         return self.state / "last-words"
 
     @property
     def socket(self) -> Path:
-        """Where the supervisor listens."""
+        """Return the socket of the supervisor."""
         return self.state / "lab.sock"
 
     def disk(self, node: str) -> Path:
-        """What a node keeps."""
+        """Return the directory with the files that a node keeps."""
         return self.state / "nodes" / node
 
     @property
@@ -107,14 +106,14 @@ class Layout:
         return self.state / "lock"
 
     def make(self) -> None:
-        """Makes the directories; only their owner can look inside, as there are tokens."""
+        """Create the directories, readable by their owner only, because they contain tokens."""
         self.state.mkdir(parents=True, exist_ok=True)
         self.state.chmod(0o700)
         for directory in (self.logs, self.scratch, self.state / "nodes"):
             directory.mkdir(exist_ok=True)
 
     def lock(self) -> int:
-        """Takes the lock that a running lab holds; returns its descriptor. Raises AlreadyRunning."""
+        """Take the lock of a running lab; return its descriptor. Raises AlreadyRunning."""
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,7 +126,7 @@ class Layout:
         return descriptor
 
     def runs(self) -> bool:
-        """Whether somebody holds the lock."""
+        """Return whether a process holds the lock."""
         if not self._lock.exists():
             return False
         try:
@@ -137,7 +136,7 @@ class Layout:
         return False
 
     def load(self) -> LabRecord | None:
-        """What the lab remembers, None for a new one. Raises BadOption when it is not what `save` wrote."""
+        """Return the record of the lab, None for a new one. Raises BadOption if `save` did not write it."""
         try:
             return msgspec.json.decode(self._record.read_bytes(), type=LabRecord)
         except FileNotFoundError:
@@ -149,11 +148,11 @@ class Layout:
             ) from None
 
     def save(self, record: LabRecord) -> None:
-        """Remembers."""
+        """Write the record."""
         write_private(self._record, msgspec.json.format(msgspec.json.encode(record)))
 
     def remove(self) -> None:
-        """Removes all files of the lab, and nothing that somebody else put there."""
+        """Remove all files of the lab, and no files of others."""
         for directory in (self.logs, self.scratch, self.state / "nodes"):
             shutil.rmtree(directory, ignore_errors=True)
         for file in (
@@ -171,7 +170,7 @@ class Layout:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replaces a file in one step; only its owner can read it."""
+    """Replace a file in one step; only its owner can read it."""
     new = path.with_name(f".{path.name}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

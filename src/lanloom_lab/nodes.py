@@ -1,8 +1,8 @@
-"""The nodes of a lab for all their life: recorded on disk, powered by the inner daemon, known to the API server.
+"""The nodes of a lab: recorded on disk, powered by the inner daemon, known to the API server.
 
-The administrator's kubeconfig is written by the API server itself; a node's is derived from it, with the node's own
-token and the server's address in the management network. There is a Node object for each node, Ready while the node
-runs, without heartbeats: the supervisor knows when a node goes, and API server and nodes end together with it.
+The API server writes the kubeconfig of the administrator. That of a node is derived from it, with the node's token and
+the address of the server in the management network. Each node has a Node object, which is Ready while the node runs,
+without heartbeats: the supervisor knows when a node stops, and API server and nodes end together with it.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from lanloom_lab.workloads.hosts import Machines
 
 
 def tokens_file(nodes: Iterable[NodeRecord]) -> bytes:
-    """The nodes' tokens in the form of Kubernetes' static token file: token, user, uid, groups."""
+    """Return the nodes' tokens in the format of Kubernetes' static token file: token, user, uid, groups."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     for node in nodes:
@@ -56,7 +56,7 @@ def tokens_file(nodes: Iterable[NodeRecord]) -> bytes:
 
 
 def node_kubeconfig(administrator: Path, node: NodeRecord) -> bytes:
-    """A node's access to the API server, as JSON, which is YAML too."""
+    """Return the kubeconfig of a node as JSON, which is valid YAML."""
     config: dict[str, Any] = yaml.load(administrator.read_bytes(), Loader=yaml.CSafeLoader)
     authority = config["clusters"][0]["cluster"]["certificate-authority-data"]
     server = f"https://{SUPERVISOR_ADDRESS}:{API_PORT}"
@@ -82,7 +82,7 @@ class Registry:
         self._now = now
 
     async def report(self, node: NodeSpec, *, ready: bool) -> None:
-        """Makes the Node object say that the node runs, or that it does not."""
+        """Write on the Node object whether the node runs."""
         labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux"}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": labels}}
         with suppress(AlreadyExists):
@@ -99,7 +99,7 @@ class Registry:
         )
 
     async def forget(self, name: str) -> None:
-        """Deletes the Node object; there may be none."""
+        """Delete the Node object, if there is one."""
         with suppress(NotFound):
             await self._client.delete(NODES, name)
 
@@ -118,7 +118,7 @@ class Registry:
 
 
 async def install(client: Client) -> None:
-    """Creates the ClusterNetwork `mgmt` where it is missing; its bridge is made by each node as it boots."""
+    """Create the ClusterNetwork `mgmt` if it is missing; each node creates its bridge when it boots."""
     body = {
         "apiVersion": CLUSTER_NETWORKS.api_version,
         "kind": CLUSTER_NETWORKS.kind,
@@ -145,7 +145,7 @@ class Nodes:
         self._changes = asyncio.Lock()
 
     async def begin(self, at_least: int) -> None:
-        """Makes sure that the lab has `node1`… and powers on, at once, all that were not stopped by the user."""
+        """Ensure that the lab has `node1`…, and power on at once all nodes that the user has not stopped."""
         names = {node.spec.name for node in self._record.nodes}
         for number in range(1, at_least + 1):
             if f"node{number}" not in names:
@@ -153,7 +153,7 @@ class Nodes:
         await asyncio.gather(*map(self._resume, self._record.nodes))
 
     async def act(self, action: Literal["add", "start", "stop", "reboot", "remove"], name: str) -> None:
-        """Does what the user asked for."""
+        """Execute a request of the user."""
         async with self._changes:
             match action:
                 case "add":
@@ -168,7 +168,7 @@ class Nodes:
                     await self._remove(self._find(name))
 
     async def report(self) -> tuple[protocol.NodeReport, ...]:
-        """How each node is."""
+        """Return the state of each node."""
         answer = None
         with suppress(LabError, OSError, TimeoutError):
             async with asyncio.timeout(SURVEY_TIMEOUT):

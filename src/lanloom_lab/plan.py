@@ -1,19 +1,21 @@
-"""Who has which address in a lab; pure values that the supervisor, the inner daemon and the command line share.
+"""The addresses of a lab: pure values that supervisor, inner daemon and command line share.
 
-A lab has one management switch (the nodes' InternalIPs and the API server are on a VLAN of it) and one switch with
-the nodes' uplink NICs. Both exist only in the lab's own network namespace, so that two labs may use the same addresses.
+A lab has one management switch (the InternalIPs of the nodes and the API server are on a VLAN of it) and one switch
+with the uplink NICs of the nodes. Both exist only in the network namespace of the lab, so two labs may use the same
+addresses.
 """
 
 import hashlib
 import re
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from lanloom_lab.errors import BadOption
 
-KernelChoice = Literal["host", "uml"]
+KernelName = Literal["host", "uml"]
 """What carries the nodes: the host's kernel, or user-mode Linux."""
 
 MANAGEMENT_PREFIX = "172.31.255"
@@ -34,6 +36,9 @@ UPLINK_NICS = ("eth1", "eth2")
 DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 """Directory of a node in which kubelet and device plugins have their sockets."""
 
+MIGRATIONS = Path("/run/migrations")
+"""Directory that all nodes share: memory of guests, and sockets over which they move from node to node."""
+
 IMAGE = f"lanloom_lab/lanloom@sha256:{hashlib.sha256(b'lanloom lab').hexdigest()}"
 """The name by which pods of the lab ask for Lanloom itself: there is no image, nodes have the program."""
 
@@ -46,22 +51,22 @@ _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 
 
 class NodeSpec(Struct, frozen=True):
-    """A node's name and its place (0…), from which its address and its links' addresses follow."""
+    """A node's name and its place (0…), which determine its address and the addresses of its links."""
 
     name: str
     place: int
 
     @property
     def address(self) -> str:
-        """The InternalIP."""
+        """Return the InternalIP."""
         return f"{MANAGEMENT_PREFIX}.{_FIRST_NODE + self.place}"
 
     def mac(self, nic: str) -> str:
-        """A NIC's hardware address; it stays the same over reboots, so that DHCP gives the same lease."""
+        """Return the hardware address of a NIC; it is stable across reboots, so that DHCP assigns the same lease."""
         return f"02:4c:61:6e:{self.place:02x}:{int(nic.removeprefix('eth')):02x}"
 
     def port(self, nic: str) -> str:
-        """The other end of a NIC's cable, on the management switch or the switch."""
+        """Return the peer of a NIC, on the management switch or the switch."""
         return f"p{self.place}-{nic}"
 
 
@@ -73,19 +78,19 @@ class DhcpNetwork(Struct, frozen=True):
 
     @property
     def server(self) -> str:
-        """The server's address with the prefix length."""
+        """Return the address of the server with the prefix length."""
         network = IPv4Network(self.network)
         return f"{network[1]}/{network.prefixlen}"
 
     @property
     def range(self) -> tuple[str, str]:
-        """First and last address that the server gives away: .100 to .200, or to .120 in a /25."""
+        """Return the first and the last address of the server's range: .100 to .200, or to .120 in a /25."""
         network = IPv4Network(self.network)
         return str(network[100]), str(network[200 if network.num_addresses > 200 else 120])
 
     @property
     def netmask(self) -> str:
-        """The netmask in dotted form."""
+        """Return the netmask in dotted form."""
         return str(IPv4Network(self.network).netmask)
 
 
@@ -117,7 +122,7 @@ def parse_dhcp(text: str) -> DhcpNetwork:
 
 
 def check_node_name(name: str) -> str:
-    """Return the name if a node may have it. Raises BadOption."""
+    """Return the name if it is valid for a node. Raises BadOption."""
     if not _NODE_NAME.fullmatch(name):
         raise BadOption(
             f"{name!r} can't be the name of a node",
@@ -127,7 +132,7 @@ def check_node_name(name: str) -> str:
 
 
 def next_place(nodes: tuple[NodeSpec, ...]) -> int:
-    """The lowest place that no node has. Raises BadOption when the management network is full."""
+    """Return the lowest free place. Raises BadOption when the management network is full."""
     taken = {node.place for node in nodes}
     for place in range(NODES_MAX):
         if place not in taken:

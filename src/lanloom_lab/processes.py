@@ -1,7 +1,7 @@
-"""The processes that a lab is made of, such as its API server or its kernel, and waiting for what nobody announces.
+"""The processes of a lab, such as its API server or its kernel, and waiting for conditions without an event.
 
-Each process has a log, and its unexpected end is an error. A kernel that panics may end, or spin for ever without a
-word more. What it printed is the only sign, so its console is read along.
+Each process has a log, and its unexpected end is an error. A kernel that panics may end, or loop forever without
+further output. Its output is the only sign, so its console is read.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PAUSE = 0.03
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits until the condition is true; whoever calls sets the limit."""
+    """Wait until the condition is true; the caller sets the limit."""
     while True:
         if condition():
             return
@@ -31,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def until_done(attempt: Callable[[], Awaitable[bool]], pause: float = PAUSE) -> None:
-    """Tries again and again until the attempt returns True; whoever calls sets the limit."""
+    """Repeat the attempt until it returns True; the caller sets the limit."""
     while True:
         if await attempt():
             return
@@ -42,7 +42,7 @@ _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
 
 class ConsoleEnd(Struct, frozen=True):
-    """How a kernel ended. `panic` is the text of its panic, empty if it did not; `status` is None if it was ended."""
+    """How a kernel ended. `panic` is the text of its panic, empty if it did not; `status` is None if it was killed."""
 
     output: str
     panic: str
@@ -50,7 +50,7 @@ class ConsoleEnd(Struct, frozen=True):
 
 
 def panic_of(line: str) -> str:
-    """The text of a panic that this line of a console reports, without the stack; empty for any other line."""
+    """Return the text of the panic that a line of a console reports, without the stack; empty for any other line."""
     found = _PANIC.search(line)
     return (found[1].strip() or "for no stated reason") if found else ""
 
@@ -62,7 +62,7 @@ def run_kernel(
     environment: Mapping[str, str] | None = None,
     log: Path = Path("/dev/null"),
 ) -> ConsoleEnd:
-    """Runs a kernel until it ends, panics or has taken `seconds`, then kills it; its console also goes to `log`."""
+    """Run a kernel until it ends, panics or has taken `seconds`, then kill it; copy its console to `log`."""
     lines: list[str] = []
     panic = ""
     with log.open("wb") as copy:
@@ -106,7 +106,7 @@ LINE_MAX = 1 << 16
 
 
 class ManagedProcess:
-    """One process of the lab. `name` is for people."""
+    """One process of the lab. `name` is for messages."""
 
     def __init__(self, name: str, process: Process, log: Path, console: "Console | None" = None) -> None:
         self.name = name
@@ -125,9 +125,9 @@ class ManagedProcess:
         pass_fds: Sequence[int] = (),
         fatal: Callable[[str], str] | None = None,
     ) -> "ManagedProcess":
-        """Starts it, its output replacing the log of the run before.
+        """Start it, and replace the log of the run before by its output.
 
-        `fatal` is given for a kernel: it gets each line of the output, and returns the text of a panic.
+        `fatal` is set for a kernel: it is called with each line of the output, and returns the text of a panic.
         """
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
@@ -143,9 +143,9 @@ class ManagedProcess:
         return cls(name, process, log, Console(process.stdout, log, fatal))
 
     async def ended(self) -> None:
-        """Waits until it has ended, and always raises ProcessFailed then: a part is not supposed to end by itself.
+        """Wait for its end, and always raise ProcessFailed then: a process should not end by itself.
 
-        A kernel has ended as soon as it panics, whether or not its process goes on.
+        A kernel has ended as soon as it panics, whether or not its process continues.
         """
         status = await self._process.wait() if self._console is None else await self._end_of_kernel()
         raise ProcessFailed(
@@ -154,7 +154,7 @@ class ManagedProcess:
         )
 
     def too_slow(self, seconds: float) -> ProcessFailed:
-        """The error for a part that did not become ready in time."""
+        """Return the error for a process that did not become ready in time."""
         return ProcessFailed(
             f"{self.name} was not ready after {seconds:.0f} s",
             f"The end of its log, {self._log}:\n{tail(self._log)}",
@@ -168,7 +168,7 @@ class ManagedProcess:
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """Asks it to end, then makes it."""
+        """Request its end, then enforce it."""
         if self._process.returncode is None:
             self._process.terminate()
         try:
@@ -178,14 +178,14 @@ class ManagedProcess:
             await self.kill()
 
     async def kill(self) -> None:
-        """Makes it end."""
+        """Kill it."""
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
 
 
 class Console:
-    """Copies the output of a kernel to its log, and reads along."""
+    """Copy the output of a kernel to its log, and read it."""
 
     def __init__(self, stream: asyncio.StreamReader, log: Path, fatal: Callable[[str], str]) -> None:
         self._stream = stream
@@ -193,7 +193,7 @@ class Console:
         self._copying = asyncio.create_task(self._copy(log))
 
     async def panic(self) -> str:
-        """Waits for a panic or the end of the output; the text of the panic, empty if there was none."""
+        """Wait for a panic or the end of the output; return the text of the panic, empty if there was none."""
         return await asyncio.shield(self._copying)
 
     async def _copy(self, log: Path) -> str:
@@ -210,7 +210,7 @@ class Console:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The end of a log file, empty when there is none."""
+    """Return the end of a log file, empty if it does not exist."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

@@ -1,10 +1,11 @@
-"""How the parts of a lab talk: one request per connection, JSON lines both ways; and the client of the inner daemon.
+"""The protocol between the processes of a lab, and the client of the inner daemon.
 
-The command line asks the supervisor over a Unix socket; the supervisor asks the inner daemon, which may be inside
-another kernel, over TCP in the lab's own network namespace. An `Exec` is relayed as it is. Small and stateless on
-purpose. Whoever asked closes the connection, and ends the request by that; who answers says that nothing more comes and
-waits for it: a connection that is closed while something is on its way to the closing side forgets, on the other side,
-also what has not been read yet.
+A connection has one request, and JSON lines in both directions. The command line sends requests to the supervisor over
+a Unix socket. The supervisor sends requests to the inner daemon, which may be on another kernel, over TCP in the
+network namespace of the lab. An `Exec` is relayed unchanged. The protocol is small and stateless on purpose.
+
+The client closes the connection, which ends the request. The server announces its last message and waits for that: if a
+side closed the connection while data were on their way to it, the other side would lose data that it has not read yet.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from lanloom_lab import errors
 from lanloom_lab.errors import LabError, ProcessFailed
-from lanloom_lab.plan import DhcpNetwork, KernelChoice, NodeSpec
+from lanloom_lab.plan import DhcpNetwork, KernelName, NodeSpec
 from lanloom_lab.processes import until_done
 
 LINE_MAX = 1 << 20
@@ -26,7 +27,7 @@ CHUNK = 1 << 15
 
 
 class Request(Struct, frozen=True, tag_field="type", tag=lambda name: name.lower()):
-    """Base of what opens a connection."""
+    """Base of the messages that open a connection."""
 
 
 class Exec(Request, frozen=True):
@@ -38,6 +39,17 @@ class Exec(Request, frozen=True):
     node: str
     command: tuple[str, ...]
     terminal: "Terminal | None" = None
+
+
+class RunInGuest(Request, frozen=True):
+    """To the supervisor: run a shell command of one line in the guest of a machine.
+
+    Answered by one `Output` and one `Exited`.
+    """
+
+    namespace: str
+    name: str
+    command: str
 
 
 class Plug(Request, frozen=True):
@@ -53,28 +65,28 @@ class PowerOn(Request, frozen=True):
 
 
 class PowerOff(Request, frozen=True):
-    """To the inner daemon: end everything on this node at once, as if its plug were pulled."""
+    """To the inner daemon: end all processes of this node at once, as a power failure would."""
 
     name: str
 
 
 class Survey(Request, frozen=True):
-    """To the inner daemon: which programs run where? Answered by `Programs`."""
+    """To the inner daemon: report the programs of each node. Answered by `Programs`."""
 
 
 class Status(Request, frozen=True):
-    """To the supervisor: how is the lab? Answered by `LabStatus`."""
+    """To the supervisor: report the state of the lab. Answered by `LabStatus`."""
 
 
 class NodeAction(Request, frozen=True):
-    """To the supervisor: do this with a node. Answered by `Done`."""
+    """To the supervisor: execute an action on a node. Answered by `Done`."""
 
     action: Literal["add", "start", "stop", "reboot", "remove"]
     name: str
 
 
 class Cut(Request, frozen=True):
-    """To the supervisor or the inner daemon: cut the nodes off from the API server, or join them again."""
+    """To supervisor or inner daemon: disconnect the nodes from the API server, or reconnect them."""
 
     cut: bool
 
@@ -84,7 +96,7 @@ class Down(Request, frozen=True):
 
 
 class Message(Struct, frozen=True, tag_field="type", tag=lambda name: name.lower()):
-    """Base of everything after the request."""
+    """Base of all messages after the request."""
 
 
 class Input(Message, frozen=True):
@@ -102,7 +114,7 @@ class Terminal(Message, frozen=True):
 
 
 class Output(Message, frozen=True):
-    """A piece of what the program printed."""
+    """A piece of the program's output."""
 
     stream: Literal["stdout", "stderr"]
     data: bytes
@@ -115,7 +127,7 @@ class Exited(Message, frozen=True):
 
 
 class Progress(Message, frozen=True):
-    """Something for a person who waits."""
+    """A step, for the waiting user."""
 
     text: str
 
@@ -158,7 +170,7 @@ class NodeReport(Struct, frozen=True):
 class LabStatus(Message, frozen=True):
     """What `lanloom lab status` shows. `server` is the API server's URL on the host; `started` is in epoch seconds."""
 
-    kernel: KernelChoice
+    kernel: KernelName
     reason: str
     server: str
     kubeconfig: str
@@ -168,7 +180,7 @@ class LabStatus(Message, frozen=True):
     version: str = ""
 
 
-AnyRequest = Exec | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | Down
+AnyRequest = Exec | RunInGuest | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | Down
 AnyMessage = Input | Terminal | Output | Exited | Progress | Done | Failed | Programs | LabStatus
 
 _encoder = msgspec.json.Encoder()
@@ -177,24 +189,24 @@ _messages: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 
 def encode(value: Struct) -> bytes:
-    """One line of the protocol, with its end."""
+    """Return one line of the protocol, with its end."""
     return _encoder.encode(value) + b"\n"
 
 
 def decode_message(line: bytes) -> AnyMessage:
-    """The message of a line. Raises msgspec.DecodeError."""
+    """Return the message of a line. Raises msgspec.DecodeError."""
     return _messages.decode(line)
 
 
 class Channel:
-    """One connection. Sending to somebody who went away is no error: the next `receive` says so."""
+    """One connection. Sending to a closed connection is no error: the next `receive` reports it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def send(self, value: Struct) -> None:
-        """Sends a request or a message, and waits while the other side is slow to read."""
+        """Send a request or a message, and wait while the other side reads slowly."""
         try:
             self._writer.write(encode(value))
             await self._writer.drain()
@@ -202,12 +214,12 @@ class Channel:
             return
 
     async def receive_request(self) -> AnyRequest | None:
-        """The request that opens the connection, None if there is none."""
+        """Return the request that opens the connection, None if there is none."""
         line = await self._line()
         return _requests.decode(line) if line else None
 
     async def receive(self) -> AnyMessage | None:
-        """The next message, None when the other side closed the connection."""
+        """Return the next message, None when the other side closed the connection."""
         line = await self._line()
         return _messages.decode(line) if line else None
 
@@ -219,12 +231,12 @@ class Channel:
         return line if line.endswith(b"\n") else b""
 
     def end(self) -> None:
-        """Tells the other side that nothing more comes, and goes on receiving."""
+        """Announce that no message follows, and continue to receive."""
         with suppress(OSError):
             self._writer.write_eof()
 
     async def finish(self) -> None:
-        """Ends the answers, waits until the other side has closed the connection, and closes it."""
+        """End the responses, wait until the other side has closed the connection, and close it."""
         self.end()
         with suppress(ConnectionError):
             while await self._reader.read(CHUNK):
@@ -232,7 +244,7 @@ class Channel:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connection, after everything sent has left."""
+        """Close the connection after all messages were sent."""
         self._writer.close()
         try:
             await self._writer.wait_closed()
@@ -247,13 +259,13 @@ Opener = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter
 
 
 class InnerClient:
-    """Asks the daemon behind `opener`, which opens a connection to it."""
+    """The client of the daemon behind `opener`, which opens a connection to it."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
 
     async def wait(self) -> None:
-        """Waits until the daemon answers; whoever calls sets the limit."""
+        """Wait until the daemon answers; the caller sets the limit."""
         await until_done(self._answers)
 
     async def _answers(self) -> bool:
@@ -264,7 +276,7 @@ class InnerClient:
         return True
 
     async def ask(self, request: Struct) -> AnyMessage:
-        """The answer to a request. Raises the LabError that the daemon raised, or ProcessFailed when it is gone."""
+        """Return the response to a request. Raises the LabError of the daemon, or ProcessFailed when it has ended."""
         channel = await self.converse(request)
         try:
             answer = await channel.receive()
@@ -283,7 +295,7 @@ class InnerClient:
         await channel.close()
 
     async def relay(self, request: Struct, caller: Channel) -> None:
-        """Passes a request on, and all messages of both sides until both have ended."""
+        """Relay a request, and all messages of both sides until both have ended."""
         daemon = await self.converse(request)
         try:
             await asyncio.gather(_copy(caller, daemon), _copy(daemon, caller))
@@ -291,13 +303,13 @@ class InnerClient:
             await daemon.close()
 
     async def converse(self, request: Struct) -> Channel:
-        """A connection on which the request was sent, and to which the caller listens. Raises ProcessFailed."""
+        """Return a connection on which the request was sent. Raises ProcessFailed."""
         daemon = await self._open_patiently()
         await daemon.send(request)
         return daemon
 
     async def _open_patiently(self) -> Channel:
-        """A kernel that is busy for seconds does not answer for its address; it will. Raises ProcessFailed."""
+        """Open a connection, also if the kernel is busy for seconds and does not answer. Raises ProcessFailed."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
             try:
@@ -320,7 +332,7 @@ async def _copy(source: Channel, target: Channel) -> None:
 
 
 async def receive(channel: Channel, node: str, output: Callable[[Output], None]) -> int:
-    """The exit status of the program that was asked for on a node, after all that it printed. Raises LabError."""
+    """Return the exit status of the requested program, after all of its output. Raises LabError."""
     while message := await channel.receive():
         match message:
             case Output():
@@ -333,7 +345,7 @@ async def receive(channel: Channel, node: str, output: Callable[[Output], None])
 
 
 def as_error(failure: Failed) -> LabError:
-    """The exception that was sent as a message."""
+    """Return the exception in a message."""
     kind = getattr(errors, failure.kind, ProcessFailed)
     return (
         kind(failure.problem, failure.remedy)

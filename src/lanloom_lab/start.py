@@ -1,4 +1,4 @@
-"""Starting a lab: decide, fetch what is missing, then leave a supervisor behind that is ready."""
+"""Start a lab: choose a kernel, fetch missing assets, and leave a supervisor behind that is ready."""
 
 import asyncio
 import os
@@ -16,7 +16,8 @@ import lanloom
 from lanloom.node.kernel import namespaces_command
 from lanloom_lab import assets, protocol
 from lanloom_lab.errors import ProcessFailed
-from lanloom_lab.kernel import Choice, KernelOption, choose_here
+from lanloom_lab.guests.assets import guest_assets
+from lanloom_lab.kernel import KernelOption, SelectedKernel, choose_here
 from lanloom_lab.launch import Directories, Settings, encode
 from lanloom_lab.layout import LabRecord, Layout, check_plain
 from lanloom_lab.plan import DEFAULT_DHCP, DhcpNetwork
@@ -31,48 +32,51 @@ END_SECONDS = 10.0
 
 
 class Options(Struct, frozen=True):
-    """What the user asked for. `dhcp` None leaves the DHCP networks as they were, or the default ones."""
+    """The options of the user. `dhcp` None keeps the DHCP networks, or the default ones."""
 
     nodes: int = 3
     kernel: KernelOption = KernelOption()
     dhcp: tuple[DhcpNetwork, ...] | None = None
 
 
-def start(layout: Layout, options: Options, progress: Progress) -> Choice:
-    """Start a lab and wait until it is ready; returns which kernel carries it. Raises LabError.
+def start(layout: Layout, options: Options, progress: Progress) -> SelectedKernel:
+    """Start a lab and wait until it is ready; return the kernel that it runs on. Raises LabError.
 
-    A lab that was here before comes back with its nodes, files and objects.
+    An existing lab returns with its nodes, files and objects.
     """
     layout.make()
     os.close(layout.lock())
-    choice = choose_here(options.kernel.kind)
+    selected = choose_here(options.kernel.kind)
     cache = assets.default_cache()
     tree = assets.private_tree(cache, progress)
+    guests = guest_assets(cache, progress).directory
     uml = None
-    if choice.kernel == "uml":
+    if selected.kernel == "uml":
         uml, why = uml_kernel(cache, progress, options.kernel.series)
-        choice = structs.replace(choice, version=uml.version, reason=f"{choice.reason}; {why}")
-    progress(f"kernel: {choice}")
+        selected = structs.replace(selected, version=uml.version, reason=f"{selected.reason}; {why}")
+    progress(f"kernel: {selected}")
     record = layout.load() or LabRecord(DEFAULT_DHCP)
     if options.dhcp is not None:
         record = structs.replace(record, dhcp=options.dhcp)
     with _listen(record.port) as api:
         record = structs.replace(record, port=api.getsockname()[1])
-        settings = Settings(choice, _directories(layout, tree), uml, options.nodes, record, api.fileno(), -1)
+        settings = Settings(
+            selected, _directories(layout, tree, guests), uml, options.nodes, record, api.fileno(), -1
+        )
         _launch(layout, settings, progress)
-    return choice
+    return selected
 
 
-def _directories(layout: Layout, tree: Path) -> Directories:
+def _directories(layout: Layout, tree: Path, guests: Path) -> Directories:
     source = Path(lanloom.__file__).parents[1]
     site = Path(msgspec.__file__).parents[1]
-    for path in (tree, source, site):
+    for path in (tree, source, site, guests):
         check_plain(path, "Lanloom and its cache can't be in")
-    return Directories(tree, source, site, layout.state, layout.scratch)
+    return Directories(tree, source, site, guests, layout.state, layout.scratch)
 
 
 def _listen(port: int) -> socket.socket:
-    """The API server's socket on the host: the port that it had before if it is free, so that kubeconfigs stay true."""
+    """Open the API server's socket on the host, at its former port if that is free: kubeconfigs stay valid."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -84,7 +88,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
-    """Leaves the supervisor behind, or nothing if it fails or the user interrupts."""
+    """Leave the supervisor behind, or nothing if it fails or the user interrupts."""
     read, write = os.pipe()
     cage = [*namespaces_command("net", "mount", "pid", "ipc"), "--fork", "--kill-child=KILL"]
     log = layout.logs / "supervisor.log"
@@ -111,7 +115,7 @@ def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
 
 
 async def _end(layout: Layout) -> None:
-    """Waits until nothing of a lab that was killed holds its lock any more: its files can be removed then."""
+    """Wait until no process of a killed lab holds its lock: then its files can be removed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):
             await until(lambda: not layout.runs())

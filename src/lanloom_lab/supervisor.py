@@ -1,9 +1,9 @@
 """The process that is a running lab: `python -m lanloom_lab.supervisor STATE`, started by `lanloom_lab.start`.
 
-It is PID 1 of a PID namespace and has network and mount namespaces of its own. All else (API server, kernel, nodes,
-links, mounts) lives in or below them: whatever ends the supervisor, a crash and `kill -9` included, ends all of it,
-and nothing is left on the host. The one way in from the host's network is a listening socket on 127.0.0.1 that it
-inherits. Its settings come on standard input; STATE is for people who read the list of processes.
+It is PID 1 of a PID namespace and has network and mount namespaces of its own. Everything else (API server, kernel,
+nodes, links, mounts) is in or below them. So a crash or `kill -9` of the supervisor ends all of it, and nothing is left
+on the host. The only access from the network of the host is a listening socket on 127.0.0.1 that it inherits. Its
+settings come on standard input; STATE is for readers of the list of processes.
 """
 
 import asyncio
@@ -15,16 +15,19 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 from msgspec import Struct
 
+from lanloom.api.meta import Key
+from lanloom.cli.cluster import connect
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
-from lanloom.runtime.connect import connect
 from lanloom_lab import launch, protocol
 from lanloom_lab.errors import LabError, ProcessFailed
+from lanloom_lab.kubevirt import KubeVirt
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
 from lanloom_lab.nodes import Nodes, Registry, install
@@ -44,21 +47,27 @@ from lanloom_lab.workloads.kubelet import Kubelet
 from lanloom_lab.workloads.scheduler import Scheduler
 
 
-async def run_workloads(client: Client, inside: InnerClient, machines: Machines, layout: Layout) -> None:
-    """Runs them until it is cancelled."""
-    rng = Random()
-    kubelet = Kubelet(
-        client,
-        InsideHosts(inside),
-        machines,
-        image=IMAGE,
-        logs=lambda node: layout.disk(node) / "log",
-        rng=rng,
-        now=time.time,
-    )
-    async with asyncio.TaskGroup() as group:
-        for part in (DaemonSets(client, rng), Scheduler(client, rng), kubelet):
-            group.create_task(part.run())
+class Workloads:
+    """The controllers that run pods and machines on the nodes of a lab."""
+
+    def __init__(self, client: Client, inside: InnerClient, machines: Machines, layout: Layout) -> None:
+        rng, hosts = Random(), InsideHosts(inside)
+
+        def logs(node: str) -> Path:
+            return layout.disk(node) / "log"
+
+        self.kubevirt = KubeVirt(client, hosts, logs=logs, rng=rng, now=time.time)
+        launch = self.kubevirt.launch
+        kubelet = Kubelet(
+            client, hosts, machines, image=IMAGE, logs=logs, rng=rng, now=time.time, special=launch
+        )
+        self._parts = (DaemonSets(client, rng), Scheduler(client, rng), kubelet, self.kubevirt)
+
+    async def run(self) -> None:
+        """Run them until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(part.run())
 
 
 READY_TIMEOUT = 60.0
@@ -83,9 +92,10 @@ class Supervisor:
         self._nodes: Nodes
         self._machines = Machines()
         self._workloads: asyncio.Task[None] | None = None
+        self._kubevirt: KubeVirt
 
     async def run(self) -> None:
-        """Runs the lab until somebody wants it down. Raises LabError when it can't start or loses a part."""
+        """Run the lab until it is requested to end. Raises LabError when it can't start or loses a process."""
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._down.set)
         try:
@@ -112,8 +122,9 @@ class Supervisor:
         self._report_progress("plugging in the switch and its DHCP servers")
         await self._while_alive(self._inner.ask(protocol.Plug(self._settings.record.dhcp)))
         self._report_progress("starting the nodes")
-        workloads = run_workloads(client, self._inner, self._machines, self._layout)
-        self._workloads = asyncio.create_task(workloads)
+        workloads = Workloads(client, self._inner, self._machines, self._layout)
+        self._kubevirt = workloads.kubevirt
+        self._workloads = asyncio.create_task(workloads.run())
         registry = Registry(client, time.time)
         self._nodes = Nodes(self._layout, self._settings.record, self._inner, registry, self._machines)
         await self._while_alive(self._nodes.begin(self._settings.nodes))
@@ -145,7 +156,7 @@ class Supervisor:
         # The same port in both network namespaces: one kubeconfig serves the host and the supervisor.
         words += ["--kubeconfig", layout.kubeconfig, "--port", self._settings.record.port]
         words += ["--socket-fd", self._settings.api_fd, "--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
-        words += ["--dummy-image", IMAGE, "--dummy-node-timeout", NODE_TIMEOUT]
+        words += ["--kubevirt", "--dummy-image", IMAGE, "--dummy-node-timeout", NODE_TIMEOUT]
         log = layout.logs / "serve.log"
         return await ManagedProcess.start(
             "the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd]
@@ -176,7 +187,7 @@ class Supervisor:
             raise part.too_slow(READY_TIMEOUT) from None
 
     async def _while_alive(self, work: Awaitable[T]) -> T:
-        """The result of the work, or ProcessFailed as soon as a part of the lab dies."""
+        """Return the result of the work. Raises ProcessFailed as soon as a process of the lab ends."""
         wanted = asyncio.ensure_future(work)
         watchers = [asyncio.create_task(part.ended()) for part in self._parts]
         if self._workloads is not None:
@@ -224,6 +235,10 @@ class Supervisor:
                 await channel.send(await self._inner.ask(request))
             case protocol.Exec() as request:
                 await self._inner.relay(request, channel)
+            case protocol.RunInGuest(namespace, name, command):
+                status, text = await self._kubevirt.run_in_guest(Key(namespace, name), command)
+                await channel.send(protocol.Output("stdout", f"{text}\n".encode() if text else b""))
+                await channel.send(protocol.Exited(status))
             case protocol.Down():
                 self._down.set()
                 # The connection stays open: its end tells the caller that the lab has gone.
@@ -231,9 +246,9 @@ class Supervisor:
 
     async def _status(self) -> protocol.LabStatus:
         return protocol.LabStatus(
-            kernel=self._settings.choice.kernel,
-            version=self._settings.choice.version,
-            reason=self._settings.choice.reason,
+            kernel=self._settings.selected.kernel,
+            version=self._settings.selected.version,
+            reason=self._settings.selected.reason,
             server=f"https://127.0.0.1:{self._settings.record.port}",
             kubeconfig=str(self._layout.kubeconfig),
             started=self._started,
@@ -260,31 +275,31 @@ class Supervisor:
 
 
 async def _failure(task: asyncio.Task[None]) -> None:
-    """Waits for the end of a task that should have none, without ending it."""
+    """Wait for the end of a task that should have none, without ending it."""
     await asyncio.shield(task)
 
 
 def api_refused(error: KubeError) -> ProcessFailed:
-    """The lab's error for an error of its own API server."""
+    """Return the lab's error for an error of its own API server."""
     return ProcessFailed(
         f"the lab's API server refused or did not answer: {error}", "See log/serve.log in the lab's state."
     )
 
 
 def unreachable(error: OSError) -> ProcessFailed:
-    """The lab's error for a kernel of its own that can't be talked to."""
+    """Return the lab's error for its own kernel that does not answer."""
     return ProcessFailed(
         f"the lab's kernel does not answer: {error}", "See log/kernel.log in the lab's state."
     )
 
 
 def as_failure(error: LabError) -> protocol.Failed:
-    """An exception as a message."""
+    """Return an exception as a message."""
     return protocol.Failed(type(error).__name__, error.problem, error.remedy)
 
 
 def main() -> int:
-    """Runs the lab that the settings on standard input describe; returns the exit status."""
+    """Run the lab that the settings on standard input describe; return the exit status."""
     settings = decode(sys.stdin.buffer.read())
     layout = Layout(settings.directories.state)
 

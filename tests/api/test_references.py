@@ -346,7 +346,7 @@ def test_names_are_compared_exactly(place: str, name: str, other_place: str, oth
     assert found.may_mean(nad) == any(mark in found.marks for mark in marks_of(nad))
 
 
-def test_what_is_kept_of_makers() -> None:
+def test_what_is_kept_of_owners() -> None:
     """Of what makes pods nothing is kept that does not say which networks they use, or whose it is."""
     spec = template(networks="net")
     spec["template"]["metadata"]["annotations"]["checksum"] = "1"

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.features.ipam.agent.cni import PROGRAM, program
+from lanloom.features.ipam.agent import PROGRAM, program
 from lanloom.runtime.cni import install
 
 Raw = dict[str, Any]

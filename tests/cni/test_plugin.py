@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.cni import plugin
-from lanloom.features.ipam.agent.cni import PROGRAM, program
+from lanloom.features.ipam.agent import PROGRAM, program
 from lanloom.runtime.cni import install
 from tests.cni.runtime import (
     CONFIG,

@@ -25,6 +25,7 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.http import HttpClient
 from lanloom_embedded.engine.calls import Call
+from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.serve import ServeSettings, apply_foundation, serve
 from tests.embedded.engine.running import kind_of, running_engine
@@ -138,12 +139,12 @@ async def test_a_restart_writes_only_what_differs() -> None:
 
 
 async def test_definitions_of_others_stay_on_a_restart() -> None:
-    """Harvester's definitions that somebody applied are there as they were after the next start."""
+    """Harvester's and KubeVirt's definitions that somebody applied are there as they were after the next start."""
     async with running_engine() as engine:
-        await apply_foundation(engine)
+        await apply_foundation(engine, definitions())
         await install(LocalClient(engine))
         before = engine.ledger.version
-        await apply_foundation(engine)
+        await apply_foundation(engine, definitions())
         assert engine.ledger.version == before
 
 

@@ -11,6 +11,7 @@ from lanloom.features.lan.agent.ports import (
     Attached,
     Attachment,
     Device,
+    MtuRefused,
     SpokeError,
     Tap,
 )
@@ -75,12 +76,14 @@ class FakeSpokes:
     async def attach(self, attachment: Attachment) -> Attached:
         """As the port says."""
         await self._asked(attachment.device)
+        if attachment.mtu > MTU:
+            raise MtuRefused(f"mtu: {attachment.mtu} does not fit into {MTU}; ask for at most {MTU}")
         place = (attachment.container, attachment.interface)
         for other, given in self.attached.items():
             if given.device == attachment.device and other != place:
                 raise SpokeError(f"spoke {attachment.device.spoke} is taken by container {other[0]}")
         self.attached[place] = attachment
-        return Attached(attachment.mac or "02:00:00:00:00:0a", MTU)
+        return Attached(attachment.mac or "02:00:00:00:00:0a", attachment.mtu or MTU)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""

@@ -18,21 +18,19 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.features import FEATURES
 from lanloom.kube.errors import ApiError
 from lanloom.kube.informer import Informer
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.agent import run_agent
-from lanloom.processes.agentmetrics import AgentMetrics
-from lanloom.processes.blockers import explain
+from lanloom.processes.blockers import Kinds, Target, explain
 from lanloom.processes.checks import check_cluster
 from lanloom.processes.definitions import install
-from lanloom.processes.kinds import Kinds, Target
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.processes.rbac import agent_role, manager_roles
+from lanloom.processes.metrics import AgentMetrics
+from lanloom.processes.rbac import agent_roles, manager_roles
 from lanloom.runtime.cni import CniSettings
 from lanloom.runtime.feature import Feature
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsWebhooks
+from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.fakes.host import FakeHost
 from tests.fakes.switch import FakeSwitch
 from tests.features.hello import FEATURE, FINALIZER, GREETINGS
@@ -104,7 +102,7 @@ async def test_a_manager_runs_a_new_feature() -> None:
 
 def test_the_rights_of_a_new_feature_follow() -> None:
     """Manager and agents may do what the feature's rights say, and nothing else is added."""
-    for roles in (manager_roles, agent_role):
+    for roles in (manager_roles, agent_roles):
         rules, before = (roles(features)[0]["rules"] for features in (WITH_HELLO, FEATURES))
         added = [rule for rule in rules if rule not in before]
         assert {rule["apiGroups"][0] for rule in added} == {GREETINGS.group}

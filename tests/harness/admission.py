@@ -19,13 +19,13 @@ def request(
     dry_run: bool = False,
 ) -> AdmissionRequest:
     """The request to create `new`, to change `old` to `new`, or to delete `old` (`new` is None)."""
-    shown = new or old or {}
+    meta = (new or old or {}).get("metadata") or {}
     return AdmissionRequest(
         uid="1",
         operation="DELETE" if new is None else "CREATE" if old is None else "UPDATE",
         resource=GroupVersionResource(resource.group, resource.version, resource.plural),
-        name=shown["metadata"].get("name", ""),
-        namespace=shown["metadata"].get("namespace", ""),
+        name=meta.get("name", ""),
+        namespace=meta.get("namespace", ""),
         sub_resource="status" if status else "",
         object=new,
         old_object=old,

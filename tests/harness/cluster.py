@@ -64,9 +64,10 @@ class Cluster:
             await self.kill(name)
         await self.engine.close()
 
-    def begin(self, name: str, process: Coroutine[Any, Any, None]) -> None:
+    def begin(self, name: str, process: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a process under a name."""
-        self._processes[name] = asyncio.create_task(process)
+        task = self._processes[name] = asyncio.create_task(process)
+        return task
 
     async def kill(self, name: str) -> None:
         """End a process."""

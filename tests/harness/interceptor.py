@@ -1,12 +1,12 @@
 """A client between a process and an API server: a test says in one place what happens to requests."""
 
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import KubeError, TransportError
 from lanloom.kube.ports import Client, Listing, WatchEvent
 
 T = TypeVar("T", bound=Object)
@@ -14,16 +14,34 @@ R = TypeVar("R")
 
 Verb = Literal["get", "list", "create", "patch", "delete"]
 
+READS: tuple[Verb, ...] = ("get", "list")
+WRITES: tuple[Verb, ...] = ("create", "patch", "delete")
+
+Deed = Callable[[], Awaitable[object]]
+"""What somebody else does; it may raise what the client gets instead of an answer."""
+
+
+class Request(NamedTuple):
+    """A request but a watch. `body` is what it writes, `selector` what a list selects by."""
+
+    verb: Verb
+    resource: Resource[Any]
+    name: str = ""
+    body: Any = None
+    selector: str = ""
+
+
+def _any(_request: Request) -> bool:
+    return True
+
 
 class Interceptor:
-    """Passes everything on to `inner`. Who overrides `_ask` or `_hear` decides about all requests, or all watches."""
+    """Pass everything on to `inner`. A class that overrides `_ask` or `_hear` decides about requests, or watches."""
 
     def __init__(self, inner: Client) -> None:
         self._inner = inner
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """A request but a watch; `send` makes it."""
         return await send()
 
@@ -37,14 +55,17 @@ class Interceptor:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
-        return await self._ask("get", resource, lambda: self._inner.get(resource, name, namespace))
+        return await self._ask(
+            Request("get", resource, name), lambda: self._inner.get(resource, name, namespace)
+        )
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         """As the port says."""
         return await self._ask(
-            "list", resource, lambda: self._inner.list(resource, namespace, labels=labels, fields=fields)
+            Request("list", resource, selector=labels or fields),
+            lambda: self._inner.list(resource, namespace, labels=labels, fields=fields),
         )
 
     def watch(
@@ -66,7 +87,9 @@ class Interceptor:
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """As the port says."""
-        return await self._ask("create", resource, lambda: self._inner.create(resource, body, namespace))
+        return await self._ask(
+            Request("create", resource, body=body), lambda: self._inner.create(resource, body, namespace)
+        )
 
     async def patch(
         self,
@@ -79,9 +102,23 @@ class Interceptor:
     ) -> T:
         """As the port says."""
         return await self._ask(
-            "patch",
-            resource,
+            Request("patch", resource, name, patch),
             lambda: self._inner.patch(resource, name, patch, namespace, subresource=subresource),
+        )
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """As the port says."""
+        return await self._ask(
+            Request("patch", resource, name, operations),
+            lambda: self._inner.json_patch(resource, name, operations, namespace, subresource=subresource),
         )
 
     async def delete(
@@ -97,8 +134,7 @@ class Interceptor:
     ) -> None:
         """As the port says."""
         await self._ask(
-            "delete",
-            resource,
+            Request("delete", resource, name),
             lambda: self._inner.delete(
                 resource,
                 name,
@@ -111,19 +147,116 @@ class Interceptor:
         )
 
 
-class Meddled(Interceptor):
-    """Call `meddle` before each request of these verbs; it may write something, or raise. `counts` has all requests."""
+class _Rule:
+    """What happens at requests of these verbs, first to the one after `skip` others, and then `times` in all."""
 
-    def __init__(self, inner: Client, *verbs: Verb) -> None:
-        super().__init__(inner)
+    def __init__(
+        self,
+        happens: Callable[[Callable[[], Any]], Awaitable[object]],
+        verbs: Collection[Verb],
+        resource: Resource[Any] | None,
+        where: Callable[[Request], bool],
+        skip: int = 0,
+        times: int | None = None,
+    ) -> None:
+        self.happens = happens
         self._verbs = verbs
-        self.meddle: Callable[[], Awaitable[object]] | None = None
-        self.counts: Counter[Verb] = Counter()
+        self._resource = resource
+        self._where = where
+        self._skip = skip
+        self._left = times
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
-        self.counts[verb] += 1
-        if verb in self._verbs and self.meddle is not None:
-            await self.meddle()
-        return await send()
+    def takes(self, request: Request) -> bool:
+        """Whether it happens at this request; a request counts for it once."""
+        if request.verb not in self._verbs or (
+            self._resource is not None and self._resource.full_name != request.resource.full_name
+        ):
+            return False
+        if not self._where(request):
+            return False
+        if self._skip:
+            self._skip -= 1
+            return False
+        if self._left is not None:
+            self._left -= 1
+        return self._left is None or self._left >= 0
+
+
+class Meddled(Interceptor):
+    """A client to which things happen, as a test says. `requests` are all that it was asked for, but watches.
+
+    `where` chooses among requests of some verbs and a resource. What happens before a request may raise the client's
+    answer.
+    """
+
+    def __init__(self, inner: Client) -> None:
+        super().__init__(inner)
+        self.requests: list[Request] = []
+        self.lost: list[Callable[[], Awaitable[Any]]] = []
+        self._before: list[_Rule] = []
+        self._after: list[_Rule] = []
+
+    def before(
+        self,
+        deed: Deed,
+        *verbs: Verb,
+        of: Resource[Any] | None = None,
+        skip: int = 0,
+        times: int | None = 1,
+    ) -> None:
+        """`deed` happens right before a request, after `skip` others; `times` None is for ever."""
+        self._before.append(_Rule(lambda _send: deed(), verbs, of, _any, skip, times))
+
+    def after(
+        self,
+        deed: Deed,
+        *verbs: Verb,
+        of: Resource[Any],
+        where: Callable[[Request], bool] = _any,
+    ) -> None:
+        """`deed` happens once, right after a request, before the client gets its answer."""
+        self._after.append(_Rule(lambda _send: deed(), verbs, of, where, times=1))
+
+    def fail(
+        self,
+        error: KubeError,
+        *verbs: Verb,
+        of: Resource[Any],
+        where: Callable[[Request], bool] = _any,
+    ) -> None:
+        """Requests are answered with `error`."""
+
+        async def refuse(_send: Callable[[], Any]) -> None:
+            raise error
+
+        self._before.append(_Rule(refuse, verbs, of, where))
+
+    def lose(self, *verbs: Verb, of: Resource[Any], name: str) -> None:
+        """Requests get no answer. They are in `lost`, and have their effect when they are called."""
+
+        async def lose(send: Callable[[], Any]) -> None:
+            self.lost.append(send)
+            raise TransportError("no answer")
+
+        self._before.append(_Rule(lose, verbs, of, lambda request: request.name == name))
+
+    def calm(self) -> None:
+        """Nothing happens any more."""
+        self._before.clear()
+        self._after.clear()
+
+    def count(self, *verbs: Verb, of: Resource[Any] | None = None) -> int:
+        """How many requests there were."""
+        return sum(
+            item.verb in verbs and (of is None or of.full_name == item.resource.full_name)
+            for item in self.requests
+        )
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        self.requests.append(request)
+        for rule in [rule for rule in self._before if rule.takes(request)]:
+            await rule.happens(send)
+        answer = await send()
+        for rule in [rule for rule in self._after if rule.takes(request)]:
+            await rule.happens(send)
+        return answer

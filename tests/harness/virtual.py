@@ -10,8 +10,10 @@ hash by a serial number, so that sets of tasks (as in `asyncio.TaskGroup`) itera
 """
 
 import asyncio
-import heapq
-from collections.abc import Coroutine
+import math
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -37,6 +39,28 @@ class _Task(asyncio.Task[T]):
         return self.serial
 
 
+class _Handle(asyncio.TimerHandle):
+    """A callback, made and run without what debugging asks for: simulations make a hundred thousand in a second."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """A deterministic loop in virtual time. Use `run`, or `asyncio.Runner(loop_factory=VirtualLoop)`."""
 
@@ -45,6 +69,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now = start
         self._rng = rng
         self._serial = 0
+        self.latest = math.inf
+        self._timers: list[tuple[float, _Handle]] = []
         self._alive: WeakValueDictionary[int, _Task[Any]] = WeakValueDictionary()
         self.failures: list[BaseException] = []
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
@@ -92,6 +118,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if failure is not None:
             self.failures.append(failure)
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As of any loop."""
+        handle = _Handle(self._now, callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As of any loop."""
+        handle = _Handle(when, callback, args, self, context)
+        heappush(self._timers, (when, handle))
+        return handle
+
     def _run_once(self) -> None:
         """One turn, in place of the base class's, which would ask a selector."""
         ready = self._ready  # type: ignore[attr-defined]
@@ -103,25 +145,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.extend(order)
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _collect_due(self) -> None:
         """Move due timers to the ready queue; let time jump if nothing is ready."""
-        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
-        while timers and timers[0].cancelled():
-            heapq.heappop(timers)._scheduled = False
+        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
+        while timers and timers[0][1]._cancelled:
+            heappop(timers)
         if not ready and not self._stopping:  # type: ignore[attr-defined]
             if not timers:
-                raise DeadlockError(self._deadlock())
-            self._now = max(self._now, timers[0].when())
-        while timers and timers[0].when() <= self._now:
-            timer = heapq.heappop(timers)
-            timer._scheduled = False
-            ready.append(timer)
+                raise DeadlockError(self._waiting("nothing is ready and no timer is set; waiting are:"))
+            self._now = max(self._now, timers[0][0])
+            if self._now > self.latest:
+                raise DeadlockError(self._waiting("time is over; waiting are:"))
+        while timers and timers[0][0] <= self._now:
+            ready.append(heappop(timers)[1])
 
-    def _deadlock(self) -> str:
-        lines = ["nothing is ready and no timer is set; waiting are:"]
+    def _waiting(self, title: str) -> str:
+        lines = [title]
         for task in self.pending():
             frames = task.get_stack(limit=1)
             where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "not started"
@@ -132,16 +174,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing to wake: the loop never sleeps."""
 
 
-def run(main: Coroutine[Any, Any, T], *, rng: Random | None = None, start: float = START) -> T:
+def run(
+    main: Coroutine[Any, Any, T],
+    *,
+    rng: Random | None = None,
+    start: float = START,
+    longest: float = math.inf,
+) -> T:
     """Run `main` to its end in virtual time, then cancel the tasks that it left and wait for them.
 
-    Raises what `main` raises, `DeadlockError`, or the first error of a task that nobody awaited.
+    Raises what `main` raises, `DeadlockError`, also after `longest` virtual seconds, or the first error of a task that
+    nobody awaited.
     """
     loop = VirtualLoop(rng, start)
+    loop.latest = start + longest
     try:
         try:
             result = loop.run_until_complete(main)
         finally:
+            loop.latest = math.inf
             loop.cancel_pending()
     finally:
         loop.close()

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.hostunit.files import SCRIPT, HostError, Tree, host_files, host_links
-from lanloom.hostunit.install import install, status, uninstall
+from lanloom.hostunit import SCRIPT, HostError, Tree, host_files, host_links, install, status, uninstall
 from lanloom.processes.cli.host import command
 from tests.processes.deployed import pod
 

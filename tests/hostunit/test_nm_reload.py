@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lanloom.hostunit.files import host_files
+from lanloom.hostunit import host_files
 
 PROFILE = """[connection]
 id=data-vlan100

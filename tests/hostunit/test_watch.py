@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lanloom.hostunit.install import PERIOD_SECONDS, watch
+from lanloom.hostunit import PERIOD_SECONDS, watch
 from tests.harness import virtual
 
 

@@ -162,4 +162,4 @@ class ThingServer:
         """Not what an informer needs."""
         raise NotImplementedError
 
-    create = patch = delete = get
+    create = patch = json_patch = delete = get

@@ -79,7 +79,7 @@ class FaultyClient:
         """Not what an election needs."""
         raise NotImplementedError
 
-    watch = delete = list
+    watch = delete = json_patch = list
 
     async def get(self, resource: Any, name: str, namespace: str = "") -> Any:
         """As the port says."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.kube.controller import Controller, Outcome
+from lanloom.kube.controller import BURST, Controller, Outcome
 from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -235,5 +235,27 @@ def test_spaced_keys_wait_for_each_other() -> None:
             (1, "a"),
             (5, "a"),
         ]
+
+    _scene(main())
+
+
+def test_a_key_that_wakes_itself_is_slowed_down() -> None:
+    """A key that is enqueued by each of its own reconciles has a quick burst, then waits; other keys don't."""
+
+    async def main() -> None:
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(0.001)
+            if key == "loop":
+                scene.controller.enqueue(key)
+
+        scene = Recording(reconcile, spacing=1.0)
+        scene.controller.enqueue("loop")
+        for tenth in range(300):
+            asyncio.get_running_loop().call_later(tenth / 10, scene.controller.enqueue_after, "other", 0.0)
+        await scene.work(30)
+        quick = sum(key == "loop" and at < 0.5 for at, key, _ in scene.seen)
+        assert quick == BURST + 1
+        assert BURST + 25 <= sum(key == "loop" for _, key, _ in scene.seen) <= BURST + 65
+        assert sum(key == "other" for _, key, _ in scene.seen) == 300
 
     _scene(main())

@@ -2,11 +2,9 @@
 
 import json
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from aiohttp import web
 
 from lanloom.api.core import NODES
@@ -15,7 +13,6 @@ from lanloom.kube.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
-    ConfigError,
     Conflict,
     Forbidden,
     Gone,
@@ -28,15 +25,13 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.http import NO_ANSWER, HttpClient
 from tests.kube.server import (
-    Server,
     always,
     answer,
     serving,
     status_object,
 )
-from tests.kube.things import THINGS, thing
+from tests.kube.things import RED, THINGS, thing
 
-RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}
 PATH = "/apis/example.org/v1/namespaces/default/things"
 
 
@@ -241,6 +236,17 @@ async def test_create_names_the_kind() -> None:
     }
 
 
+async def test_json_patch() -> None:
+    """A JSON patch goes out as RFC 6902 asks, to the subresource if one is named; a failed test is Invalid."""
+    operations = [{"op": "test", "path": "/colour", "value": "red"}, {"op": "remove", "path": "/colour"}]
+    async with serving(always(RED)) as server, HttpClient(server.config()) as client:
+        await client.json_patch(THINGS, "a", operations, "default", subresource="status")
+    [request] = server.seen
+    assert (request.method, request.path) == ("PATCH", f"{PATH}/a/status")
+    assert request.headers["Content-Type"] == "application/json-patch+json"
+    assert json.loads(request.body) == operations
+
+
 async def test_patch_is_a_merge_patch() -> None:
     """A patch goes out as RFC 7386 asks, to the subresource if one is named; null stays null."""
     async with serving(always(RED)) as server, HttpClient(server.config()) as client:
@@ -272,29 +278,6 @@ async def test_request_without_types() -> None:
     assert server.seen[0].query == {"pretty": "true"}
 
 
-async def test_token_file_is_read_again(tmp_path: Path) -> None:
-    """A token file is read again when its content is old, and not before."""
-    file = tmp_path / "token"
-    file.write_text("one\n")
-    for age, expected in ((0.0, "Bearer two"), (3600.0, "Bearer one")):
-        file.write_text("one\n")
-        async with serving(always(RED)) as server:
-            config = server.config(token_file=str(file))
-            async with HttpClient(config, token_age=age) as client:
-                await client.get(NODES, "a")
-                file.write_text("two\n")
-                await client.get(NODES, "a")
-        assert [request.headers["Authorization"] for request in server.seen] == ["Bearer one", expected]
-
-
-async def test_token_file_that_is_missing(tmp_path: Path) -> None:
-    """A token file that can't be read is named."""
-    config = ClusterConfig(server="https://127.0.0.1:1", token_file=str(tmp_path / "token"))
-    async with HttpClient(config) as client:
-        with pytest.raises(ConfigError, match=r"token: No such file"):
-            await client.get(NODES, "a")
-
-
 async def test_nobody_listens() -> None:
     """A refused connection is a TransportError that names the server, and says why in words."""
     async with serving(always(RED)) as server:
@@ -313,44 +296,6 @@ async def test_a_server_without_an_address() -> None:
     async with HttpClient(config) as client:
         with pytest.raises(TransportError, match=r"cannot connect to nowhere\.invalid:6443: [a-z ]+$"):
             await client.get(NODES, "a")
-
-
-async def test_server_of_another_ca() -> None:
-    """A server that the configured CA doesn't vouch for is not talked to, unless verification is switched off."""
-    other = trustme.CA().cert_pem.bytes()
-    async with serving(always(RED)) as server:
-        async with HttpClient(server.config(ca=other, token="secret")) as client:
-            with pytest.raises(TransportError, match="certificate"):
-                await client.get(NODES, "a")
-        assert server.seen == []
-        async with HttpClient(server.config(ca=other, insecure=True)) as client:
-            assert (await client.get(NODES, "a")).metadata.name == "a"
-
-
-def _certified(server: Server, certificate: trustme.LeafCert) -> ClusterConfig:
-    return server.config(
-        client_certificate=certificate.cert_chain_pems[0].bytes(),
-        client_key=certificate.private_key_pem.bytes(),
-    )
-
-
-async def test_client_certificates() -> None:
-    """A client certificate is presented to a server that wants one."""
-    authority = trustme.CA()
-    async with serving(always(RED), client_ca=authority) as server:
-        async with HttpClient(_certified(server, authority.issue_cert("agent"))) as client:
-            await client.get(NODES, "a")
-        async with HttpClient(server.config()) as client:
-            with pytest.raises(TransportError):
-                await client.get(NODES, "a")
-
-
-def test_certificates_that_are_none() -> None:
-    """Certificates that can't be used are refused before anything is sent, and named."""
-    with pytest.raises(ConfigError, match="certificate-authority of https://x"):
-        HttpClient(ClusterConfig(server="https://x", ca=b"\xffno PEM"))
-    with pytest.raises(ConfigError, match="client-certificate or client-key of https://x"):
-        HttpClient(ClusterConfig(server="https://x", client_certificate=b"no PEM"))
 
 
 async def test_an_observer_hears_of_each_request() -> None:

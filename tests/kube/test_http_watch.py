@@ -18,8 +18,9 @@ from lanloom.kube.errors import (
     SilentWatch,
     TransportError,
 )
-from lanloom.kube.http import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, HttpClient, Keepalive
+from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import WatchEvent
+from lanloom.kube.silence import BOOKMARKED_IDLE_SECONDS, IDLE_SECONDS, Keepalive
 from tests.kube.server import (
     always,
     serving,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lanloom.kube.queue import WorkQueue, backoff
+from lanloom.kube.controller import WorkQueue, backoff
 from tests.harness.virtual import VirtualLoop, run
 
 keys = st.sampled_from("abcd")

@@ -76,6 +76,15 @@ async def test_objects(real_server: RealServer) -> None:
         assert patched.data == {"colour": "red"}
         with pytest.raises(Conflict):
             await client.patch(CONFIG_MAPS, "a", patch, NAMESPACE)
+        test = {"op": "test", "path": "/data/colour", "value": "red"}
+        size = {"op": "add", "path": "/data/size", "value": "2"}
+        added = await client.json_patch(CONFIG_MAPS, "a", [test, size], NAMESPACE)
+        assert added.data == {"colour": "red", "size": "2"}
+        with pytest.raises(Invalid):
+            await client.json_patch(
+                CONFIG_MAPS, "a", [test | {"value": "blue"}, size | {"value": "3"}], NAMESPACE
+            )
+        assert (await client.get(CONFIG_MAPS, "a", NAMESPACE)).data == added.data
         with pytest.raises(Conflict):
             await client.delete(CONFIG_MAPS, "a", NAMESPACE, uid="another")
         await client.delete(CONFIG_MAPS, "a", NAMESPACE, uid=created.metadata.uid)
@@ -147,7 +156,7 @@ class Cutter:
         self.lists = 0
         self.starts: list[str] = []
         self.get, self.create = client.get, client.create
-        self.patch, self.delete = client.patch, client.delete
+        self.patch, self.json_patch, self.delete = client.patch, client.json_patch, client.delete
 
     def cut(self) -> None:
         """Breaks the watch that is open."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.kube.tls import memory_file
+from lanloom.kube.config import memory_file
 
 
 def test_content_under_a_path() -> None:

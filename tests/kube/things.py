@@ -15,6 +15,9 @@ THINGS = Resource(
     group="example.org", version="v1", kind="Thing", plural="things", type=Thing, namespaced=True
 )
 
+RED = {"metadata": {"namespace": "default", "name": "a", "resourceVersion": "7"}, "colour": "red"}
+"""A Thing as an API server sends it."""
+
 
 def thing(name: str, version: int = 0, colour: str = "", text: str = "") -> Thing:
     """A Thing in the namespace `default`."""

@@ -1,5 +1,10 @@
-"""How tests use a lab: only through the command line, as its users do."""
+"""How tests use a lab: through the command line, as its users do, but for shell scripts on nodes.
 
+These are most of what tests ask for, again and again while they wait; a process for each would take more time than its
+script. `lanloom lab exec` sends the same request.
+"""
+
+import asyncio
 import json
 import os
 import shutil
@@ -11,13 +16,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lanloom_lab import client, protocol
 from lanloom_lab.assets import default_cache
-from tests.harness.servers.build import binaries
+from lanloom_lab.errors import LabError
+from lanloom_lab.layout import Layout
+from tests.harness.servers.build import SHORT_LIVED, binaries
 
 Completed = subprocess.CompletedProcess[str]
 
 PATIENCE = 60.0
 """Seconds until something is a failure that takes as long as the machine takes."""
+
+PAUSE, LONGEST_PAUSE = 0.1, 1.0
+"""Seconds between two looks at a condition, at least and at most."""
 
 
 class Lab:
@@ -55,8 +66,10 @@ class Lab:
         return [sys.executable, "-m", "lanloom", "lab", "--state", str(self.state), *words]
 
     def on(self, node: str, script: str, *, status: int | None = 0) -> str:
-        """What a shell script prints on a node."""
-        return self.run("exec", node, "--", "sh", "-c", script, status=status).stdout
+        """What a shell script prints on a node; checks its exit status, unless that is None."""
+        found, printed, complaint = self._shell(node, script)
+        assert status is None or found == status, f"{script}: {found}\n{printed}\n{complaint}"
+        return printed
 
     def reaches(self, node: str, address: str, interface: str = "") -> bool:
         """Whether an echo from the node, over an interface if one is named, is answered.
@@ -64,12 +77,30 @@ class Lab:
         A link that has just changed its hardware address may lose one: its neighbours ask anew only after a while.
         """
         over = f"-I {interface} " if interface else ""
-        return (
-            self.run(
-                "exec", node, "--", "sh", "-c", f"ping -c 1 -W 1 {over}{address}", status=None
-            ).returncode
-            == 0
-        )
+        status, _, _ = self._shell(node, f"ping -c 1 -W 1 {over}{address}")
+        return status == 0
+
+    def _shell(self, node: str, script: str) -> tuple[int, str, str]:
+        """Exit status, output and errors of a shell script on a node; 1 and the reason where it did not run."""
+        streams = {"stdout": bytearray(), "stderr": bytearray()}
+
+        async def execute() -> int:
+            channel = await client.connect(Layout(self.state))
+            try:
+                await channel.send(protocol.Exec(node, ("sh", "-c", script)))
+                await channel.send(protocol.Input(b""))
+                async with asyncio.timeout(400):
+                    return await protocol.receive(
+                        channel, node, lambda output: streams[output.stream].extend(output.data)
+                    )
+            finally:
+                await channel.close()
+
+        try:
+            status = asyncio.run(execute())
+        except LabError as error:
+            return 1, "", str(error)
+        return status, streams["stdout"].decode(), streams["stderr"].decode(errors="replace")
 
     def status(self) -> dict[str, Any]:
         """`lanloom lab status` as data, whatever its exit status."""
@@ -96,18 +127,32 @@ class Lab:
             text=True,
             timeout=200,
             check=False,
-            env=environment,
+            env=environment | SHORT_LIVED,
         )
         failed = done.returncode != 0
         assert fails is None or failed == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
         return done.stderr if failed else done.stdout
+
+    def lanloom(self, *words: str) -> str:
+        """What `lanloom …` prints on this lab's API server, whatever its exit status."""
+        environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig")}
+        return subprocess.run(
+            [sys.executable, "-m", "lanloom", *words],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            env=environment,
+        ).stdout
 
     def evidence(self) -> Iterator[tuple[str, str]]:
         """What helps to understand a failure, as titles and texts: reports of the nodes, ends of their logs."""
         if (self.state / "kubeconfig").exists():
             yield (
                 "networks",
-                self.kubectl("get", "clusternetworks,vlanconfigs,net-attach-def,clusternetworknodes", "-A"),
+                self.kubectl(
+                    "get", "clusternetworks,vlanconfigs,net-attach-def,clusternetworknodes", "-A", fails=None
+                ),
             )
         for log in sorted(self.state.glob("nodes/*/log/[aN]*.log")):
             yield f"{log.parts[-3]} {log.stem}", "\n".join(log.read_text().splitlines()[-8:])
@@ -137,17 +182,24 @@ def _interruptible() -> None:
 
 
 def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
-    """The first true value of a condition that other processes bring about."""
+    """The first true value of a condition that other processes bring about.
+
+    Looking takes processor time from those who bring it about, so most of the time passes between two looks.
+    """
     deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while not (value := condition()):
-        assert time.monotonic() < deadline, "this did not become true in time"
-        time.sleep(0.1)
+        now = time.monotonic()
+        assert now < deadline, "this did not become true in time"
+        time.sleep(min(max(PAUSE, 2 * (now - began)), LONGEST_PAUSE))
+        began = time.monotonic()
     return value
 
 
-def traces() -> tuple[frozenset[str], ...]:
-    """What a lab could leave on this machine: links, named namespaces, mounts."""
-    links = frozenset(path.name for path in Path("/sys/class/net").iterdir())
+def traces(lab: Lab) -> frozenset[str]:
+    """What a lab could leave on this machine: links, named namespaces, and mounts of its directory."""
     named = Path("/run/netns")
-    namespaces = frozenset(path.name for path in named.iterdir()) if named.exists() else frozenset()
-    return links, namespaces, frozenset(Path("/proc/self/mounts").read_text().splitlines())
+    found = [path.name for path in Path("/sys/class/net").iterdir()]
+    found += [path.name for path in named.iterdir()] if named.exists() else []
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    return frozenset([*found, *(line for line in mounts if str(lab.state) in line)])

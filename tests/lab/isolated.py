@@ -102,7 +102,7 @@ class Isolated:
 
     def traces(self) -> list[str]:
         """What the cluster still has of the network."""
-        kinds = "dcn,net-attach-def,daemonsets,networks.ipam.lanloom.io,clusternetworks"
+        kinds = "dcn,net-attach-def,daemonsets,networks.ipam.lanloom.io,clusternetworks,lans.lan.k8slan.io"
         found = self.lab.kubectl("get", kinds, "-A", "-o", "name").split()
         return [name for name in found if f"/{NETWORK}" in name or "dummy-bridge" in name]
 

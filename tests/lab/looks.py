@@ -76,15 +76,19 @@ def vlan_ids(lab: Lab, node: str, link: str) -> frozenset[int]:
 
 def all_have(lab: Lab, network: str, vid: int, nodes: tuple[str, ...] = NODES) -> dict[str, str] | None:
     """The addresses of a VLAN if each node has one, with ids and profile; else None."""
-    seen = looks(lab, nodes)
     link = interface_name(network, vid)
-    found = {node: item.address(link) for node, item in seen.items() if item.has_vlan(network, vid)}
-    return found if len(found) == len(nodes) and all(found.values()) else None
+    found: dict[str, str] = {}
+    for node in nodes:
+        seen = look(lab, node)
+        if not (seen.has_vlan(network, vid) and seen.address(link)):
+            return None
+        found[node] = seen.address(link)
+    return found
 
 
 def all_lack(lab: Lab, network: str, vid: int, nodes: tuple[str, ...] = NODES) -> bool:
     """Whether no node has anything of a VLAN."""
-    return all(item.lacks_vlan(network, vid) for item in looks(lab, nodes).values())
+    return all(look(lab, node).lacks_vlan(network, vid) for node in nodes)
 
 
 def leased(found: dict[str, str], network: str) -> bool:

@@ -15,13 +15,14 @@ import time
 from pathlib import Path
 
 from lanloom.__main__ import main
+from lanloom.kube import http
 from lanloom.node import host
 from lanloom.processes import agent
-from lanloom.runtime import connect, process
+from lanloom.runtime import process
 
 MERCY = Path("/run/mercy")
 KILLS = Path("/run/kills")
-WARM = (agent, connect, host, process)
+WARM = (agent, host, http, process)
 
 
 def life(words: list[str]) -> int:

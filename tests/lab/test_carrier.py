@@ -6,7 +6,9 @@ from lanloom_lab.launch import Directories, memory_directory, uml_command
 from lanloom_lab.uml import UmlKernel
 
 KERNEL = UmlKernel(Path("/cache/linux.uml"), Path("/cache/modules"), "6.1.1", "6.1um1", "bookworm")
-DIRECTORIES = Directories(Path("/tree"), Path("/src"), Path("/site"), Path("/state"), Path("/state/scratch"))
+DIRECTORIES = Directories(
+    Path("/tree"), Path("/src"), Path("/site"), Path("/guests"), Path("/state"), Path("/state/scratch")
+)
 
 
 def test_the_kernel_sees_the_labs_directories() -> None:
@@ -27,7 +29,7 @@ def test_the_kernel_is_caged() -> None:
 
 def test_memory_grows_with_the_nodes() -> None:
     """A lab of many nodes gets more memory than the least."""
-    assert "mem=2048M" in uml_command(KERNEL, DIRECTORIES, nodes=3)
+    assert "mem=3072M" in uml_command(KERNEL, DIRECTORIES, nodes=3)
     assert "mem=5000M" in uml_command(KERNEL, DIRECTORIES, nodes=50)
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.api.crds import manifest
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom_lab.kubevirt import LABEL
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.objects import EXAMPLES, example
@@ -64,18 +63,13 @@ class Cluster:
     def launcher(self, name: str, node: str) -> None:
         """A pod in which the machine `vm1` runs."""
         reference = self.owner("VirtualMachineInstance", "vm1")
-        labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": reference["uid"]}
+        labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": reference["uid"], LABEL: "none"}
         self.lab.apply(pod(name, node, labels=labels, ownerReferences=[reference]))
 
 
 @pytest.fixture
 def cluster(clean: Lab) -> Iterator[Cluster]:
-    """The lab with networks, NAD and KubeVirt's kinds; afterwards without them, and without any sandbox."""
-    kinds = [manifest(VIRTUAL_MACHINES), manifest(VIRTUAL_MACHINE_INSTANCES)]
-    clean.apply(*kinds)
-    clean.kubectl(
-        "wait", "--for=condition=Established", *(f"crd/{kind['metadata']['name']}" for kind in kinds)
-    )
+    """The lab with networks and NAD; afterwards without them, and without any sandbox."""
     clean.kubectl("apply", "-f", example("cluster-1.yaml"))
     clean.kubectl("apply", "-f", "-", given=NETWORK_AND_NAD)
     try:
@@ -93,7 +87,6 @@ def cluster(clean: Lab) -> Iterator[Cluster]:
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--grace-period=0", "--force")
         clean.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=120s")
         eventually(lambda: without_networks(clean))
-        clean.kubectl("delete", "crd", *(kind["metadata"]["name"] for kind in kinds))
 
 
 def without_networks(lab: Lab) -> bool:
@@ -115,8 +108,9 @@ def pod(name: str, node: str, **metadata: Any) -> Raw:
 
 
 def kubevirt(kind: str, name: str, *owners: Raw) -> Raw:
-    """A machine or an instance, on the example's NAD."""
-    meta = {"name": name, "namespace": "default", "ownerReferences": list(owners)}
+    """A machine or an instance, on the example's NAD, which the lab's stand-in of KubeVirt leaves alone."""
+    meta: Raw = {"name": name, "namespace": "default", "ownerReferences": list(owners)}
+    meta["labels"] = {LABEL: "none"}
     body = {"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": meta}
     if kind == "VirtualMachineInstance":
         body["spec"] = {"networks": [{"name": "lan", "multus": {"networkName": NETWORK}}]}

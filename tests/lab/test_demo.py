@@ -54,6 +54,9 @@ def test_the_demo(own_lab: Lab, tmp_path: Path) -> None:
     assert "a third pod comes too late" in done.stderr and "does not accept new users" in done.stderr
     assert "the LAN carries it" in done.stderr
     assert "its NADs are used:\n    Pod default/db\n    Pod default/web" in done.stdout
+    assert "moved by live migration; the machine is on node" in done.stdout
+    assert "moved in place on node" in done.stdout
+    assert "A guest whose network changed while it ran" in done.stdout
     assert "everything was as it should be" in done.stdout
     assert "cluster-1-br" in picture.read_text()
     eventually(lambda: not own_lab.processes())

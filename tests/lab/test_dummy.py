@@ -19,7 +19,7 @@ from tests.lab.looks import NODES
 
 __all__ = ["isolated", "network"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def test_pods_on_a_network(network: Isolated) -> None:

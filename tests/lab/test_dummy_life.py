@@ -18,7 +18,7 @@ from tests.lab.looks import NODES, looks
 
 __all__ = ["isolated", "network"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 OTHER = "apart"
 TAGGED = ("link add link net1 name tagged up type vlan id 5", "address add 10.88.0.{number}/24 dev tagged")
@@ -32,6 +32,7 @@ def used(network: Isolated) -> Iterator[tuple[Isolated, str]]:
     yield network, address
 
 
+@pytest.mark.kernel
 def test_networks_are_apart(used: tuple[Isolated, str]) -> None:
     """Two networks on one node have nothing of each other, untagged or with a VLAN id, which each has for itself."""
     network, _ = used

@@ -33,8 +33,16 @@ OTHERS = (
     "jumbo-frames.yaml",
     "vlan2012-pool.yaml",
 )
-ELSEWHERE = ("ipam-nad.yaml", "ipam-network.yaml", "ipam-nic.yaml", "lan.yaml")
-"""Tried by test_cni_ipam here, by test_ipam_page of the command line, and by test_admission of LANs."""
+ELSEWHERE = (
+    "ipam-nad.yaml",
+    "ipam-network.yaml",
+    "ipam-nic.yaml",
+    "lan.yaml",
+    "dummy-cluster.yaml",
+    "vm.yaml",
+)
+"""Tried by test_cni_ipam here, by test_ipam_page of the command line, by test_admission of LANs, and by
+test_dummy_cluster and test_demo here."""
 
 ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolated-subnet", "addressed")}
 """With the name of the network and that of the pod on it."""

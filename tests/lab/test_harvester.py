@@ -13,7 +13,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import look, report
 from tests.lab.objects import cluster_network, vlan_config, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("hci", 2012)
 ADDRESS = "192.168.1.10/24"

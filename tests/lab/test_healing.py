@@ -11,7 +11,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
 from tests.lab.objects import STATIC, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
@@ -96,6 +96,7 @@ def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
     eventually(lambda: all(events(carrying, node) > count for node, count in before.items()))
 
 
+@pytest.mark.kernel
 def test_a_deleted_sub_interface_comes_back(carrying: Lab) -> None:
     """A sub-interface that somebody deletes is made again, with its address, and an Event tells of it."""
     before = events(carrying, "node3")

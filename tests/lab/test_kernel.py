@@ -13,7 +13,7 @@ from lanloom_lab.errors import KernelLacks
 from lanloom_lab.kernel import (
     HOST_LAB_NEEDS,
     TAP,
-    Choice,
+    SelectedKernel,
     choose,
 )
 
@@ -31,12 +31,12 @@ def test_a_full_kernel_carries_the_lab() -> None:
 def test_a_lacking_kernel_is_replaced() -> None:
     """Where features are missing, user-mode Linux is chosen and the reason names them."""
     choice = choose("auto", SOME, TAP_WORKS, root=True)
-    assert choice == Choice("uml", "the host's kernel lacks bridge VLAN filtering and bonding")
+    assert choice == SelectedKernel("uml", "the host's kernel lacks bridge VLAN filtering and bonding")
 
 
 def test_an_ordinary_user_gets_a_kernel_of_their_own() -> None:
     """Without root, user-mode Linux is chosen even on a full kernel."""
-    assert choose("auto", ALL, TAP_WORKS, root=False) == Choice("uml", "you are not root")
+    assert choose("auto", ALL, TAP_WORKS, root=False) == SelectedKernel("uml", "you are not root")
 
 
 def test_a_wish_for_a_lacking_kernel_is_refused() -> None:
@@ -47,7 +47,7 @@ def test_a_wish_for_a_lacking_kernel_is_refused() -> None:
 
 def test_a_wish_for_user_mode_linux_is_granted() -> None:
     """`--kernel uml` is granted on a full kernel too."""
-    assert choose("uml", (), TAP_WORKS, root=True) == Choice("uml", "as you asked")
+    assert choose("uml", (), TAP_WORKS, root=True) == SelectedKernel("uml", "as you asked")
 
 
 def test_a_host_without_tap_is_refused() -> None:

@@ -30,7 +30,7 @@ from tests.lab.watchman import (
     foreign_state,
 )
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 200
 SEED = 20261121

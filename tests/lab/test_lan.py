@@ -9,7 +9,7 @@ import pytest
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 Raw = dict[str, Any]
 
@@ -77,6 +77,7 @@ def all_reach_all(lab: Lab) -> bool:
     return all(reaches(lab, one, other) for one in PODS for other in PODS if one != other)
 
 
+@pytest.mark.kernel
 def test_pods_of_three_nodes_reach_each_other(blue: Lab) -> None:
     """Pods on three nodes are on one LAN, whatever is deleted under them, and the host is not on it."""
     start(blue)
@@ -117,3 +118,33 @@ def test_two_lans_do_not_hear_each_other(blue: Lab) -> None:
     eventually(lambda: reaches(blue, "a", "b"))
     silent = "ip netns exec default.d ping -c 2 -W 1 10.9.0.1 >/dev/null || echo silent"
     assert "silent" in blue.on("node2", silent)
+
+
+def change(lab: Lab, **spec: Any) -> str:
+    """A change of the LAN blue; what a refusal says, empty without one."""
+    text = json.dumps({"spec": spec})
+    said = lab.kubectl("patch", "lans.lan.k8slan.io", "blue", "--type=merge", "-p", text, fails=None)
+    return said if "denied the request" in said else ""
+
+
+def test_options_change_under_pods(blue: Lab) -> None:
+    """Isolated spokes reach others only, and a secured one loses its frames with its address; both end with the option.
+
+    An MTU that a node can't carry is refused with that node's name.
+    """
+    start(blue)
+    eventually(lambda: all_reach_all(blue))
+    isolated = {"isolated": True}
+    assert not change(blue, spokeOptions={"a": isolated, "b": isolated})
+    eventually(lambda: not reaches(blue, "a", "b"))
+    assert all(reaches(blue, one, "c") and reaches(blue, "c", one) for one in "ab")
+    assert not change(blue, spokeOptions={"a": None, "b": None, "c": {"portSecurity": True}})
+    eventually(lambda: all_reach_all(blue))
+    command = "cat /sys/class/net/net1/address"
+    own = blue.on(PODS["c"], f"ip netns exec default.c {command}").strip()
+    forge = "ip -n default.c link set net1 address {}"
+    blue.on(PODS["c"], forge.format("0e:00:00:00:00:77"))
+    eventually(lambda: not reaches(blue, "c", "a"))
+    blue.on(PODS["c"], forge.format(own))
+    eventually(lambda: all_reach_all(blue))
+    assert "and the LAN has MTU" in change(blue, mtu=9000)

@@ -7,7 +7,7 @@ import pytest
 from tests.lab.driver import Lab
 from tests.lab.looks import vlan_ids
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 JOIN = """
 ip link add link mgmt-br name probe type vlan id {vid}

@@ -7,7 +7,7 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have, looks
 from tests.lab.objects import STATIC, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 BEHIND = "192.168.2.1"
@@ -19,6 +19,7 @@ def main_table(lab: Lab) -> str:
     return lab.on("node1", f"ip route show table main | grep -v 'dev {LINK}' || true")
 
 
+@pytest.mark.kernel
 def test_a_gateway_has_a_table_of_its_own(cluster: Lab) -> None:
     """What is sent from the VLAN's subnet goes over the VLAN's gateway; everything else goes where it went before."""
     before = main_table(cluster)

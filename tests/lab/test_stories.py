@@ -21,7 +21,7 @@ from tests.lab.objects import (
     vm_network,
 )
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = f"/etc/NetworkManager/system-connections/{profile_file('cluster-1', 2012)}"
@@ -77,6 +77,7 @@ def test_the_profile_is_private_and_leaves_the_management_network_alone(cluster:
     assert "nameserver" not in cluster.on("node1", "cat /run/NetworkManager/resolv.conf 2>/dev/null || true")
 
 
+@pytest.mark.kernel
 def test_story_3_static(cluster: Lab) -> None:
     """Changing the network from DHCP to static gives every node its own address in place of the lease."""
     apply(cluster, "vlan2012-dhcp.yaml")
@@ -113,6 +114,7 @@ def test_story_5_deleted(cluster: Lab) -> None:
     eventually(lambda: all_lack(cluster, "cluster-1", 2012))
 
 
+@pytest.mark.kernel
 def test_story_6_the_network_config_is_deleted(cluster: Lab) -> None:
     """Deleting the VlanConfig removes the bridge and all VLANs on it, with their profiles, from every node."""
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012), vm_network("vlan2013", "cluster-1", 2013))

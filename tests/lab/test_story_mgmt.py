@@ -12,7 +12,7 @@ from tests.lab.looks import (
 )
 from tests.lab.objects import vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def test_story_12_mgmt(clean: Lab) -> None:

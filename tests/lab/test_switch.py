@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.driver import Lab, eventually
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 PROFILE = """\
 [connection]

@@ -15,7 +15,7 @@ from tests.lab.looks import (
 )
 from tests.lab.objects import STATIC, vlan_config, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 CONFIG = "vlanconfig-1"
 LINK = interface_name("cluster-1", 2012)
@@ -59,6 +59,7 @@ def test_the_mtu_is_changed_in_place(carrying: Lab) -> None:
         assert all_have(carrying, "cluster-1", 2012) == STATIC
 
 
+@pytest.mark.kernel
 def test_the_bond_mode_is_changed(carrying: Lab) -> None:
     """Another bond mode comes into force, and the VLAN with its address is there on the same bridge as before."""
     before = look(carrying, "node1").links["cluster-1-br"]["ifindex"]

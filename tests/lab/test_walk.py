@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lanloom.features.vlan.rules.names import interface_name
-from tests.lab.driver import Lab
+from tests.lab.driver import LONGEST_PAUSE, Lab
 from tests.lab.looks import NODES
 from tests.lab.objects import STATIC, Object, vm_network
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEED = 11
 ROUNDS, DAMAGES = 20, 5
@@ -119,6 +119,7 @@ def watch(lab: Lab, pool: ThreadPoolExecutor) -> Iterator[str]:
             return
         if not wrong and before.keys() == set(NODES):
             return
+        time.sleep(LONGEST_PAUSE)
     yield f"only {', '.join(called_ready(lab)) or 'none'} became ready again"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.features.ipam.agent.cni import PROGRAM, program
-from lanloom.features.ipam.agent.protocol import Raw, Request
+from lanloom.features.ipam.agent import PROGRAM, program
+from lanloom.features.ipam.agent.server import Raw, Request
 from lanloom.features.lan.agent.programs import macvtap
 from lanloom.processes.checks import (
     check_agent,

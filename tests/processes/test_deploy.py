@@ -160,6 +160,19 @@ def test_the_namespaces_admit_pods_of_the_host_s_network() -> None:
     assert levels == {"lanloom-system": "privileged", "lanloom-bridges": "privileged"}
 
 
+def test_users_get_no_rights() -> None:
+    """Roles go to Lanloom's manager and agents alone, and are aggregated into none that users have."""
+    subjects = [subject for item in documents() for subject in item.get("subjects", ())]
+    assert {(item.get("namespace", ""), item["name"]) for item in subjects} == {
+        ("lanloom-system", "lanloom-manager"),
+        ("lanloom-system", "lanloom-agent"),
+        ("", "system:lanloom:agents"),
+    }
+    roles = [item for item in documents() if item["kind"] in ("Role", "ClusterRole")]
+    labels = [label for item in roles for label in item["metadata"].get("labels", {})]
+    assert roles and not any("aggregate-to" in label for label in labels)
+
+
 def test_the_manager_changes_no_workload_of_its_own_namespace() -> None:
     """It may create and patch DaemonSets only where nothing but the daemons of isolated networks runs."""
     roles = {
@@ -174,9 +187,9 @@ def test_the_manager_changes_no_workload_of_its_own_namespace() -> None:
         "lanloom-system": ["delete"],
         "lanloom-bridges": ["get", "create", "patch", "delete"],
     }
-    there = [
-        item["metadata"]["name"]
-        for item in documents()
-        if item["metadata"].get("namespace") == "lanloom-bridges"
+    there = [item for item in documents() if item["metadata"].get("namespace") == "lanloom-bridges"]
+    assert {item["metadata"]["name"] for item in there} == {"lanloom-manager", "lanloom-agent"}
+    agents = [
+        item for item in there if item["metadata"]["name"] == "lanloom-agent" and item["kind"] == "Role"
     ]
-    assert set(there) == {"lanloom-manager"}  # its role, and the binding
+    assert [rule["resources"] for item in agents for rule in item["rules"]] == [["leases"]]

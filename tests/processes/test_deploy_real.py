@@ -23,7 +23,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.rules.model import daemon_set_name, resource_name
-from lanloom.features.ipam.agent.protocol import Command, Request
+from lanloom.features.ipam.agent.server import Command, Request
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.config import ClusterConfig, load
@@ -32,7 +32,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.processes.agent import run_agent
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.runtime.cnicall import CniError
+from lanloom.runtime.callsocket import CniError
 from tests.fakes import FakeHost, FakeSwitch
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.installed import Installer

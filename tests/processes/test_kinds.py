@@ -3,8 +3,8 @@
 import pytest
 
 from lanloom.api.meta import Key
+from lanloom.processes.blockers import Kinds
 from lanloom.processes.definitions import resources
-from lanloom.processes.kinds import Kinds
 from lanloom.refusals import Malformed
 
 KINDS = Kinds()

@@ -22,19 +22,19 @@ from lanloom.api.meta import Object
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ServerError, TransportError
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.certificates import (
+    SECRET_NAME,
     Bundle,
     due,
     is_whole,
     issue,
 )
-from lanloom.runtime.credentials import SECRET_NAME
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from lanloom_embedded.webhooks import HttpsPoster
 from tests.harness.installing import install_webhooks
 
 T = TypeVar("T", bound=Object)

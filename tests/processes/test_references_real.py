@@ -34,14 +34,13 @@ from lanloom.kube.config import load
 from lanloom.kube.errors import AlreadyExists, Forbidden
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsWebhooks
+from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.real import RealServer

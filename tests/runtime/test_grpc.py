@@ -15,11 +15,10 @@ from grpclib.server import Server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanloom.runtime.grpc import http2
+from lanloom.runtime.grpc import FAILED_PRECONDITION, UNAVAILABLE, GrpcError, escaped, http2, unescaped
 from lanloom.runtime.grpc.client import connected
 from lanloom.runtime.grpc.http2 import PREFACE, frame
 from lanloom.runtime.grpc.server import CONNECTIONS_MAX, GrpcServer, Methods, Streaming, Unary
-from lanloom.runtime.grpc.status import FAILED_PRECONDITION, UNAVAILABLE, GrpcError, escaped, unescaped
 
 ECHO, FAIL, COUNT, NEVER = "/t.T/Echo", "/t.T/Fail", "/t.T/Count", "/t.T/Never"
 

@@ -8,13 +8,13 @@ import time
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from lanloom.kube.config import memory_file
 from lanloom.kube.errors import TransportError
-from lanloom.kube.tls import memory_file
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.https.connections import Limits
 from lanloom.runtime.https.server import HttpsServer, listen
 from lanloom.runtime.webhooks import TlsServer, webhook_app
+from lanloom_embedded.webhooks import HttpsPoster
 
 
 async def test_a_cancelled_server_does_not_listen() -> None:

@@ -16,7 +16,6 @@ from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.multus import NADS
 from lanloom.features import FEATURES
 from lanloom.kube.errors import TransportError
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.runtime.certificates import Bundle, issue
 from lanloom.runtime.feature import webhooks_of
 from lanloom.runtime.https.bodies import INLINE_BYTES
@@ -30,6 +29,7 @@ from lanloom.runtime.webhooks import (
     webhook_app,
 )
 from lanloom.runtime.webhooktable import Webhook
+from lanloom_embedded.webhooks import HttpsPoster
 
 
 class Scripted:

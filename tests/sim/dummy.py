@@ -17,13 +17,12 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.features.dummy.admission import DummyAdmission
 from lanloom.features.dummy.manager.controllers import DummyManager
-from lanloom.features.dummy.manager.reader import StoreReader, dummy_informers
+from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom.runtime.https import errors
 from lanloom.runtime.webhooks import answer
@@ -42,7 +41,7 @@ from tests.sim.dummy_clients import (
     Protections,
 )
 from tests.sim.dummy_judge import USERS, Witness
-from tests.sim.faults import FaultyClient
+from tests.sim.faults import Faults, FaultyClient
 from tests.sim.processes import Life
 from tests.sim.twomanagers import Happening, TwoManagers
 
@@ -68,12 +67,13 @@ class DummyCluster(TwoManagers):
         webhooks, rng = _Webhooks(self), Random(f"engine {seed}")
         engine = Engine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
-        self.engine._writer._admission = _Slow(self)  # type: ignore[assignment]
         self.users = LocalClient(self.engine, ALICE)
         self.witness = Witness(self.note)
         self.replicas: dict[str, DummyAdmission] = {}
         self.served = asyncio.Event()
         self.rng = Random(f"delays {seed}")
+        slow = SlowAdmission(self.engine._admission, self.faults, self.rng)
+        self.engine._writer._admission = slow  # type: ignore[assignment]
         self._protections = protections
         self.engine.ledger.listen(self.witness.see)
 
@@ -158,23 +158,25 @@ class _Webhooks:
         return answered
 
 
-class _Slow:
+class SlowAdmission:
     """The API server's chain of admission, after which it may take its time to store what was allowed, or drop it."""
 
-    def __init__(self, cluster: DummyCluster) -> None:
-        self._cluster = cluster
-        self._chain = cluster.engine._admission
+    def __init__(self, chain: Any, faults: Faults, rng: Random) -> None:
+        self._chain = chain
+        self._faults = faults
+        self._rng = rng
 
     async def mutate(self, asked: Attributes, call: Call, decode: Callable[[Raw], Any]) -> Raw | None:
         """As the chain does."""
-        return await self._chain.mutate(asked, call, decode)
+        mutated: Raw | None = await self._chain.mutate(asked, call, decode)
+        return mutated
 
     async def validate(self, asked: Attributes, call: Call) -> None:
         """As the chain does; then the delay."""
         await self._chain.validate(asked, call)
         share = {"pods": 0.25, "virtualmachines": 0.4, "virtualmachineinstances": 0.4, NADS.plural: 0.02}
-        faults, rng = self._cluster.faults, self._cluster.rng
-        if faults.strikes(share.get(asked.kind.plural, 0)):
+        rng = self._rng
+        if self._faults.strikes(share.get(asked.kind.plural, 0)):
             await asyncio.sleep(rng.random() * rng.choice((2, 10, STORE_SECONDS)))
             if rng.random() < 0.1:
                 raise errors.internal("etcdserver: request timed out")

@@ -19,7 +19,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Interceptor, Request
 from tests.sim.faults import retrieve
 from tests.sim.twomanagers import HardOfHearing, TwoManagers
 
@@ -43,19 +43,23 @@ ALL_OF_THEM = Protections()
 
 
 class LateClient(HardOfHearing):
-    """An API server that some writes reach long after their sender has given them up, and that tells some late."""
+    """An API server that some writes reach long after their sender has given them up, and that tells some late.
 
-    def __init__(self, inner: Client, cluster: TwoManagers, name: str, rng: Random) -> None:
+    A write takes up to `pace` seconds: two managers that disagree must not stop the clock.
+    """
+
+    def __init__(
+        self, inner: Client, cluster: TwoManagers, name: str, rng: Random, pace: float = 0.002
+    ) -> None:
         super().__init__(inner, cluster, name)
         self._rng = rng
+        self._pace = pace
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
-        if verb in ("get", "list"):
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.verb in ("get", "list"):
             return await send()
-        await asyncio.sleep(self._rng.random() * 0.002)  # two that disagree must not stop the clock
-        if resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
+        await asyncio.sleep(self._rng.random() * self._pace)
+        if request.resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
             return await send()
         task = asyncio.create_task(self._late(send))
         task.add_done_callback(retrieve)

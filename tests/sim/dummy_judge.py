@@ -30,7 +30,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.references import NONE, References, references_of
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES, DAEMON_SETS, DaemonSet
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.kinds import Raw
 
 USERS: dict[str, Resource[Any]] = {
@@ -41,10 +41,11 @@ Promise = tuple[Key, str]
 
 
 class Witness:
-    """Looks at every write, in the order in which they are committed."""
+    """Looks at every write, in the order in which they are committed. NADs that nobody loses have the label `label`."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
+    def __init__(self, note: Callable[[str], None], label: str = UID_LABEL) -> None:
         self._note = note
+        self._label = label
         self._nads: dict[Key, NetworkAttachmentDefinition] = {}
         self._networks: dict[str, DummyClusterNetwork] = {}
         self._references: dict[tuple[str, Key], References] = {}
@@ -64,7 +65,7 @@ class Witness:
         return frozenset(
             (key, nad.metadata.uid)
             for key, nad in self._nads.items()
-            if UID_LABEL in nad.metadata.labels and references.may_mean(key)
+            if self._label in nad.metadata.labels and references.may_mean(key)
         )
 
     def allowed(self, request: Raw, before: frozenset[Promise]) -> None:
@@ -99,7 +100,7 @@ class Witness:
         self._kept |= {(*place, promise) for promise in promises}
         for key in {key for key, _ in promises if references.may_mean(key)}:
             nad = self._nads.get(key)
-            if nad is None or (key, nad.metadata.uid) not in promises:
+            if (nad is None or (key, nad.metadata.uid) not in promises) and not self._is_excused(key):
                 self._complain(
                     f"{place[0]} {place[1]} was allowed to refer to {key}, which has gone meanwhile"
                 )
@@ -117,14 +118,19 @@ class Witness:
             if old is None or DRAINING not in old.metadata.annotations:
                 self._closed[key] = {place for place, _ in self._users(key)}
             return
-        if old is None or UID_LABEL not in old.metadata.labels:
+        if old is None or self._label not in old.metadata.labels:
             return
         self.deleted += 1
-        self._cleared.add(old.metadata.labels[UID_LABEL])
+        self._cleared.add(old.metadata.labels[self._label])
         self._note(f"  NAD {key} is gone")
         for place, _ in self._users(key):
-            if place in self._closed[key] or (*place, (key, old.metadata.uid)) in self._kept:
+            kept = place in self._closed[key] or (*place, (key, old.metadata.uid)) in self._kept
+            if kept and not self._is_excused(key):
                 self._complain(f"NAD {key} was deleted while {place[0]} {place[1]} refers to it")
+
+    def _is_excused(self, _nad: Key) -> bool:
+        """Whether a NAD may go although it is used."""
+        return False
 
     def _users(self, nad: Key) -> list[tuple[tuple[str, Key], References]]:
         return [item for item in self._references.items() if item[1].may_mean(nad)]

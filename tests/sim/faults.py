@@ -31,7 +31,7 @@ from lanloom.node.ports import (
     Profiles,
     Records,
 )
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Interceptor, Request
 from tests.sim.processes import Life
 
 T = TypeVar("T", bound=Object)
@@ -44,6 +44,8 @@ _CUSTOM = {
     "network.harvesterhci.io",
     "network.harvester.io",
     "ipam.lanloom.io",
+    "lan.k8slan.io",
+    "lan.lanloom.io",
     "kubevirt.io",
     "k8s.cni.cncf.io",
 }
@@ -140,12 +142,10 @@ class FaultyClient(Interceptor):
                     return
                 yield event
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         await self._pass()
         self._faults.before(self._caller)
-        if resource.group in _CUSTOM and self._faults.strikes(0.01):
+        if request.resource.group in _CUSTOM and self._faults.strikes(0.01):
             raise NotFound(404, "NotFound", "404 page not found")
         task = asyncio.create_task(send())
         task.add_done_callback(retrieve)
@@ -178,6 +178,11 @@ def faulty_host(host: Host, faults: Faults, life: Life) -> Host:
         state=_FaultyRecords(host.state, life),
         runtime=_FaultyRecords(host.runtime, life),
     )
+
+
+def faulty_records(records: Records, life: Life) -> Records:
+    """A process's view of records that outlive it."""
+    return _FaultyRecords(records, life)
 
 
 async def _watched(changes: AsyncGenerator[None, None], life: Life) -> AsyncGenerator[None, None]:

@@ -13,19 +13,17 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
-from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import TransportError
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change, MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE
-from tests.harness.interceptor import Verb
+from tests.harness.interceptor import Request
 from tests.sim.faults import FaultyClient, retrieve
 from tests.sim.processes import Life
 from tests.sim.twomanagers import Happening, HardOfHearing, TwoManagers
@@ -143,10 +141,8 @@ class _LateClient(HardOfHearing):
             patch = {key: value for key, value in patch.items() if key != "metadata"}
         return await super().patch(resource, name, patch, namespace, subresource=subresource)
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
-        late = verb == "patch" and resource.plural in ("networks", "nics")
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        late = request.verb == "patch" and request.resource.plural in ("networks", "nics")
         if not late or not self._cluster.faults.strikes(0.06):
             return await send()
         task = asyncio.create_task(self._late(send))

@@ -16,7 +16,7 @@ from lanloom.features.ipam.rules.addresses import find_addresses, whole
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.state import is_refused, is_satisfied, ledger_of
 from lanloom.refusals import Malformed
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from tests.sim.ipam import IpamCluster
 
 _NETWORK, _NIC = msgspec.json.Decoder(Network), msgspec.json.Decoder(Nic)

@@ -21,19 +21,18 @@ from lanloom.api.core import (
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.names import AGENTS_GROUP, LANLOOM_NAMESPACE, NODE_USER_PREFIX
 from lanloom.features.ipam.manager.controllers import IpamManager
-from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.nodes import NodePools
+from lanloom.features.ipam.reader import ipam_informers
 from lanloom.features.vlan.admission import WEBHOOKS, VlanAdmission
 from lanloom.features.vlan.agent import VlanAgent
 from lanloom.features.vlan.informers import agent_informers, vlan_informers
 from lanloom.features.vlan.live import in_flight_of
-from lanloom.features.vlan.manager import VlanManager
+from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import subtract

@@ -91,4 +91,10 @@ def _typed(resource: Resource[T], raw: Raw) -> T:
         metadata = raw.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         title = f"{resource.kind} {name[:_SHOWN]}" if isinstance(name, str) else f"a {resource.kind}"
-        raise Unreadable(one_line(f"can't read {title} because {str(error)[:_SHOWN]}")) from None
+        raise Unreadable(one_line(f"can't read {title} because {_cut(str(error))}")) from None
+
+
+def _cut(words: str) -> str:
+    """The words, without the middle of too many: their end names the field."""
+    half = _SHOWN // 2
+    return words if len(words) <= _SHOWN else f"{words[:half]}…{words[-half:]}"

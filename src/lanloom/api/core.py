@@ -151,10 +151,18 @@ class ContainerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     last_state: ContainerState = ContainerState()
 
 
+class PodAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An IP address of a pod."""
+
+    ip: str = ""
+
+
 class PodStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How far a pod is: Pending, Running, Succeeded, Failed or Unknown."""
+    """How far a pod is: Pending, Running, Succeeded, Failed or Unknown. Its addresses are those of its own network."""
 
     phase: str = ""
+    pod_ip: str = field(name="podIP", default="")
+    pod_ips: tuple[PodAddress, ...] = field(name="podIPs", default=())
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -107,6 +107,8 @@ def _schema(info: types.Type) -> dict[str, Any]:
             return _struct(info)
         case types.UnionType():
             return _optional(info)
+        case types.DictType(value_type=types.AnyType()):
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case types.DictType():
             return {"type": "object", "additionalProperties": _schema(info.value_type)}
         case types.VarTupleType() | types.ListType():

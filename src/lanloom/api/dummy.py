@@ -22,6 +22,7 @@ Phase = Literal[
     "Ready",
     "InvalidSpec",
     "ErrorEnsuringNAD",
+    "ErrorEnsuringLAN",
     "ErrorEnsuringDaemonSet",
     "DeletionBlocked",
     "Terminating",
@@ -53,19 +54,30 @@ DRAINING = f"{GROUP}/draining"
 ADMITTED = f"{GROUP}/admitted"
 """Annotation of a NAD: requests allowed to refer to it and may not be stored yet (`rules.admit_references`)."""
 
+GUARDED = "lanloom.io/guarded-for"
+"""Annotation of another feature's NAD that is guarded as those of isolated networks are: the object that it was made
+for, such as `LAN default/blue`.
+
+A webhook records on the NAD each request that it allows to refer to it, before the API server stores the object. The
+controller that removes the NAD marks it as draining first, waits for the recorded requests, and looks for users then.
+"""
+
 READY, NAD_READY, BRIDGES_READY = "Ready", "NADReady", "BridgesReady"
+LAN_READY = "LANReady"
 DRIFTED, CONFLICT, IN_USE = "Drifted", "Conflict", "InUse"
-"""Conditions. The last three are there only while they say something: what was changed by others and can't be put right
-while it is used, what is in the way, and who keeps a network that is being deleted."""
+"""Conditions. `LANReady` is there with the scope cluster only. The last three are there only while they say something:
+what was changed by others and can't be put right while it is used, what is in the way, and who keeps a network that is
+being deleted."""
 
 
 class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the network is made of. Only `subnet` and `gateway` may change later.
 
     `bridge_name` is the bridge on every node; `nad_name` and `nad_namespace` name the NAD by which machines and pods
-    use the network. With `scope` node each node has a network of its own; cluster is one over all nodes. With a
-    `subnet` (a CIDR) those who use it get addresses of it, each only once in the cluster; `gateway` node gives every
-    node's bridge the subnet's first address and hides what goes out behind the node's own.
+    use the network. With `scope` node each node has a network of its own; cluster is one over all nodes: a LAN, which
+    the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
+    With a `subnet` (a CIDR) those who use it get addresses of it, each only once in the cluster; `gateway` node gives
+    every node's bridge the subnet's first address and hides what goes out behind the node's own.
     """
 
     bridge_name: str = ""
@@ -74,6 +86,8 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     scope: Scope = "node"
     subnet: str = ""
     gateway: Gateway = "none"
+    underlay: str = ""
+    mtu: int = 0
 
     @property
     def nad(self) -> Key:

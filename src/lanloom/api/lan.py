@@ -33,7 +33,10 @@ UID_LABEL = f"{NODE_GROUP}/lan-uid"
 """On NADs: the uid of the LAN for which they were made."""
 
 FORCE_DELETE = "lanloom.io/force-delete"
-"""Annotation of a LAN: `true` lets it be deleted although pods or machines use it. They are cut off."""
+"""Annotation of a LAN: `true` lets it be deleted although pods or machines use it.
+
+They keep what they have until they end, and can't restart.
+"""
 
 DEFAULT_PORT = 4789
 """VXLAN's port (RFC 7348)."""
@@ -69,14 +72,56 @@ def device_id(spoke: str, mode: Mode) -> str:
     return spoke + ("M0" if mode == "macvtap" else "V0")
 
 
+def uplink_lease(uid: str) -> str:
+    """The Lease of the node that joins the LAN of that uid to its VLAN, in `BRIDGES_NAMESPACE`."""
+    return f"lan-uplink-{uid}"
+
+
+class SpokeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Options of one spoke. They may change at any time.
+
+    An `isolated` spoke exchanges frames with spokes that are not isolated only, on all nodes. With `port_security` the
+    spoke sends only from the MAC address that its interface was given; absent means as the LAN says. `max_learned_macs`
+    is how many source MAC addresses the spoke may send from in five minutes, `mtu` in bytes that of its interface; 0
+    sets neither. With `binding` bridge its NAD for pods is for machines with KubeVirt's bridge binding: it names no
+    resource, so that they need no device.
+    """
+
+    isolated: bool = False
+    port_security: bool | None = None
+    max_learned_macs: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    mtu: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    binding: Literal["", "bridge"] = ""
+
+
+class HostBridge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A bridge of the nodes: its name, and its ifalias, which says whose it is."""
+
+    name: str = ""
+    alias: str = ""
+
+
+class VlanUplink(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A VLAN of a cluster network (Harvester's ClusterNetwork), by its id."""
+
+    cluster_network: str = ""
+    vlan: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+
+
 class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the LAN is made of. Only `spokes` may change later.
+    """What the LAN is made of. Only the spokes, the underlay of single nodes and the options may change later.
 
     `ns` is the network namespace of the LAN on each node, `bridge` and `vxlan` are links in it. `vni` and `vxlan_port`
     tell LANs apart on the underlay. `default_vxlan_dev` is the underlay link of nodes that `vxlan_dev_map`, by the
     node's name, does not list. `spokes` are the LAN's places: each takes one pod or one machine. With `replication`
     head-end (the default) a frame for many receivers is sent to each node of the LAN; with multicast it is sent
-    once, to the group `vxlan_grp`.
+    once, to the group `vxlan_grp`. `host_bridge`, which only Lanloom's manager writes, is a bridge of the nodes to
+    which the LAN is joined on every node that has it; such a LAN may have no spokes. `uplink` is a physical VLAN to
+    which one node at a time joins the LAN; it may change at any time.
+
+    Options: with `port_security` spokes send only from the MAC address that their interface was given.
+    `max_learned_macs` is how many MAC addresses each node learns, 0 for any number. `mtu` in bytes is that of the
+    interfaces, 0 for the largest that fits on every node. `spoke_options` are by the spoke's name.
     """
 
     ns: str = ""
@@ -89,6 +134,12 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     vxlan_dev_map: dict[str, str] = {}
     spokes: tuple[str, ...] = ()
     replication: Replication = "head-end"
+    port_security: bool = False
+    max_learned_macs: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    mtu: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    spoke_options: dict[str, SpokeOptions] = {}
+    host_bridge: HostBridge | None = None
+    uplink: VlanUplink | None = None
 
     def underlay(self, node: str) -> str:
         """The link of a node that carries the LAN's VXLAN; empty if none is named."""
@@ -98,7 +149,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the LAN is on one node. `address` is the node's VXLAN endpoint, `mtu` what its underlay allows in bytes.
 
-    `message` says what is missing where `ready` is false.
+    `message` says what is missing where `ready` is false. `uplink` is true on the node that joins the LAN to its VLAN.
     """
 
     name: str
@@ -106,6 +157,7 @@ class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
     mtu: int = 0
     message: str = ""
+    uplink: bool = False
 
 
 class LANStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -132,10 +184,16 @@ class LAN(Object, frozen=True, kw_only=True):
 
 
 class Spoke(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A spoke of a LAN that is attached on the node: `macvtap` for a machine, `veth` for a pod."""
+    """A spoke of a LAN that is attached on the node: `macvtap` for a machine, `veth` for a pod.
+
+    `pod` is the pod that has it, as `namespace/name`; empty where that is not known. `mac` is the only address that it
+    may send from, with port security; empty without.
+    """
 
     name: str
     mode: Mode
+    pod: str = ""
+    mac: str = ""
 
 
 class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,7 +201,7 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `namespace`, `name` and `uid` are the LAN's. `address` is the node's VXLAN endpoint, an IP address of the underlay
     link `device`; `mtu` in bytes is what that link leaves for the LAN. `message` says what is missing where `ready` is
-    false. `spokes` are those that are attached on this node.
+    false. `spokes` are those that are attached on this node. `uplink`: the node joins the LAN to its VLAN.
     """
 
     namespace: str
@@ -157,6 +215,7 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: bool = False
     message: str = ""
     spokes: tuple[Spoke, ...] = ()
+    uplink: bool = False
 
 
 class LANNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -107,12 +107,12 @@ def is_label_value(text: str) -> bool:
 
 def rfc3339(seconds: float) -> str:
     """`metav1.Time`: whole seconds, for example 2026-11-21T07:00:00Z."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()[:-6] + "Z"
 
 
 def rfc3339_micro(seconds: float) -> str:
     """`metav1.MicroTime`: six digits of a second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_rfc3339(text: str) -> float:

@@ -87,6 +87,24 @@ def attachments(text: str) -> tuple[Selection, ...]:
     return _checked(tuple(_short(name) for name in names if isinstance(name, str) and "/" in name))
 
 
+def interfaces_of(text: str) -> dict[str, str]:
+    """Return the networks of a pod by interface, as Multus names them in NETWORK_STATUS: `namespace/name` for a NAD.
+
+    Entries without an interface are left out; of several for one interface the last one counts. Raises ValueError
+    where the annotation can't be read.
+    """
+    if not text.strip():
+        return {}
+    _check_length(text)
+    found = {}
+    for item in _elements(text):
+        if isinstance(item, dict):
+            interface, name = item.get("interface"), item.get("name")
+            if isinstance(interface, str) and isinstance(name, str) and interface:
+                found[interface] = name
+    return found
+
+
 def is_name(text: str) -> bool:
     """Return whether a NAD or a namespace may be called so (DNS-1123)."""
     return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None
@@ -107,7 +125,7 @@ def _checked(found: tuple[Selection, ...]) -> tuple[Selection, ...]:
 
 def _elements(text: str) -> list[object]:
     try:
-        found = json.loads(text, object_pairs_hook=_folded)
+        found = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError as error:
@@ -122,6 +140,9 @@ def _elements(text: str) -> list[object]:
 def _folded(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     """Return a JSON object as Go reads it into a struct: keys in any case, the last one counts, null says nothing."""
     return {key.casefold(): value for key, value in pairs if value is not None}
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_folded)
 
 
 def _element(item: object) -> Selection:

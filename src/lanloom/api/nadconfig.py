@@ -5,7 +5,7 @@ no value, and of several keys for one field the last one wins.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -156,12 +156,12 @@ def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
 
 def read_config(text: str) -> dict[str, Any]:
     """Return a configuration's fields under their own names, as Go reads them. Raises AnnotationError."""
-    return _json_object(text, _fields)
+    return _json_object(text, _FIELDS)
 
 
 def typed_config(text: str) -> dict[str, Any]:
     """Return a configuration with its keys as they were typed. Raises AnnotationError."""
-    return _json_object(text, dict)
+    return _json_object(text, _AS_TYPED)
 
 
 def field_named(key: str, fields: Iterable[str]) -> str:
@@ -192,9 +192,9 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _json_object(text: str, of_pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> dict[str, Any]:
+def _json_object(text: str, decoder: json.JSONDecoder) -> dict[str, Any]:
     try:
-        config = json.loads(text, object_pairs_hook=of_pairs, parse_int=_integer, parse_constant=_constant)
+        config = decoder.decode(text)
     except AnnotationError:
         raise
     except (ValueError, RecursionError):
@@ -216,6 +216,12 @@ def _constant(name: str) -> float:
     raise AnnotationError(
         _CONFIG, f"is not valid JSON: it contains {name}, which JSON does not allow; write a number"
     )
+
+
+_FIELDS, _AS_TYPED = (
+    json.JSONDecoder(object_pairs_hook=hook, parse_int=_integer, parse_constant=_constant)
+    for hook in (_fields, dict)
+)
 
 
 def _trunk(value: object) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, nad_of
+from lanloom.api.liveupdate import NetworkSwap, swapped
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import (
     DEFAULT_NETWORK,
@@ -65,7 +66,8 @@ def marks_of(nad: Key) -> tuple[Key, ...]:
 def references_of(item: Object) -> References:
     """Return the networks of an object; none for a kind without networks, and for one that has ended.
 
-    A ReplicaSet that something controls counts through its pods only: those of a Deployment's former templates stay.
+    A swap is between two networks until it has ended. A ReplicaSet that something controls counts through its pods
+    only: those of a Deployment's former templates stay.
     """
     match item:
         case VirtualMachine():
@@ -77,6 +79,8 @@ def references_of(item: Object) -> References:
             return NONE if item.has_ended else _of_machine(item.spec, item.metadata.annotations, item)
         case Pod():
             return NONE if item.has_ended else _of_pod(item)
+        case NetworkSwap():
+            return References(frozenset(nad for _, nad in swapped(item)))
         case ReplicaSet() if item.is_controlled:
             return NONE
         case Workload() | ReplicaSet():

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from lanloom.kube.http import HttpClient
+    from lanloom.kube.http import HttpClient, Observer
     from lanloom.kube.ports import Client
 
 T = TypeVar("T")
@@ -39,6 +39,19 @@ def refusals(*, reading: bool = False) -> Iterator[None]:
         raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None
 
 
+def connect(kubeconfig: str | None, observe: "Observer | None" = None, *, logs: bool = False) -> "HttpClient":
+    """Return the client for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
+
+    With `logs` the log says when the API server goes away and when it is back: that is for processes that stay.
+    """
+    from lanloom.kube.config import load
+    from lanloom.kube.http import HttpClient
+    from lanloom.kube.outage import Outage
+
+    config = load(kubeconfig)
+    return HttpClient(config, observe=observe, outage=Outage(config.server) if logs else None)
+
+
 def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
     """Run `work` on the cluster and return its result. End the command if it fails.
 
@@ -47,7 +60,6 @@ def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *,
     import asyncio
 
     async def connected() -> T:
-        from lanloom.runtime.connect import connect
 
         async with connect(kubeconfig) as client:
             return await work(client)
@@ -70,7 +82,6 @@ def completed(
     import asyncio
 
     from lanloom.kube.errors import KubeError
-    from lanloom.runtime.connect import connect
 
     async def read() -> "Iterable[str]":
         async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:

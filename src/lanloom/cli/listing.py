@@ -161,17 +161,17 @@ def _least_widths(rows: list[list[str]], width: int, gap: int) -> list[int]:
     return least
 
 
-def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) -> Callable[[F], F]:
+def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True) -> Callable[[F], F]:
     """Add the options of a list; the command gets them as one argument `listing`.
 
-    `load` imports the fields when they are needed. Without `choice`, `-o` takes only a format.
+    `load` imports the fields when they are needed. Without `selectable`, `-o` takes only a format.
     """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def called(*words: Any, no_headers: bool, separator: str | None, **options: Any) -> Any:
             query, output, fields = load(), options.pop("output"), None
-            if choice:
+            if selectable:
                 output, fields = output
             if output != "table" and (separator is not None or no_headers):
                 raise click.UsageError("--separator and --no-headers apply to a table only")
@@ -182,13 +182,13 @@ def listing_options(load: "Callable[[], Query[Any]]", *, choice: bool = True) ->
         text = click.option(
             "--separator", metavar="TEXT", help="Separate fields by TEXT instead of padding them."
         )
-        option = _choice_option(load) if choice else output_option
+        option = _selection_option(load) if selectable else output_option
         return headers(text(option(called)))  # type: ignore[return-value]
 
     return decorate
 
 
-def _choice_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
+def _selection_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
     def choose(
         _ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
     ) -> "tuple[str, tuple[Field[Any], ...] | None]":
@@ -222,7 +222,7 @@ def fields_arguments(function: F) -> F:
         return FIELDS
 
     named = click.argument("fields", nargs=-1, metavar="[FIELD]...")
-    return named(listing_options(load, choice=False)(function))
+    return named(listing_options(load, selectable=False)(function))
 
 
 def print_fields(query: "Query[Any]", names: tuple[str, ...], listing: Listing) -> None:

@@ -19,10 +19,9 @@ from lanloom.api.meta import Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, refusal
-from lanloom.kube.config import ClusterConfig
+from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.ports import Listing
-from lanloom.kube.tls import client_context, why_not_connected
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")

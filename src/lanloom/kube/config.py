@@ -1,13 +1,15 @@
-"""Where the API server is and who we are there: kubeconfig files and a pod's service account.
+"""Where the API server is and who we are there: kubeconfig files, a pod's service account, and TLS as they ask.
 
-A kubeconfig is decoded into Structs of the fields that we use, so that a wrong type is told with its place in
-the file.
+A kubeconfig is decoded into Structs of the fields that we use, so that a wrong type is told with its place in the file.
 """
 
 import base64
 import binascii
 import os
-from collections.abc import Iterable, Mapping
+import socket
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
@@ -251,3 +253,55 @@ def _read(path: Path, what: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{what}: can't read {path}: {error.strerror}") from None
+
+
+def client_context(config: ClusterConfig) -> ssl.SSLContext:
+    """Return the context for connections. Raises ConfigError for certificates that can't be used."""
+    try:
+        context = ssl.create_default_context(cadata=config.ca.decode("ascii") if config.ca else None)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"certificate-authority of {config.server} is not a PEM certificate: {error}"
+        ) from None
+    if config.insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if config.client_certificate:
+        _load_client_certificate(context, config)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, config: ClusterConfig) -> None:
+    try:
+        with memory_file(config.client_certificate + b"\n" + config.client_key) as path:
+            context.load_cert_chain(path)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"client-certificate or client-key of {config.server} can't be used: {error}"
+        ) from None
+
+
+def why_not_connected(error: OSError, place: str) -> str:
+    """Return why there is no connection to `place` (host:port), for people; empty where the error does not tell."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"the server's certificate is not trusted: {error.verify_message}"
+        case socket.gaierror(strerror=str(why)):
+            return f"cannot connect to {place}: {why.lower()}"
+        case OSError(errno=int(number)):
+            return f"cannot connect to {place}: {os.strerror(number).lower()}"
+    return ""
+
+
+@contextmanager
+def memory_file(content: bytes) -> Iterator[str]:
+    """A path under which this process can read `content` while the block lasts. Nothing reaches a disk.
+
+    For libraries that take secrets by path only (OpenSSL under Python's `ssl`).
+    """
+    descriptor = os.memfd_create("lanloom")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

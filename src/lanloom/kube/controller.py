@@ -1,21 +1,134 @@
-"""A queue and the workers that look at its keys: the loop around every `reconcile`.
+"""A queue of keys, and the workers that reconcile them.
 
-Nothing that a reconcile raises ends the loop. What an API server or the network may answer on a bad day is retried
-with a line in the log, anything else with a traceback.
+A key is in the queue at most once, and never with two workers at the same time. A key that is added while a worker has
+it comes again after that worker is done, so that no change is missed. Each key has at most one timer, the earliest that
+was asked for. A worker that gets the key makes the timer void, because the work that the timer was meant to cause
+happens now. `backoff` is the one rule for how long to wait before another try.
+
+Nothing that a reconcile raises ends the loop. What an API server or the network may answer on a bad day is retried with
+a line in the log, anything else with a traceback.
 """
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from random import Random
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import structlog
 
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
-from lanloom.kube.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
+
+_MOST_DOUBLINGS = 30
+
+
+def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
+    """Seconds before try number `attempt` (from 0): doubling from `first` up to `cap`, less up to half at random.
+
+    The random part keeps a fleet of agents from coming back at the same moment.
+    """
+    return float(min(cap, first * 2 ** min(attempt, _MOST_DOUBLINGS)) * (0.5 + rng.random() / 2))
+
+
+_FIRST_RETRY, _LONGEST_RETRY = 0.02, 60.0
+
+
+class WorkQueue(Generic[K]):
+    """Keys in order of arrival. Everything but `get` is synchronous and must run in the loop's thread."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._ready: deque[K] = deque()
+        self._wanted: set[K] = set()
+        self._worked_on: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """Return the number of ready keys; delayed keys and those that workers have don't count."""
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        """Queue the key, as soon as a worker is free."""
+        if key in self._wanted:
+            return
+        self._wanted.add(key)
+        if key not in self._worked_on:
+            self._make_ready(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Queue the key no later than in `seconds`."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self._expire, key)
+
+    def add_rate_limited(self, key: K) -> None:
+        """Queue the key again after a failure; each failure in a row doubles the wait."""
+        attempt = self._failures.get(key, 0)
+        self._failures[key] = attempt + 1
+        self.add_after(key, backoff(attempt, self._rng, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
+
+    def forget(self, key: K) -> None:
+        """The key did well: its next failure waits as briefly as a first one."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Return the next key, which is the caller's alone until `done`."""
+        while not self._ready:
+            await self._wait()
+        key = self._ready.popleft()
+        self._wanted.discard(key)
+        self._worked_on.add(key)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        return key
+
+    def done(self, key: K) -> None:
+        """The worker that got the key is through with it."""
+        self._worked_on.discard(key)
+        if key in self._wanted:
+            self._make_ready(key)
+
+    def _make_ready(self, key: K) -> None:
+        self._ready.append(key)
+        self._wake_one()
+
+    def _expire(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake_one()  # this worker was chosen but goes away: the key must not wait for the next add
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
+            raise
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
 
 Outcome = Literal["done", "later", "retry", "error"]
 """done: nothing more to do; later: asked to be called again; retry: an expected failure; error: a bug or a refusal."""
@@ -29,11 +142,27 @@ _PASSING = (Conflict, AlreadyExists, NotFound, ServerError, TransportError)
 log = structlog.get_logger(__name__)
 
 
+BURST = 20
+"""Reconciles of a key, each within `spacing` of the one before, after which the key is spaced in any case."""
+
+_REMEMBERED = 10
+"""For how many times `spacing` a start is remembered."""
+
+
+class _Start(NamedTuple):
+    """The last start of a key, in the loop's seconds, and the number of quick ones that led to it."""
+
+    at: float
+    quick: int
+
+
 class Controller(Generic[K]):
     """Calls `reconcile(key)` for every key that is enqueued, one call at a time for each key.
 
     `reconcile` returns None, or the seconds after which to look at the key again. `spacing` are the seconds between
     two reconciles of a key that `enqueue_spaced` asks for: a first change is seen at once, what follows together.
+    After BURST reconciles in a quick row `enqueue` spaces the key, too. Two leaders, one of which sees less than the
+    other, undo each other's writes as fast as the API server answers; this bounds what they cost.
     """
 
     def __init__(
@@ -51,7 +180,7 @@ class Controller(Generic[K]):
         self._queue: WorkQueue[K] = WorkQueue(rng)
         self._workers = workers
         self._spacing = spacing
-        self._started: dict[K, float] = {}
+        self._started: dict[K, _Start] = {}
         self._observe = observe
 
     @property
@@ -61,7 +190,11 @@ class Controller(Generic[K]):
 
     def enqueue(self, key: K) -> None:
         """Queue the key; cheap to call often."""
-        self._queue.add(key)
+        last = self._started.get(key)
+        if last is not None and last.quick >= BURST:
+            self.enqueue_spaced(key)
+        else:
+            self._queue.add(key)
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Queue the key no later than in `seconds`."""
@@ -69,7 +202,8 @@ class Controller(Generic[K]):
 
     def enqueue_spaced(self, key: K) -> None:
         """Queue the key, but no sooner than `spacing` after its last reconcile began."""
-        due = self._started.get(key, -math.inf) + self._spacing
+        last = self._started.get(key)
+        due = last.at + self._spacing if last is not None else -math.inf
         self._queue.add_after(key, due - asyncio.get_running_loop().time())
 
     async def run(self) -> None:
@@ -93,11 +227,14 @@ class Controller(Generic[K]):
 
     def _note_start(self, key: K, now: float) -> None:
         """Remember starts in their order, none for longer than it matters."""
-        self._started.pop(key, None)
-        self._started[key] = now
+        last = self._started.pop(key, None)
+        quick = 0
+        if last is not None:
+            quick = last.quick + 1 if now - last.at < self._spacing else max(0, last.quick - 1)
+        self._started[key] = _Start(now, quick)
         while self._started:
             oldest = next(iter(self._started))
-            if now - self._started[oldest] < self._spacing:
+            if now - self._started[oldest].at < self._spacing * _REMEMBERED:
                 break
             del self._started[oldest]
 

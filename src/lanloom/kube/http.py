@@ -1,8 +1,7 @@
 """The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +15,19 @@ from lanloom.api.meta import Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
-from lanloom.kube.config import ClusterConfig
-from lanloom.kube.errors import ConfigError, SilentWatch, TransportError, Unreachable, from_status
+from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
+from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
-from lanloom.kube.tls import client_context, why_not_connected
+from lanloom.kube.silence import (
+    BOOKMARKED_IDLE_SECONDS,
+    IDLE_SECONDS,
+    KEEPALIVE,
+    WATCH_SECONDS,
+    Keepalive,
+    lines_of,
+    next_line,
+)
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -29,47 +36,6 @@ PAGE = 500
 """Objects in a page of a list."""
 
 REQUEST_SECONDS = 30.0
-WATCH_SECONDS = 300
-"""Seconds that one watch may last before the server ends it and it is resumed: a sign of life of silent kinds, too."""
-
-IDLE_SECONDS = WATCH_SECONDS + 30.0
-"""A watch that is silent for longer is dead, its connection half open: the server would have ended it.
-
-Not sooner. An API server on an etcd before 3.4.25 sends no bookmarks for a kind that had no event since its start.
-"""
-
-BOOKMARKED_IDLE_SECONDS = 90.0
-"""A watch that had a bookmark and is silent for longer is dead: the server sends the next one after a minute."""
-
-
-class Keepalive(NamedTuple):
-    """TCP keepalive of a connection: probes begin after `idle` seconds of silence, one each `interval` seconds.
-
-    A connection whose peer acknowledges none of `probes` is dead. A watch sends nothing, so without probes a client
-    learns of a lost path only from its own time-outs; and what a server sent meanwhile comes as late as the server's
-    TCP tries again, which after a loss of two minutes can be two minutes later.
-    """
-
-    idle: int = 15
-    interval: int = 5
-    probes: int = 3
-
-    def connection(self, address: tuple[Any, ...]) -> socket.socket:
-        """Return a socket with these options for an entry of `getaddrinfo`."""
-        family, kind, protocol = address[:3]
-        opened = socket.socket(family, kind, protocol)
-        for level, option, value in (
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, self.idle),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, self.interval),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, self.probes),
-        ):
-            opened.setsockopt(level, option, value)
-        return opened
-
-
-KEEPALIVE = Keepalive()
-
 
 TOKEN_SECONDS = 60.0
 """Greatest age in seconds of a token file's content: Kubernetes replaces the file before the token expires."""
@@ -81,9 +47,8 @@ Observer = Callable[[str, str, str, float], None]
 """Told of each request: the verb as RBAC has it, the resource's full name (empty for a request without types), the
 HTTP code or NO_ANSWER, and the seconds until the answer began."""
 
-_LONGEST_LINE = 16 * 1024 * 1024
-
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 
 
@@ -208,8 +173,8 @@ class HttpClient:
             about, "GET", resource.path(namespace), None, query=query, timeout=timeout
         ) as response:
             limit = self._idle
-            lines = _lines(response)
-            while line := await _within(limit, lines, resource.full_name):
+            lines = lines_of(response)
+            while line := await next_line(limit, lines, resource.full_name):
                 event = codec.event(line)
                 if event.type == "BOOKMARK":
                     limit = min(limit, self._bookmarked_idle)
@@ -235,6 +200,21 @@ class HttpClient:
         path = resource.path(namespace, name, subresource)
         about = _About("patch", resource.full_name)
         answer = await self._bytes(about, "PATCH", path, patch, content_type=MERGE_PATCH)
+        return self._codec(resource).object(answer)
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Send a JSON patch and return the object as stored. Raises KubeError."""
+        path = resource.path(namespace, name, subresource)
+        about = _About("patch", resource.full_name)
+        answer = await self._bytes(about, "PATCH", path, list(operations), content_type=JSON_PATCH)
         return self._codec(resource).object(answer)
 
     async def delete(
@@ -370,31 +350,6 @@ class HttpClient:
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     chosen = {"labelSelector": labels, "fieldSelector": fields}
     return {name: value for name, value in chosen.items() if value}
-
-
-async def _within(seconds: float, lines: AsyncIterator[bytes], what: str) -> bytes:
-    """Return the next line; empty at the end. Raises SilentWatch when none comes in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await anext(lines, b"")
-    except TimeoutError:
-        raise SilentWatch(f"the watch of {what} received nothing for {seconds:g} s") from None
-
-
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the lines of a stream, however long; ends with the stream."""
-    rest = bytearray()
-    async for chunk in response.content.iter_any():
-        rest += chunk
-        if b"\n" not in chunk:
-            if len(rest) > _LONGEST_LINE:
-                raise TransportError("the watch sent a line of more than 16 MiB")
-            continue
-        *lines, tail = rest.split(b"\n")
-        rest = tail
-        for line in lines:
-            if line:
-                yield bytes(line)
 
 
 def reason(error: Exception) -> str:

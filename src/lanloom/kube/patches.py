@@ -5,19 +5,21 @@ kind may have either, by whose definition the cluster has, and may change while 
 subresource like a missing object, and drops a status that is written to the object where there is a subresource.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
 from msgspec import Struct, to_builtins
 
-from lanloom.api.meta import Object
+from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
+
+_STATUS = "status"
 
 log = structlog.get_logger(__name__)
 
@@ -70,25 +72,61 @@ class StatusWriter:
 
         Raises NotFound only where the object is gone, or its kind not served.
         """
+
+        async def send(subresource: str, before: T | None) -> T:
+            again = dict(patch)
+            if before is not None and "metadata" in patch:
+                again["metadata"] = {"resourceVersion": before.metadata.resource_version}
+            return await self._client.patch(resource, name, again, namespace, subresource=subresource)
+
+        return await self._write(resource, Key(namespace, name), send, lambda answer: _holds(answer, patch))
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        holds: Callable[[T], bool],
+    ) -> T:
+        """Apply a JSON patch of values below `/status`; `holds` tells whether the answer has what was asked for.
+
+        The operations must not test the resourceVersion. Raises what `patch` raises, and Invalid as `Client.json_patch`
+        does.
+        """
+
+        async def send(subresource: str, before: T | None) -> T:
+            return await self._client.json_patch(
+                resource, name, operations, namespace, subresource=subresource
+            )
+
+        return await self._write(resource, Key(namespace, name), send, holds)
+
+    async def _write(
+        self,
+        resource: Resource[T],
+        key: Key,
+        send: Callable[[str, T | None], Awaitable[T]],
+        holds: Callable[[T], bool],
+    ) -> T:
+        """Send to the subresource or to the object. `send` gets the object as an attempt that had no effect left it."""
         if self._with.get(resource.full_name, resource.status):
             try:
-                return await self._client.patch(resource, name, patch, namespace, subresource="status")
+                return await send(_STATUS, None)
             except NotFound as error:
-                if not error.is_of(name):
+                if not error.is_of(key.name):
                     raise
-            await self._client.get(resource, name, namespace)
+            await self._client.get(resource, key.name, key.namespace)
             self._remember(resource, False)
-        answer = await self._client.patch(resource, name, patch, namespace)
-        if _holds(answer, patch):
+        answer = await send("", None)
+        if holds(answer):
             return answer
         # The definition has got a subresource meanwhile, or its schema has no place for what was written.
-        again = dict(patch)
-        if "metadata" in patch:
-            again["metadata"] = {"resourceVersion": answer.metadata.resource_version}
         try:
-            answer = await self._client.patch(resource, name, again, namespace, subresource="status")
+            answer = await send(_STATUS, answer)
         except NotFound as error:
-            if not error.is_of(name):
+            if not error.is_of(key.name):
                 raise
             return answer
         self._remember(resource, True)

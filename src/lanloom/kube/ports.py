@@ -5,7 +5,7 @@ engine in the same process (tests and simulations). `lanloom.kube.blocking.Block
 it. Nothing else may be assumed of a server.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -118,6 +118,21 @@ class Client(Reader, Protocol):
         """Return a JSON merge patch (RFC 7386).
 
         Put `metadata.resourceVersion` into it for optimistic locking (Conflict).
+        """
+        ...
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Apply a JSON patch (RFC 6902), all of it or nothing: for items of lists, which a merge patch can't change.
+
+        Raises Invalid where an operation can't be applied, such as a `test` of a value that has changed.
         """
         ...
 

@@ -1,17 +1,20 @@
-"""Small files of one directory, each whole or not at all: profiles and records are kept so.
+"""Small files of one directory, each whole or not at all, and changes of a directory.
 
-Every name is taken relative to the open directory and no symbolic link is followed, so that whoever can plant one
-gains nothing of what this process may read and write. A file is written under a hidden name, synced and renamed; what a
-writer that died left behind under such a name is removed by the next.
+Profiles and records are kept so. Every name is taken relative to the open directory and no symbolic link is followed,
+so that whoever can plant one gains nothing of what this process may read and write. A file is written under a hidden
+name, synced and renamed; what a writer that died left behind under such a name is removed by the next.
 """
 
+import errno
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from asyncinotify import Inotify, Mask
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.tmp-[0-9a-f]+")
 
@@ -106,3 +109,24 @@ def _write_synced(directory: int, name: str, new: bytes) -> None:
         stream.write(new)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+_CHANGES = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM
+_END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
+
+
+async def directory_changes(directory: Path) -> AsyncGenerator[None, None]:
+    """Yield once when the directory is watched, and whenever names in it may have come or gone.
+
+    Raises OSError when it can't be watched, or goes away.
+    """
+    with Inotify(sync_timeout=0) as inotify:
+        inotify.add_watch(directory, _CHANGES | _END & ~Mask.IGNORED | Mask.ONLYDIR)
+        yield
+        async for event in inotify:
+            ended = bool(event.mask & _END)
+            for more in inotify:
+                ended = ended or bool(more.mask & _END)
+            if ended:
+                raise OSError(errno.ENOENT, "the directory went away", str(directory))
+            yield

@@ -5,9 +5,20 @@ A range costs the kernel one message however long it is; 4,093 single ids cost t
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 Range = tuple[int, int]
 VlanIds = tuple[Range, ...]
 """Sorted, disjoint, non-adjacent inclusive ranges within 1–4094."""
+
+
+class VlanEntry(Struct, frozen=True, order=True):
+    """Ids from `first` to `last` of a port. Frames without a tag are of the id that is the `pvid`."""
+
+    first: int
+    last: int
+    pvid: bool = False
+    untagged: bool = False
 
 
 def vlan_ids(ids: Iterable[int]) -> VlanIds:
@@ -45,6 +56,16 @@ def subtract(left: VlanIds, right: VlanIds) -> VlanIds:
 def contains(ids: VlanIds, vid: int) -> bool:
     """Return whether `vid` is in the set."""
     return any(first <= vid <= last for first, last in ids)
+
+
+def parse(text: str) -> VlanIds:
+    """Return the ids of a report, as `render` writes them; what is no range in it counts for nothing."""
+    ranges = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            ranges.append((int(first), int(last or first)))
+    return merge(ranges)
 
 
 def render(ids: VlanIds) -> str:

@@ -10,7 +10,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
-from lanloom.processes.agentmetrics import AgentMetrics, observed
+from lanloom.processes.metrics import AgentMetrics, observed
 from lanloom.runtime.cni import CniSettings, keep_installed
 from lanloom.runtime.context import AgentContext
 from lanloom.runtime.feature import Feature, cni_programs, in_order, load

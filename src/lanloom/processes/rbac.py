@@ -9,7 +9,7 @@ object. It may not create webhook configurations: a webhook for Secrets and pods
 They are installed, and the manager patches them by name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lanloom.api import core, kubevirt, names
@@ -17,7 +17,7 @@ from lanloom.api.clusterranges import API_SERVICE, ENDPOINT_SLICES, SERVICE_CIDR
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.processes.manager import LEASE_NAME
-from lanloom.runtime.credentials import SECRET_NAME
+from lanloom.runtime.certificates import SECRET_NAME
 from lanloom.runtime.feature import Feature, rights_of
 from lanloom.runtime.rights import FOLLOW, READ, Access
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
@@ -85,15 +85,19 @@ _NAMESPACE: tuple[Raw, ...] = (
 """In Lanloom's namespace. A list or watch of one object has its name as a field selector."""
 
 
-def agent_role(features: Iterable[Feature] = FEATURES) -> tuple[Raw, Raw]:
-    """Return the agents' cluster role and its binding to their group (embedded server) and their service account."""
+def agent_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
+    """Return the agents' cluster role, its roles in the namespaces of features, and the bindings.
+
+    They are bound to the agents' group (embedded server) and to their service account.
+    """
+    agents = [_group(names.AGENTS_GROUP), _account("lanloom-agent")]
     access = [rights_of(feature).agent for feature in features]
     rules = (*_rules(access), _definitions(kind for each in access for kind in each.definitions), _EVENTS)
-    return _cluster_role("lanloom-agent", rules), _binding(
-        "ClusterRoleBinding",
-        "lanloom-agent",
-        "ClusterRole",
-        [_group(names.AGENTS_GROUP), _account("lanloom-agent")],
+    roles = (_role("lanloom-agent", name, each, agents) for name, each in _by_namespace(access, {}).items())
+    return (
+        _cluster_role("lanloom-agent", rules),
+        _binding("ClusterRoleBinding", "lanloom-agent", "ClusterRole", agents),
+        *(part for role in roles for part in role),
     )
 
 
@@ -108,16 +112,24 @@ def manager_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
         *own,
     )
     rules = (*_rules(access), *_WORKLOADS, _definitions(asked), *_CLUSTER, *_PROCESS)
-    namespaces = {names.LANLOOM_NAMESPACE: _NAMESPACE}
-    for each in access:
-        for namespace, more in each.namespaces.items():
-            namespaces[namespace] = (*namespaces.get(namespace, ()), *more)
+    namespaces = _by_namespace(access, {names.LANLOOM_NAMESPACE: _NAMESPACE})
     roles = (_role("lanloom-manager", name, each, account) for name, each in namespaces.items())
     return (
         _cluster_role("lanloom-manager", rules),
         _binding("ClusterRoleBinding", "lanloom-manager", "ClusterRole", account),
         *(part for role in roles for part in role),
     )
+
+
+def _by_namespace(
+    access: Iterable[Access], first: Mapping[str, tuple[Raw, ...]]
+) -> dict[str, tuple[Raw, ...]]:
+    """The rules of each namespace."""
+    found = dict(first)
+    for each in access:
+        for namespace, more in each.namespaces.items():
+            found[namespace] = (*found.get(namespace, ()), *more)
+    return found
 
 
 def _rules(access: Iterable[Access]) -> tuple[Raw, ...]:

@@ -1,14 +1,23 @@
-"""Self-signed certificates for servers that only Lanloom and an API server talk to.
+"""Self-signed certificates for servers that only Lanloom and an API server talk to, and the webhooks' certificate.
 
 A bundle holds a CA of its own and one server certificate. The CA's private key is dropped as soon as it has signed:
 nobody can issue more under it, and a renewed bundle is a new CA. A Secret holds the bundle.
+
+All replicas of the manager share the certificate of the webhooks: the first one issues it, and the leader renews it.
+Beside it in the Secret is a path that nobody can guess, under which the webhooks are registered. An API server shows no
+certificate of its own to webhooks unless its administrator gave it one. But it knows that path, and so does nobody else
+except readers of registrations. So no pod that reaches the port can have requests judged, noted, and users listed.
 """
 
+import asyncio
 import base64
-from collections.abc import Sequence
+import re
+import secrets
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
+import structlog
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,7 +25,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-from lanloom.api.core import Secret
+from lanloom.api.core import SECRETS, Secret
+from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lanloom.kube.ports import Client
 
 LIFETIME_DAYS = 365
 RENEWAL_DAYS = 60
@@ -149,3 +161,89 @@ def first_certificate(pem: bytes) -> bytes:
     """Return the first of the certificates of a PEM text; empty if there is none."""
     head, end, _ = pem.partition(_PEM_END)
     return head + end if end else b""
+
+
+SECRET_NAME = "lanloom-webhook"
+RETRY_SECONDS = 2.0
+
+_PATH = "path"
+_PATH_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+log = structlog.get_logger(__name__)
+
+
+def path_of(secret: Secret) -> str:
+    """Return the webhooks' path, one segment of it; empty if somebody removed or spoilt it."""
+    try:
+        text = base64.b64decode(secret.data.get(_PATH, "")).decode("ascii")
+    except ValueError:
+        return ""
+    return text if _PATH_FORM.fullmatch(text) else ""
+
+
+def _new_path() -> dict[str, str]:
+    return {_PATH: base64.b64encode(secrets.token_hex(16).encode()).decode()}
+
+
+class Credentials:
+    """The certificate for some host names, and a path. `now` gives seconds since the epoch."""
+
+    def __init__(self, client: Client, names: tuple[str, ...], *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._names = names
+        self._now = now
+
+    async def at_last(self) -> Bundle:
+        """Return the certificate, asked for until the server gives it."""
+        while True:
+            try:
+                return await self.current()
+            except KubeError as error:
+                report = log.debug if error.reported else log.warning
+                report("webhook-certificate-not-read", secret=SECRET_NAME, error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def current(self) -> Bundle:
+        """Return the certificate; made, or renewed when it is due or somebody spoilt it. Raises KubeError."""
+        try:
+            secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+        except NotFound:
+            return await self._first()
+        bundle = bundle_of(secret)
+        if not is_whole(bundle) or due(bundle.certificate, self._now()):
+            return await self._renewed(secret, bundle)
+        if not path_of(secret):
+            await self._change(secret, _new_path())
+        return bundle
+
+    async def _renewed(self, secret: Secret, old: Bundle) -> Bundle:
+        """Renew the bundle, and keep the old CA in it: replicas may still present the old certificate."""
+        fresh = issue(self._names, self._now())
+        authority = fresh.ca + (first_certificate(old.ca) if is_whole(old) else b"")
+        renewed = Bundle(authority, fresh.certificate, fresh.key)
+        if not await self._change(secret, secret_data(renewed) | ({} if path_of(secret) else _new_path())):
+            return await self.current()
+        log.info("webhook-certificate-renewed")
+        return renewed
+
+    async def _change(self, secret: Secret, data: dict[str, str]) -> bool:
+        """False if somebody else was faster."""
+        patch = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
+        try:
+            await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)
+        except Conflict:
+            return False
+        return True
+
+    async def _first(self) -> Bundle:
+        bundle = issue(self._names, self._now())
+        body = {
+            "metadata": {"name": SECRET_NAME, "namespace": LANLOOM_NAMESPACE},
+            "type": "kubernetes.io/tls",
+            "data": secret_data(bundle) | _new_path(),
+        }
+        try:
+            await self._client.create(SECRETS, body, LANLOOM_NAMESPACE)
+        except AlreadyExists:
+            return await self.current()
+        return bundle

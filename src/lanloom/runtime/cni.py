@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-LOOK_SECONDS = 60.0
+CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
 
 PartObserver = Callable[[str, bool], None]
@@ -85,7 +85,7 @@ def install(directory: Path, name: str, content: bytes) -> bool:
 
 
 async def keep_installed(
-    programs: Mapping[str, bytes], directory: Path, on_part: PartObserver, every: float = LOOK_SECONDS
+    programs: Mapping[str, bytes], directory: Path, on_part: PartObserver, every: float = CHECK_SECONDS
 ) -> None:
     """Put programs into place, and again when somebody has replaced or removed one: an upgrade of the host, say.
 

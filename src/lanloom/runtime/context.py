@@ -1,17 +1,19 @@
 """The contexts that processes give to features, the parts that features return, and the ports between features."""
 
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
+from lanloom.api.core import Pod
+from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.l3 import PoolSource
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
 from lanloom.runtime.cni import CniSettings, PartObserver
@@ -196,6 +198,76 @@ class NadUsers(NadUse, Protocol):
         ...
 
 
+class ClaimedAddresses(NamedTuple):
+    """What a machine's NIC has of a network. Not `ready` and without a `problem`, they are on their way."""
+
+    ready: bool
+    addresses: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class MachineAddresses(Protocol):
+    """Gives addresses to NICs of machines that move to another network."""
+
+    async def claim(
+        self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: NetworkAttachmentDefinition
+    ) -> ClaimedAddresses:
+        """Claim what the instance's network of that name gets of a NAD; ready at once for a NAD without addresses.
+
+        It may be called again and again. Raises KubeError.
+        """
+        ...
+
+    async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
+        """Give back what the instance's network of that name has of a NAD, once nothing uses it. Raises KubeError."""
+        ...
+
+
+class LanPlace(NamedTuple):
+    """A place at a LAN for a port: the path of the LAN's namespace, its bridge, the port's name there, the MTU."""
+
+    ns: str
+    bridge: str
+    link: str
+    mtu: int
+
+
+class PodNic(NamedTuple):
+    """A NIC of a machine as its launcher pod has it: the pod (`namespace/name`), its uid, its namespace's path.
+
+    `mac` is the machine's own hardware address.
+    """
+
+    pod: str
+    uid: str
+    netns: str
+    interface: str
+    mac: str = ""
+
+
+class LanPlaces(Protocol):
+    """Places at the LANs of a node, for ports that another feature brings and takes.
+
+    Both raise NodeError: of a spoke that no LAN has, that another pod has, or of a LAN that can't be built.
+    """
+
+    def find(self, spoke: str) -> LanPlace:
+        """Return the place of a spoke, whether its LAN is built or not."""
+        ...
+
+    async def relocate(
+        self, nic: PodNic, leave: str, enter: str, move: Callable[[LanPlace | None], Awaitable[T]]
+    ) -> T:
+        """Return what `move` returns, which brings a port from one spoke to another; either may be empty for none.
+
+        It is called with the place to enter once that LAN is built, and nothing else changes the LANs until it ends.
+        If it fails, both spokes are kept for the port, and the same call may be repeated, or its reverse.
+        """
+        ...
+
+
+LAN_PLACES: Port[LanPlaces] = Port("places at LANs for ports of machines")
+MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")
 NAD_USERS: Port[NadUsers] = Port("users of NADs")
 NODE_POOLS: Port[NodePools] = Port("addresses for nodes")
 HARVESTER_RUNS: Port[Callable[[], bool]] = Port("whether Harvester's network controller runs")

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.kube.tls import memory_file
+from lanloom.kube.config import memory_file
 from lanloom.runtime.certificates import Bundle
 from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json, decoded
 from lanloom.runtime.https.connections import limits_of_process

@@ -4,11 +4,13 @@ Everything follows from these rows: what is dispatched where (`TableAdmission`),
 about (`webhookconfig`), and under which resources reviews are counted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
-from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.api.admission import AdmissionRequest, Unreadable, Verdict, refusal
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import KubeError
+from lanloom.refusals import Refusal
 
 Verb = Literal["mutate", "validate", "refer"]
 """`mutate` fills in, `validate` judges an object, `refer` judges whether something may refer to networks."""
@@ -70,6 +72,19 @@ class TableAdmission:
     def _find(self, verb: Verb, request: AdmissionRequest) -> Callable[[Any, AdmissionRequest], Any] | None:
         resource = request.resource
         return self._functions.get((verb, resource.group, resource.resource, request.operation))
+
+
+async def verdict_of(validation: Awaitable[tuple[str, ...]]) -> Verdict:
+    """Return the verdict of a validation that returns warnings or raises a refusal.
+
+    A request that can't be validated is refused, too.
+    """
+    try:
+        return Verdict(warnings=await validation)
+    except (Refusal, Unreadable) as refused:
+        return refusal(refused)
+    except KubeError as error:
+        return refusal(f"the request can't be validated now because {error}; try again")
 
 
 def watched(table: Iterable[Webhook], verb: Verb, *, harvesters: bool = False) -> Watched:

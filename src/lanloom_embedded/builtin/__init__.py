@@ -1,14 +1,18 @@
 """Kubernetes' own kinds that the server serves, with what the real server does about their objects.
 
-`BUILTINS` are the kinds with schemas; `default_builtin` fills in what is absent, `prune_builtin` removes
-what is unknown and `validate_builtin` refuses what breaks a rule. What such an object then does (a pod
-that runs, a deployment that makes pods) is not this server's business.
+`BUILTINS` are the kinds with schemas, read from `kinds.yaml`; `DEFINITIONS` are the schemas that all groups share in
+OpenAPI. `default_builtin` fills in what is absent, `prune_builtin` removes what is unknown and `validate_builtin`
+refuses what breaks a rule. What such an object then does (a pod that runs, a deployment that makes pods) is not this
+server's business.
 """
 
 from functools import cache
+from importlib import resources
+
+import yaml
+from msgspec import convert
 
 from lanloom.runtime.https.fields import FieldError
-from lanloom_embedded.builtin import cluster, core, pods
 from lanloom_embedded.builtin.definitions import places_of_rules, prune_schemas, schema_types
 from lanloom_embedded.builtin.rules import broken_rules, fill_in
 from lanloom_embedded.kinds import GroupPlural, Raw, ServedKind
@@ -16,6 +20,7 @@ from lanloom_embedded.schema import CompiledSchema
 
 __all__ = [
     "BUILTINS",
+    "DEFINITIONS",
     "default_builtin",
     "definition_types",
     "places_of_rules",
@@ -23,7 +28,12 @@ __all__ = [
     "validate_builtin",
 ]
 
-BUILTINS: tuple[ServedKind, ...] = (*core.KINDS, *pods.KINDS, *cluster.KINDS, *cluster.REVIEWS)
+_DATA: Raw = yaml.load((resources.files(__package__) / "kinds.yaml").read_bytes(), Loader=yaml.CSafeLoader)
+
+BUILTINS: tuple[ServedKind, ...] = tuple(
+    convert(kind | {"builtin": True}, ServedKind) for kind in _DATA["kinds"]
+)
+DEFINITIONS: dict[str, Raw] = _DATA["definitions"]
 
 _CRDS = GroupPlural("apiextensions.k8s.io", "customresourcedefinitions")
 _SCHEMAS = {kind.key: kind.schema for kind in BUILTINS if kind.schema is not None}

@@ -12,7 +12,7 @@ from lanloom.api.meta import Key
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.webhooks import (
     Attributes,

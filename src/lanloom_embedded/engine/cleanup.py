@@ -11,7 +11,7 @@ from random import Random
 from msgspec import Struct
 
 from lanloom.api.meta import Key
-from lanloom.kube.queue import WorkQueue
+from lanloom.kube.controller import WorkQueue
 from lanloom.runtime.https import errors
 from lanloom_embedded import syntax
 from lanloom_embedded.builtin import definition_types, places_of_rules
@@ -19,10 +19,10 @@ from lanloom_embedded.engine import definitions
 from lanloom_embedded.engine.calls import CLEANUP, Call, DeleteOptions
 from lanloom_embedded.engine.definitions import Definitions, merge_conditions
 from lanloom_embedded.engine.deletion import CRD_FINALIZER, Deleter
+from lanloom_embedded.engine.gc import work
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Change, Stored
+from lanloom_embedded.engine.storage import Change, Stored
 from lanloom_embedded.engine.strategies import BuiltinStrategy, Registry, check_readable
-from lanloom_embedded.engine.workers import work
 from lanloom_embedded.engine.writes import Writer
 from lanloom_embedded.kinds import (
     CRDS,

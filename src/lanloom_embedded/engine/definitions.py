@@ -12,7 +12,7 @@ from lanloom.runtime.https import errors
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.deletion import CRD_FINALIZER
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Change, Stored
+from lanloom_embedded.engine.storage import Change, Stored
 from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.writes import Writer
 from lanloom_embedded.kinds import (

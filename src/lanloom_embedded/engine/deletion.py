@@ -13,7 +13,7 @@ from lanloom.runtime.https import errors
 from lanloom_embedded.engine.admission import Admission
 from lanloom_embedded.engine.calls import Call, DeleteOptions
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Stored, full, stored
+from lanloom_embedded.engine.storage import Stored, full, stored
 from lanloom_embedded.engine.webhooks import Attributes
 from lanloom_embedded.kinds import (
     CRDS,

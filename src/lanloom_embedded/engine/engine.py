@@ -33,8 +33,7 @@ from lanloom_embedded.engine.reads import (
     Selection,
 )
 from lanloom_embedded.engine.sqlite import data_file
-from lanloom_embedded.engine.storage import Storage
-from lanloom_embedded.engine.stored import Stored, full
+from lanloom_embedded.engine.storage import Storage, Stored, full
 from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.engine.writes import Transform, Writer

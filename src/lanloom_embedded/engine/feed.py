@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 
 CHANGES = 20_000
 BYTES = 128 * 1024 * 1024

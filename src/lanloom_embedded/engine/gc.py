@@ -5,24 +5,43 @@ it has happened. Whether an object goes is decided on its current state, so that
 """
 
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable
 from random import Random
+from typing import TypeVar
+
+import structlog
 
 from lanloom.api.meta import Key, ObjectMeta, OwnerReference
-from lanloom.kube.queue import WorkQueue
+from lanloom.kube.controller import WorkQueue
 from lanloom.runtime.https import errors
-from lanloom_embedded.engine.calls import (
-    COLLECTOR,
-    Call,
-    DeleteOptions,
-    Propagation,
-)
+from lanloom.runtime.https.errors import StatusError
+from lanloom_embedded.engine.calls import COLLECTOR, Call, DeleteOptions, Propagation
 from lanloom_embedded.engine.deletion import FOREGROUND, ORPHAN, Deleter
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.engine.strategies import Registry
-from lanloom_embedded.engine.workers import work
 from lanloom_embedded.engine.writes import Transform, Writer
 from lanloom_embedded.kinds import GroupPlural, Raw
+
+log = structlog.get_logger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+
+async def work(queue: WorkQueue[K], attend: Callable[[K], Awaitable[None]]) -> None:
+    """Attend to keys until it is cancelled."""
+    while True:
+        key = await queue.get()
+        try:
+            await attend(key)
+            queue.forget(key)
+        except StatusError as error:
+            # Somebody's webhook refuses, or an object changed under our hands: both may pass.
+            log.info("tried in vain", key=str(key), error=error.message)
+            queue.add_rate_limited(key)
+        finally:
+            queue.done(key)
+
 
 _Item = tuple[GroupPlural, Key]
 

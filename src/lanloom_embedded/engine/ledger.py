@@ -15,12 +15,14 @@ from lanloom.api.meta import Key
 from lanloom.runtime.https import errors
 from lanloom_embedded.engine.feed import CHANGES, Feed, History
 from lanloom_embedded.engine.storage import (
+    Change,
     DiskFull,
     Snapshot,
     Storage,
     StorageError,
+    Stored,
+    stored,
 )
-from lanloom_embedded.engine.stored import Change, Stored, stored
 from lanloom_embedded.kinds import GroupPlural, Raw
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from lanloom.api.meta import Key
 from lanloom.runtime.https import errors, fields
 from lanloom_embedded.engine.ledger import Ledger, place
-from lanloom_embedded.engine.stored import Stored
+from lanloom_embedded.engine.storage import Stored
 from lanloom_embedded.kinds import GroupPlural, ServedKind
 from lanloom_embedded.selectors import parse_fields, parse_labels
 

@@ -24,8 +24,7 @@ import structlog
 
 from lanloom.api.meta import Key
 from lanloom_embedded.engine.sidecars import HighWaterMark, Reserve
-from lanloom_embedded.engine.storage import DiskFull, Snapshot, StorageError
-from lanloom_embedded.engine.stored import Change, Stored, restored
+from lanloom_embedded.engine.storage import Change, DiskFull, Snapshot, StorageError, Stored, restored
 from lanloom_embedded.kinds import GroupPlural
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from lanloom.runtime.https import errors
 from lanloom_embedded.engine.feed import Feed
 from lanloom_embedded.engine.ledger import Ledger
 from lanloom_embedded.engine.reads import Selection, future_version, parse_version
-from lanloom_embedded.engine.stored import Change, Stored
+from lanloom_embedded.engine.storage import Change, Stored
 from lanloom_embedded.kinds import ServedKind
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]

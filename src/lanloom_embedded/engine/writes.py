@@ -21,7 +21,8 @@ from lanloom.runtime.https.bodies import check_object
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.admission import Admission
 from lanloom_embedded.engine.calls import Call
-from lanloom_embedded.engine.identity import (
+from lanloom_embedded.engine.ledger import Ledger
+from lanloom_embedded.engine.metadata import (
     check_identity,
     check_patched_type,
     check_type,
@@ -31,8 +32,7 @@ from lanloom_embedded.engine.identity import (
     require_version,
     unknown_fields,
 )
-from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.stored import Stored, full, stored
+from lanloom_embedded.engine.storage import Stored, full, stored
 from lanloom_embedded.engine.strategies import Registry, Strategy
 from lanloom_embedded.engine.webhooks import Attributes
 from lanloom_embedded.kinds import NAMESPACES, Raw, ServedKind

@@ -14,15 +14,16 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.authentication import ANONYMOUS_NAME, UNAUTHENTICATED, effective_user
 from lanloom_embedded.front.bodies import Disconnected, Receive
 from lanloom_embedded.front.documents import Documents
-from lanloom_embedded.front.exchange import Exchange, Send
-from lanloom_embedded.front.objects import Objects
-from lanloom_embedded.front.rendering import Renderer
-from lanloom_embedded.front.requests import (
+from lanloom_embedded.front.exchange import (
+    Exchange,
     NoSuchPath,
+    Send,
     Target,
     target_of,
     verb_of,
 )
+from lanloom_embedded.front.objects import Objects
+from lanloom_embedded.front.rendering import Renderer
 from lanloom_embedded.front.reviews import Reviews
 from lanloom_embedded.front.watches import Streams
 from lanloom_embedded.selectors import required_name

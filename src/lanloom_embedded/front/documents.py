@@ -9,14 +9,13 @@ from typing import Any
 from lanloom.runtime.https import errors
 from lanloom_embedded import discovery, openapi
 from lanloom_embedded.engine.strategies import Registry
-from lanloom_embedded.front.exchange import Exchange
+from lanloom_embedded.front.exchange import Exchange, Target
 from lanloom_embedded.front.rendering import (
     JSON_FORM,
     Form,
     encode,
     negotiate,
 )
-from lanloom_embedded.front.requests import Target
 from lanloom_embedded.kinds import Raw
 
 KUBERNETES_MINOR = "36"

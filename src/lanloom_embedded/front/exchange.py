@@ -1,13 +1,162 @@
 """One HTTP request and the sending of its answer, on ASGI's terms."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
+from msgspec import Struct
+
+from lanloom.runtime.https import errors
 from lanloom.runtime.https.errors import StatusError
 from lanloom_embedded.engine.calls import Warnings
 from lanloom_embedded.front.bodies import Receive
 from lanloom_embedded.front.rendering import JSON_FORM, Form, encode
-from lanloom_embedded.front.requests import query_of
+from lanloom_embedded.kinds import NAMESPACES, ServedKind
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_INTEGER_CHARACTERS = 64
+"""More than any integer of 64 bits has, some leading zeros included."""
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_PARAMETERS = 256
+"""Parameters that a query may have; the API knows fewer than twenty."""
+_VERBS = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "GET": "get",
+}
+
+
+class NoSuchPath(Exception):
+    """Nothing is served at the address."""
+
+
+class Target(Struct, frozen=True):
+    """The target of a path. Without `plural` it is no resource but a document of `group` and `version`, or other."""
+
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def target_of(path: str) -> Target:
+    """Take a path apart."""
+    parts = path.split("/")[1:]
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
+    while parts and not parts[-1]:
+        parts.pop()
+    if parts[:1] == ["api"] and len(parts) >= 2:
+        return _resource_target(path, "", parts[1], parts[2:])
+    if parts[:1] == ["apis"] and len(parts) >= 3:
+        return _resource_target(path, parts[1], parts[2], parts[3:])
+    return Target(path, group=parts[1] if parts[:1] == ["apis"] and len(parts) == 2 else "")
+
+
+def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Target:
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) >= 2:
+        namespace = rest[1]
+        if len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
+            rest = rest[2:]
+    plural, name, *deeper = (*rest, "", "")[: max(len(rest), 2)]
+    return Target(path, group, version, namespace, plural, name, "/".join(deeper))
+
+
+def query_of(query: bytes) -> Mapping[str, str]:
+    """The parameters of a query; of repeated ones the first counts. Raises BadRequest."""
+    if not query:
+        return {}
+    if query.count(b"&") >= _PARAMETERS:
+        raise errors.BadRequest(f"the query has more than {_PARAMETERS} parameters; send fewer of them")
+    result: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        result.setdefault(name, value)
+    return result
+
+
+def is_true(text: str) -> bool:
+    """A boolean parameter, as Go's strconv and the API machinery read it: present and not false."""
+    return text.lower() not in ("", "false", "0")
+
+
+def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:
+    """The API's verb for a request on a resource. Raises MethodNotAllowed."""
+    verb = _VERBS.get(method)
+    if verb is None:
+        raise errors.wrong_method()
+    if target.name:
+        return verb
+    if verb == "get" and is_true(query.get("watch", "")):
+        return "watch"
+    return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+
+
+def integer(query: Mapping[str, str], name: str) -> int:
+    """A number of 64 bits among the parameters, 0 if it isn't there. Raises BadRequest."""
+    text = query.get(name, "") or "0"
+    if not _INTEGER.fullmatch(text):
+        raise _bad_integer(text, "invalid syntax")
+    if len(text) > _INTEGER_CHARACTERS or not -(2**63) <= (number := int(text)) < 2**63:
+        raise _bad_integer(text, "value out of range")
+    return number
+
+
+def _bad_integer(text: str, why: str) -> errors.BadRequest:
+    return errors.BadRequest(f'strconv.ParseInt: parsing "{text}": {why}')
+
+
+_SUBRESOURCE_VERBS = ("get", "patch", "update")
+_NAMELESS_VERBS = ("create", "deletecollection", "list", "watch")
+
+
+def check_address(kind: ServedKind, target: Target, verb: str) -> None:
+    """Raise NotFound, MethodNotAllowed or NoSuchPath for what the kind doesn't understand."""
+    if kind.builtin:
+        _check_builtin(kind, target, verb)
+    else:
+        _check_custom(kind, target, verb)
+
+
+def _check_builtin(kind: ServedKind, target: Target, verb: str) -> None:
+    if target.subresource:
+        if not kind.has_subresource(target.subresource):
+            raise errors.no_such_resource()
+        if verb not in _SUBRESOURCE_VERBS:
+            raise errors.wrong_method()
+        return
+    everywhere = kind.namespaced and not target.namespace
+    if (everywhere and target.name) or _is_astray(kind, target):
+        raise errors.no_such_resource()
+    if everywhere and verb in ("create", "deletecollection"):
+        raise errors.wrong_method()
+    if verb not in kind.verbs or bool(target.name) is (verb in _NAMELESS_VERBS):
+        raise errors.wrong_method()
+
+
+def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
+    everywhere = kind.namespaced and not target.namespace
+    if (everywhere and verb not in ("list", "watch")) or _is_astray(kind, target):
+        raise NoSuchPath
+    if verb == "update" and not target.name:
+        raise errors.BadRequest("name must be provided")
+    if target.subresource:
+        if not kind.has_subresource(target.subresource):
+            raise errors.not_found(kind.resource, target.name)
+        if verb not in _SUBRESOURCE_VERBS:
+            raise errors.method_not_allowed(kind.resource, verb)
+
+
+def _is_astray(kind: ServedKind, target: Target) -> bool:
+    """Whether a cluster-scoped kind is asked for in a namespace."""
+    return bool(target.namespace) and not kind.namespaced and kind.key != NAMESPACES
+
 
 Send = Callable[[Any], Awaitable[None]]
 Header = tuple[bytes, bytes]

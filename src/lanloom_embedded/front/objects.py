@@ -19,18 +19,18 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.reads import ListOptions, Page, Selection
 from lanloom_embedded.engine.writes import Transform
 from lanloom_embedded.front import bodies
-from lanloom_embedded.front.exchange import Exchange
+from lanloom_embedded.front.exchange import (
+    Exchange,
+    Target,
+    check_address,
+    integer,
+    is_true,
+)
 from lanloom_embedded.front.rendering import (
     Renderer,
     encode,
     negotiate,
     plain,
-)
-from lanloom_embedded.front.requests import (
-    Target,
-    check_address,
-    integer,
-    is_true,
 )
 from lanloom_embedded.front.watches import Streams
 from lanloom_embedded.kinds import Raw, ServedKind

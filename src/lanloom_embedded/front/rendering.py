@@ -15,7 +15,7 @@ from msgspec import Struct
 from lanloom.runtime.https import errors
 from lanloom_embedded import tables
 from lanloom_embedded.engine.reads import Page
-from lanloom_embedded.engine.stored import (
+from lanloom_embedded.engine.storage import (
     Stored,
     full,
     wire,

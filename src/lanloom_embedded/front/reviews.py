@@ -6,7 +6,7 @@ from lanloom.api.admission import UserInfo
 from lanloom.runtime.https import errors
 from lanloom_embedded.authz import Attempt, Authorizer
 from lanloom_embedded.engine import metadata
-from lanloom_embedded.engine.identity import check_type
+from lanloom_embedded.engine.metadata import check_type
 from lanloom_embedded.engine.strategies import BuiltinStrategy
 from lanloom_embedded.front import bodies
 from lanloom_embedded.front.authentication import AUTHENTICATED

@@ -17,16 +17,15 @@ from random import Random
 import msgspec
 
 from lanloom.runtime.https.errors import Expired, TooManyRequests
-from lanloom_embedded.engine.stored import wire
+from lanloom_embedded.engine.storage import wire
 from lanloom_embedded.engine.watching import Event, Watch
-from lanloom_embedded.front.exchange import SLICE_BYTES, Exchange
+from lanloom_embedded.front.exchange import SLICE_BYTES, Exchange, integer, is_true
 from lanloom_embedded.front.rendering import (
     JSON_FORM,
     Form,
     Renderer,
     encode,
 )
-from lanloom_embedded.front.requests import integer, is_true
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.tables import Include
 

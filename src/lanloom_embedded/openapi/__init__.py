@@ -1,19 +1,24 @@
 """OpenAPI documents of what is served, for `kubectl explain`, `apply` and its check of what an operation understands.
 
-`/openapi/v2` is one document for all; kubectl before 1.27 reads it, as protobuf only (`encode_swagger`). `/openapi/v3`
-is an index and a document for each group and version. Both are made from the served kinds: keep them as long as these
-stay the same.
+`/openapi/v2` is one document for all; kubectl before 1.27 reads it, as protobuf only. `/openapi/v3` is an index and a
+document for each group and version. Both are made from the served kinds: keep them as long as these stay the same.
 
 Clients look into the paths for two things: which kind stands behind a path, and which query parameters its operations
 understand (kubectl asks so before it trusts `--dry-run=server` or field validation).
+
+`encode_swagger` writes what old clients read of a swagger document, in the form of gnostic's OpenAPIv2.proto. Debian's
+kubectl 1.20.2, which the tests run, gets 406 without it and then refuses every `apply`, `create`, `diff` and `explain`.
+It reads the definitions, to check manifests and to explain, and the parameters of patches, to find out whether a kind
+takes `--dry-run=server`. The encoder is written by hand: few messages occur here, and the field numbers of a published
+format never change.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from lanloom_embedded.kinds import Raw, ServedKind
-from lanloom_embedded.openapi.protobuf import encode_swagger
 from lanloom_embedded.openapi.schemas import (
     GVK,
     V2,
@@ -233,3 +238,132 @@ def _address(kinds: Sequence[ServedKind], group: str, version: str) -> str:
     content = document(kinds, group, version, "")
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest().upper()
     return f"/openapi/v3/{_name(group, version)}?hash={digest}"
+
+
+_VARINT, _BYTES = 0, 2
+_Encode = Callable[[int, Any], bytes]
+
+
+def encode_swagger(document: Raw) -> bytes:
+    """The message `openapi.v2.Document` with what old kubectls read of a swagger document."""
+    return _message(document, _DOCUMENT)
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+def _key(field: int, wire_type: int) -> bytes:
+    return _varint(field << 3 | wire_type)
+
+
+def _bytes(field: int, content: bytes) -> bytes:
+    return _key(field, _BYTES) + _varint(len(content)) + content
+
+
+def _text(field: int, value: Any) -> bytes:
+    return _bytes(field, str(value).encode()) if value else b""
+
+
+def _texts(field: int, value: Iterable[str]) -> bytes:
+    return b"".join(_bytes(field, each.encode()) for each in value)
+
+
+def _flag(field: int, value: Any) -> bytes:
+    return _key(field, _VARINT) + b"\x01" if value else b""
+
+
+def _named(field: int, values: Mapping[str, Any], encode: Callable[[Any], bytes]) -> bytes:
+    """A map as repeated messages of a name (1) and a value (2)."""
+    return b"".join(
+        _bytes(field, _text(1, name) + _bytes(2, encode(value))) for name, value in values.items()
+    )
+
+
+def _message(value: Mapping[str, Any], fields: Mapping[str, tuple[int, _Encode]]) -> bytes:
+    """A message whose JSON keys the table knows; `x-` stands for the extensions, and other keys are left out."""
+    made = b"".join(encode(number, value[key]) for key, (number, encode) in fields.items() if key in value)
+    extensions = {key: each for key, each in value.items() if key.startswith("x-")}
+    if extensions and "x-" in fields:
+        number, _ = fields["x-"]
+        made += _named(number, extensions, lambda each: _text(2, json.dumps(each)))
+    return made
+
+
+def _of(fields: Mapping[str, tuple[int, _Encode]]) -> _Encode:
+    return lambda number, value: _bytes(number, _message(value, fields))
+
+
+def _schema(field: int, value: Raw) -> bytes:
+    return _bytes(field, _message(value, _SCHEMA))
+
+
+def _schemas(field: int, value: Mapping[str, Raw]) -> bytes:
+    return _bytes(field, _named(1, value, lambda each: _message(each, _SCHEMA)))
+
+
+def _type(field: int, value: Any) -> bytes:
+    return _bytes(field, _texts(1, [value] if isinstance(value, str) else value))
+
+
+def _items(field: int, value: Raw) -> bytes:
+    return _bytes(field, _schema(1, value))
+
+
+def _additional(field: int, value: Any) -> bytes:
+    return _bytes(field, _schema(1, value) if isinstance(value, dict) else _flag(2, value))
+
+
+def _parameters(field: int, value: Iterable[Raw]) -> bytes:
+    return b"".join(_bytes(field, _parameter_message(each)) for each in value)
+
+
+def _parameter_message(value: Raw) -> bytes:
+    """The chain ParametersItem, Parameter, and for all but bodies NonBodyParameter."""
+    if value["in"] == "body":
+        return _bytes(1, _bytes(1, _message(value, _BODY)))
+    return _bytes(1, _bytes(2, _bytes(3, _message(value, _QUERY))))
+
+
+def _paths(field: int, value: Mapping[str, Raw]) -> bytes:
+    return _bytes(field, _named(2, value, lambda each: _message(each, _PATH_ITEM)))
+
+
+_SCHEMA: dict[str, tuple[int, _Encode]] = {
+    "$ref": (1, _text),
+    "format": (2, _text),
+    "description": (4, _text),
+    "required": (19, _texts),
+    "additionalProperties": (21, _additional),
+    "type": (22, _type),
+    "items": (23, _items),
+    "properties": (25, _schemas),
+    "x-": (31, _text),
+}
+_BODY: dict[str, tuple[int, _Encode]] = {
+    "description": (1, _text),
+    "name": (2, _text),
+    "in": (3, _text),
+    "required": (4, _flag),
+    "schema": (5, _schema),
+}
+_QUERY: dict[str, tuple[int, _Encode]] = {
+    "required": (1, _flag),
+    "in": (2, _text),
+    "description": (3, _text),
+    "name": (4, _text),
+    "type": (6, _text),
+}
+_OPERATION: dict[str, tuple[int, _Encode]] = {"parameters": (8, _parameters), "x-": (13, _text)}
+_PATH_ITEM: dict[str, tuple[int, _Encode]] = {"patch": (8, _of(_OPERATION))}
+_DOCUMENT: dict[str, tuple[int, _Encode]] = {
+    "swagger": (1, _text),
+    "info": (2, _of({"title": (1, _text), "version": (2, _text)})),
+    "paths": (8, _paths),
+    "definitions": (9, _schemas),
+}

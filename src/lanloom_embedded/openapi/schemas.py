@@ -10,13 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom_embedded.builtin.shapes import (
-    OBJECT_META,
-    anything,
-    record,
-    text,
-    values,
-)
+from lanloom_embedded.builtin import DEFINITIONS
 from lanloom_embedded.kinds import Raw, ServedKind
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -35,51 +29,6 @@ class SchemaVersion(Struct, frozen=True):
 
 V2 = SchemaVersion("#/definitions/", frozenset({"default", "nullable", "anyOf", "oneOf", "allOf", "not"}))
 V3 = SchemaVersion("#/components/schemas/")
-
-_LIST_META = record(
-    "What every list carries.",
-    {
-        "resourceVersion": text("Version of the list; a watch can start from it."),
-        "continue": text("Where the next page starts."),
-        "remainingItemCount": {"type": "integer", "format": "int64", "description": "Items on later pages."},
-        "selfLink": text("No longer used."),
-    },
-)
-_DELETE_OPTIONS = record(
-    "How an object is deleted.",
-    {
-        "apiVersion": text(),
-        "kind": text(),
-        "dryRun": values("All: nothing is changed."),
-        "gracePeriodSeconds": {
-            "type": "integer",
-            "format": "int64",
-            "description": "Seconds to end gracefully.",
-        },
-        "orphanDependents": {"type": "boolean", "description": "No longer used."},
-        "preconditions": record("What must hold.", {"uid": text(), "resourceVersion": text()}),
-        "propagationPolicy": text("Background, Foreground or Orphan."),
-    },
-)
-_STATUS = record(
-    "The outcome of a request.",
-    {
-        "apiVersion": text(),
-        "kind": text(),
-        "metadata": anything(),
-        "status": text("Success or Failure."),
-        "message": text("Why, for people."),
-        "reason": text("Why, in one word."),
-        "code": {"type": "integer", "format": "int32", "description": "The HTTP code."},
-        "details": anything("More about it."),
-    },
-)
-_COMMON = {
-    "ObjectMeta": OBJECT_META,
-    "ListMeta": _LIST_META,
-    "DeleteOptions": _DELETE_OPTIONS,
-    "Status": _STATUS,
-}
 
 
 def definition_name(kind: ServedKind) -> str:
@@ -106,7 +55,7 @@ def gvk(kind: ServedKind, suffix: str = "") -> Raw:
 
 def definitions_of(kinds: Iterable[ServedKind], version: SchemaVersion) -> dict[str, Raw]:
     """The definitions of the kinds, their lists, and what they share."""
-    made = {common(name): _converted(schema, version) for name, schema in _COMMON.items()}
+    made = {common(name): _converted(schema, version) for name, schema in DEFINITIONS.items()}
     for kind in kinds:
         name = definition_name(kind)
         made[name] = _object(kind, version)
@@ -124,9 +73,9 @@ def _object(kind: ServedKind, version: SchemaVersion) -> Raw:
     return schema | {"properties": properties, GVK: [gvk(kind)]}
 
 
-_TYPE = {
-    "apiVersion": text("Group and version of this form of the object."),
-    "kind": text("Kind of the object."),
+_TYPE: dict[str, Raw] = {
+    "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
+    "kind": {"type": "string", "description": "Kind of the object."},
 }
 
 
@@ -141,8 +90,7 @@ def _list(kind: ServedKind, name: str, version: SchemaVersion) -> Raw:
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": text(),
-            "kind": text(),
+            **_TYPE,
             "metadata": _with_description(common("ListMeta"), "Version and pages.", version),
             "items": items,
         },

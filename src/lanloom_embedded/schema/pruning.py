@@ -55,9 +55,11 @@ def _prune_object(
             continue
         below = f"{path}.{key}" if path else key
         if key in properties:
-            _prune(value[key], properties[key], below, removed)
+            if isinstance(value[key], (dict, list)):
+                _prune(value[key], properties[key], below, removed)
         elif others is not None and others is not False:
-            _prune(value[key], _NOTHING if others is True else others, below, removed)
+            if isinstance(value[key], (dict, list)):
+                _prune(value[key], _NOTHING if others is True else others, below, removed)
         elif not keep_unknown:
             del value[key]
             removed.append(below)
@@ -73,30 +75,28 @@ FillIn = Callable[[Any], None]
 
 
 def drop_nulls(value: Any, schema: Schema | None) -> None:
-    """Remove nulls that are neither nullable nor have a default, in place."""
+    """Remove nulls that are neither nullable nor have a default, in place. What no schema describes keeps its own."""
+    if schema is None:
+        return
     if isinstance(value, dict):
-        for key in tuple(value):
-            below = _below(schema, key)
-            if _is_stray_null(value[key], below):
-                del value[key]
-            else:
-                drop_nulls(value[key], below)
+        for key, item in tuple(value.items()):
+            if item is None:
+                if _is_stray_null(_below(schema, key)):
+                    del value[key]
+            elif isinstance(item, (dict, list)):
+                drop_nulls(item, _below(schema, key))
     elif isinstance(value, list):
         for each in value:
-            drop_nulls(each, schema.get("items") if schema else None)
+            drop_nulls(each, schema.get("items"))
 
 
-def _below(schema: Schema | None, key: str) -> Schema | None:
-    if schema is None:
-        return None
+def _below(schema: Schema, key: str) -> Schema | None:
     found = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
     return found if isinstance(found, Mapping) else None
 
 
-def _is_stray_null(value: Any, schema: Schema | None) -> bool:
-    return (
-        value is None and schema is not None and not schema.get("nullable") and schema.get("default") is None
-    )
+def _is_stray_null(schema: Schema | None) -> bool:
+    return schema is not None and not schema.get("nullable") and schema.get("default") is None
 
 
 def compile_defaults(schema: Schema) -> FillIn:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from collections.abc import Callable, Iterable
 
 from lanloom.cli.query import Field, Query
-from lanloom_lab.kernel import Choice
+from lanloom_lab.kernel import SelectedKernel
 from lanloom_lab.plan import MANAGEMENT_DHCP
 from lanloom_lab.protocol import LabStatus, NodeReport, Program
 
@@ -68,7 +68,7 @@ def _print_table(report: LabStatus, listing: Listing) -> None:
 
     console = make_console()
     facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("kernel", str(Choice(report.kernel, report.reason, report.version)))
+    facts.add_row("kernel", str(SelectedKernel(report.kernel, report.reason, report.version)))
     facts.add_row("API server", report.server)
     for network in report.dhcp:
         facts.add_row("DHCP", f"VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
@@ -211,6 +211,28 @@ def execute(layout: "Layout", node: str, words: tuple[str, ...]) -> None:
     sys.exit(_run(execute_on(layout, node, words)))
 
 
+@command.command(context_settings={"ignore_unknown_options": True})
+@click.argument("machine")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the machine.")
+@click.pass_obj
+def guest(layout: "Layout", machine: str, words: tuple[str, ...], namespace: str) -> None:
+    """Run a command in the guest of a virtual machine, on its serial console. The exit status is passed through.
+
+    A guest of the lab is a kernel with BusyBox and no disk. The shell in it gets the words of one line.
+
+    \b
+    Examples:
+      lanloom lab guest vm1 -- ip -br address
+      lanloom lab guest vm1 -- 'cat /proc/uptime; boot_id; carrier_changes eth0'
+    """
+    from lanloom_lab.client import run_in_guest
+
+    status, text = _run(run_in_guest(layout, namespace, machine, " ".join(words)))
+    click.echo(text, nl=False)
+    sys.exit(status)
+
+
 @command.command()
 @click.option(
     "--export", is_flag=True, help="Print an export command: eval $(lanloom lab kubeconfig --export)"
@@ -266,8 +288,8 @@ def down(layout: "Layout", keep: bool) -> None:
 
     with waiting("lab") as progress:
         progress("ending the lab")
-        ran = _run(client.down(layout, keep=keep))
-    click.echo("the lab is down" if ran else "no lab was running")
+        was_running = _run(client.down(layout, keep=keep))
+    click.echo("the lab is down" if was_running else "no lab was running")
 
 
 @command.group()

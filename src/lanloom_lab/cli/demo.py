@@ -12,16 +12,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lanloom_lab.errors import DemoFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lanloom.cli.console import Progress
+    from lanloom.cli.query import Query
     from lanloom.features.vlan.views.overview import Row
     from lanloom_lab.layout import Layout
 
@@ -124,19 +125,20 @@ WIDTH = 100
 )
 @click.pass_obj
 def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None:
-    """Demonstrate VLANs, addresses, isolated networks and LANs. Exit code: 1 if a check fails.
+    """Demonstrate VLANs, addresses, isolated networks, LANs and live update. Exit code: 1 if a check fails.
 
     Starts a lab, creates two cluster networks with a VLAN network on each (DHCP and static), shows the addresses, pings
     between nodes, changes DHCP to static, deletes all networks, and checks that nothing remains. Then it shows a
     network with two subnets, a pool that is split, and a NIC with three addresses. Then two pods block the deletion of
-    an isolated network. Finally, pods of two nodes use a LAN. Takes under two minutes.
+    an isolated network, and pods of two nodes use a LAN. Finally, a virtual machine changes its network while it runs.
+    Takes under two minutes.
     """
     from lanloom.cli.console import waiting
     from lanloom_lab import client
-    from lanloom_lab.demo import run_demo
+    from lanloom_lab.demo import run_demo, run_story
     from lanloom_lab.demoisolated import IsolatedStory
     from lanloom_lab.demolan import LanStory
-    from lanloom_lab.demostory import tell
+    from lanloom_lab.demomachine import MachineStory
     from lanloom_lab.kernel import parse_kernel
     from lanloom_lab.start import Options, start
 
@@ -148,8 +150,9 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
             start(layout, Options(3, requested), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
-            for story in (IsolatedStory, LanStory):
-                asyncio.run(tell(story, layout, progress, _asking(layout.kubeconfig, progress)))
+            asking = _asking(layout.kubeconfig, progress)
+            for story in (IsolatedStory, LanStory, MachineStory):
+                asyncio.run(run_story(story, layout, progress, asking, show.present))
         finally:
             if not keep:
                 progress("ending the lab")
@@ -192,23 +195,28 @@ class _Tables:
     def __call__(self, title: str, rows: tuple["Row", ...]) -> None:
         from rich.console import Console
 
-        from lanloom.cli import console as output
         from lanloom.cli.listing import make_table
         from lanloom.features.vlan.views.overview import ROW_FIELDS
 
-        fields = ROW_FIELDS.choose()
-        with self._progress.aside():
-            console = output.console()
-            console.print()
-            output.print_table(console, make_table(fields, rows, ruled=True, title=title))
+        self.present(title, ROW_FIELDS, rows)
         if self._svg is None:
             return
         with Path("/dev/null").open("w") as nowhere:
             picture = Console(record=True, width=WIDTH, file=nowhere, highlight=False, emoji=False)
-            picture.print(make_table(fields, rows, ruled=True))
+            picture.print(make_table(ROW_FIELDS.choose(), rows, ruled=True))
             drawing = picture.export_svg(title=f"lanloom status: {title}")
         self._svg.write_text(_REMOTE_FONTS.sub("", drawing))
         self._svg = None
+
+    def present(self, title: str, query: "Query[Any]", rows: "Sequence[Any]") -> None:
+        """Print a table with a title."""
+        from lanloom.cli import console as output
+        from lanloom.cli.listing import make_table
+
+        with self._progress.aside():
+            console = output.console()
+            console.print()
+            output.print_table(console, make_table(query.choose(), rows, ruled=True, title=title))
 
 
 def _how_to_go_on(layout: "Layout") -> str:

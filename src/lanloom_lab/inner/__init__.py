@@ -1,5 +1,5 @@
-"""The inner side of a lab: what runs on the kernel that carries the nodes (user-mode Linux, or the host's own).
+"""The inner side of a lab: the processes on the kernel of the nodes (user-mode Linux, or that of the host).
 
-It runs with the private tree's python3 and must start quickly on one slow processor: the standard library, msgspec
-and the lab's own small modules are all that it imports.
+It runs with the python3 of the private tree and must start quickly on one slow processor: it imports the standard
+library, msgspec and small modules of the lab only.
 """

@@ -12,13 +12,14 @@ mkdir /dev/pts
 mount -t devpts devpts /dev/pts -o mode=620,ptmxmode=666
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /tmp
-mkdir -p /mnt/site /mnt/state /mnt/modules "/run/modules/lib/modules"
+mkdir -p /mnt/site /mnt/state /mnt/guests /mnt/modules "/run/modules/lib/modules"
 mount -t hostfs none /mnt/site -o "$LAB_SITE"
 mount -t hostfs none /mnt/state -o "$LAB_STATE"
+mount -t hostfs none /mnt/guests -o "$LAB_GUESTS"
 mount -t hostfs none /mnt/modules -o "$LAB_MODULES"
 read -r _ _ release _ </proc/version
 ln -s /mnt/modules "/run/modules/lib/modules/$release"
-modprobe -a -d /run/modules bridge 8021q veth bonding overlay dummy vxlan macvtap
+modprobe -a -d /run/modules bridge 8021q veth bonding overlay dummy vxlan macvtap nf_tables tun
 ip link add mgmt address "$LAB_MAC" type bridge vlan_filtering 1 vlan_default_pvid "$LAB_VLAN"
 ip -batch - <<BATCH
 link set lo up

@@ -1,6 +1,6 @@
-"""The inner daemon: serves the supervisor's requests by starting and stopping nodes and running programs on them.
+"""The inner daemon: starts and stops nodes and runs programs on them, as the supervisor requests.
 
-A program that somebody runs on a node has three streams or a terminal, and ends when nobody reads any more.
+A program on a node has three streams or a terminal, and ends when its output is no longer read.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from lanloom_lab.protocol import Channel
 
 
 async def execute(channel: Channel, node: Node, request: protocol.Exec) -> None:
-    """Runs what is asked for, relays its streams until it ends, and sends its exit status."""
+    """Run the requested program, relay its streams until it ends, and send its exit status."""
     if request.terminal is None:
         status = await _with_pipes(channel, node.sandbox.command(*request.command))
     else:
@@ -121,7 +121,7 @@ async def _relay(channel: Channel, name: Literal["stdout", "stderr"], stream: as
 
 
 def resize(descriptor: int, terminal: protocol.Terminal) -> None:
-    """Gives a terminal its size."""
+    """Set the size of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))
 
 
@@ -130,7 +130,7 @@ POWER_OFF = 0x4321FEDC
 
 
 class Daemon:
-    """The nodes and the switch of one lab. `state` is the lab's state directory as it is seen here."""
+    """The nodes and the switch of one lab. `state` is the lab's state directory as seen from here."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
@@ -138,7 +138,7 @@ class Daemon:
         self._nodes: dict[str, nodes.Node] = {}
 
     async def serve(self, address: str, port: int) -> None:
-        """Answers requests until it is cancelled."""
+        """Answer requests until cancelled."""
         adopt_orphans()
         server = await asyncio.start_server(self._accept, address, port, limit=protocol.LINE_MAX)
         async with server:
@@ -204,7 +204,7 @@ class Daemon:
 
 
 def halt() -> None:
-    """Ends the kernel if this is its PID 1, else the daemon; nothing is lost, as files are the host's."""
+    """End the kernel if this is its PID 1, else the daemon. No data is lost, because files are on the host."""
     if os.getpid() == 1:
         ctypes.CDLL(None).reboot(POWER_OFF)
     raise SystemExit

@@ -12,10 +12,11 @@ mount -t tmpfs tmpfs tmp
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /dev dev
-mkdir mnt/src mnt/site mnt/state mnt/old
+mkdir mnt/src mnt/site mnt/state mnt/guests mnt/old
 mount --bind "$LAB_SRC" mnt/src
 mount --bind "$LAB_SITE" mnt/site
 mount --bind "$LAB_STATE" mnt/state
+mount --bind "$LAB_GUESTS" mnt/guests
 pivot_root . mnt/old
 cd /
 umount -l /mnt/old

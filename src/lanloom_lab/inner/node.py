@@ -1,7 +1,7 @@
-"""A node: namespaces with a root of their own, three NICs, and the programs that make it one of a cluster.
+"""A node: namespaces with a root of their own, three NICs, and the programs of a cluster's node.
 
-What a real node keeps on its disk is bound from the lab's state directory; all else is an overlay in memory, gone
-when the node is powered off.
+Files that a real node keeps on its disk are bound from the lab's state directory. All other files are an overlay in
+memory, which is lost when the node is powered off.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from lanloom_lab.inner.sandbox import (
 from lanloom_lab.plan import (
     DEVICE_PLUGINS,
     MANAGEMENT_VLAN,
+    MIGRATIONS,
     SUPERVISOR_ADDRESS,
     UPLINK_NICS,
     NodeSpec,
@@ -75,16 +76,16 @@ class Node:
         self._programs: list[Program] = []
 
     def report(self) -> tuple[protocol.Program, ...]:
-        """How its programs are."""
+        """Return the state of its programs."""
         return tuple(program.report() for program in self._programs)
 
     def run(self, name: str, *words: str) -> None:
-        """Keeps a program running on this node, its output in a log file of that name."""
+        """Keep a program running on this node, with its output in a log file of that name."""
         log = self._logs / f"{name}.log"
         self._programs.append(Program(name, self.sandbox, words, log, NODE_ENVIRONMENT))
 
     async def start_programs(self) -> None:
-        """Starts the message bus, NetworkManager and the agent, and waits until NetworkManager is there."""
+        """Start the message bus, NetworkManager and the agent, and wait until NetworkManager is ready."""
         self.sandbox.inside("/run/dbus").mkdir()
         self.sandbox.inside(DEVICE_PLUGINS).mkdir(parents=True, exist_ok=True)
         self.run("dbus", "dbus-daemon", "--system", "--nofork", "--nopidfile", "--nosyslog")
@@ -92,7 +93,14 @@ class Node:
         self.run("NetworkManager", "NetworkManager", "--debug", "--log-level=INFO")
         name = self.spec.name
         access = ("--kubeconfig", NODE_ENVIRONMENT["KUBECONFIG"])
-        kubelet = ("--cni-bin", CNI_PROGRAMS, "--device-plugins", DEVICE_PLUGINS)
+        kubelet = (
+            "--cni-bin",
+            CNI_PROGRAMS,
+            "--device-plugins",
+            DEVICE_PLUGINS,
+            "--pod-namespaces",
+            "/run/netns",
+        )
         self.run("agent", "lanloom", "agent", "--node", name, *access, *kubelet)
         await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))
 
@@ -110,7 +118,7 @@ class Node:
             ) from None
 
     async def power_off(self) -> None:
-        """Pulls the plug: cables, then everything inside at once."""
+        """Power the node off: disconnect its links, then end all of its processes at once."""
         await run("ip", "-batch", "-", text="".join(f"link delete {self.spec.port(nic)}\n" for nic in _NICS))
         await self.sandbox.kill()
         for program in self._programs:
@@ -122,7 +130,7 @@ _NICS = ("eth0", *UPLINK_NICS)
 
 
 async def start(spec: NodeSpec, disk: Path) -> Node:
-    """A node whose kept directories are in `disk`, plugged in and with its programs running. Raises ProcessFailed."""
+    """Return a node with its kept directories in `disk`, connected and with running programs. Raises ProcessFailed."""
     logs = disk / "log"
     _prepare_disk(disk)
     scratch = _prepare_scratch(spec, disk)
@@ -147,7 +155,7 @@ async def start(spec: NodeSpec, disk: Path) -> Node:
 
 
 async def plug_in(spec: NodeSpec, sandbox: NamespaceSandbox) -> None:
-    """Lays the cables: eth0 to a trunk port of the management switch, the uplink NICs to trunk ports of the switch."""
+    """Connect eth0 to a trunk port of the management switch, and the uplink NICs to trunk ports of the switch."""
     links = []
     for nic in _NICS:
         port, master = spec.port(nic), "mgmt" if nic == "eth0" else "switch"
@@ -173,11 +181,17 @@ def _scratch(spec: NodeSpec) -> Path:
 
 
 def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
-    """The node's part of the inner side's memory: layers of its root, and the list of its mounts."""
+    """Prepare the node's part of the inner side's memory: the layers of its root, and the list of its mounts."""
     scratch = _scratch(spec)
     upper = scratch / "upper"
-    inside = ("/etc", "/usr/local/bin", "/opt/lanloom/src", "/opt/lanloom/site", *KEPT.values())
-    for directory in (scratch / "root", scratch / "work", *(Path(f"{upper}{path}") for path in inside)):
+    programs = ("/opt/lanloom/src", "/opt/lanloom/site", "/opt/lanloom/guests")
+    inside = ("/etc", "/usr/local/bin", *programs, *KEPT.values())
+    for directory in (
+        MIGRATIONS,
+        scratch / "root",
+        scratch / "work",
+        *(Path(f"{upper}{path}") for path in inside),
+    ):
         directory.mkdir(parents=True, exist_ok=True)
     (upper / "etc/machine-id").write_text(f"{hashlib.sha256(spec.name.encode()).hexdigest()[:32]}\n")
     (upper / "etc/hostname").write_text(f"{spec.name}\n")
@@ -189,13 +203,13 @@ def _prepare_scratch(spec: NodeSpec, disk: Path) -> Path:
 
 
 def _fstab(scratch: Path, disk: Path) -> str:
-    """The mounts of a node's root.
+    """Return the mounts of a node's root.
 
-    The directory of profiles is a mount of its own: user-mode Linux forgets a directory of the host's that nobody looks
-    at, and with it that somebody watches it.
+    The directory of profiles is a mount of its own: user-mode Linux drops a directory of the host that is not in use,
+    and its watches with it.
 
-    /sys is read-only: where it can be written, NetworkManager waits for udev, which no node has, and takes none of its
-    devices over after a restart.
+    /sys is read-only: if it is writable, NetworkManager waits for udev, which no node has, and manages no device after
+    a restart.
     """
     root = scratch / "root"
     layers = f"lowerdir=/,upperdir={scratch}/upper,workdir={scratch}/work"
@@ -204,6 +218,8 @@ def _fstab(scratch: Path, disk: Path) -> str:
         (disk / PROFILES, f"/etc/{PROFILES}", "bind"),
         (Path("/mnt/src"), "/opt/lanloom/src", "bind,ro"),
         (Path("/mnt/site"), "/opt/lanloom/site", "bind,ro"),
+        (Path("/mnt/guests"), "/opt/lanloom/guests", "bind,ro"),
+        (MIGRATIONS, str(MIGRATIONS), "bind,X-mount.mkdir"),
         (Path("/dev"), "/dev", "rbind"),
     ]
     return (

@@ -1,7 +1,7 @@
-"""A set of namespaces that lives and dies with one process, and the programs that are kept running in it.
+"""A set of namespaces that lives as long as one process, and the programs that are kept running in it.
 
-Killing that process, PID 1 of a PID namespace, makes the kernel end everything inside and drop the links and
-mounts: nothing has to be remembered or cleaned up, whatever went wrong before.
+Killing that process, PID 1 of a PID namespace, makes the kernel end all processes in it and remove its links and
+mounts. No state must be remembered or cleaned up, whatever failed before.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _KINDS = ("--mount", "--net", "--pid", "--uts", "--ipc")
 
 
 class NamespaceSandbox:
-    """Namespaces held by a running script, which printed its PID and waits to be told to go on."""
+    """Namespaces of a running script, which printed its PID and waits for the signal to continue."""
 
     def __init__(self, process: Process, pid: int, log: Path) -> None:
         self._process = process
@@ -44,7 +44,7 @@ class NamespaceSandbox:
 
     @classmethod
     async def start(cls, script: str, environment: Mapping[str, str], log: Path) -> "NamespaceSandbox":
-        """Starts a script of this package in new namespaces. Raises ProcessFailed."""
+        """Start a script of this package in new namespaces. Raises ProcessFailed."""
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *("unshare", *_KINDS, "--fork", "--kill-child=KILL", "/bin/sh", str(SCRIPTS / script)),
@@ -57,13 +57,13 @@ class NamespaceSandbox:
         return cls(process, int(line), log)
 
     async def proceed(self) -> None:
-        """Lets the script go on and waits until it is ready. Raises ProcessFailed."""
+        """Let the script continue and wait until it is ready. Raises ProcessFailed."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         await _answer(self._process, self._log)
 
     async def kill(self) -> None:
-        """Ends everything inside."""
+        """End all processes in it."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         ended = asyncio.create_task(self._process.wait())
@@ -72,24 +72,24 @@ class NamespaceSandbox:
             await asyncio.wait([ended], timeout=REAP_SECONDS)
 
     def inside(self, path: str) -> Path:
-        """An absolute path of the sandbox's root as seen from here."""
+        """Return the path from here of an absolute path in the sandbox."""
         return Path(f"/proc/{self.pid}/root{path}")
 
     def command(self, *words: str) -> tuple[str, ...]:
-        """The command line that runs these words inside."""
+        """Return the command line that runs these words in the sandbox."""
         return ("nsenter", f"--target={self.pid}", *_KINDS, "--", *words)
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of what loses its own, so that it can bury it."""
+    """Make this process the parent of orphaned processes, so that it can reap them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def reap_orphans() -> None:
-    """Takes note of the ends of processes in capsules whose parent, an `nsenter` out here, was killed before it could.
+    """Reap processes in sandboxes whose parent, an `nsenter` outside, was killed before it could.
 
-    Nobody else does, and a namespace of processes does not end before the last of them is forgotten. Our own children
-    are in no further namespace; those who started them wait for them.
+    No other process does, and a PID namespace does not end before its last process is reaped. Children of this process
+    are in no further namespace; their callers wait for them.
     """
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):
@@ -98,7 +98,7 @@ def reap_orphans() -> None:
 
 
 def is_orphan(status: str, parent: int) -> bool:
-    """Whether /proc/PID/status is that of a child in a further namespace of processes."""
+    """Return whether /proc/PID/status is that of a child in a further PID namespace."""
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     return int(fields.get("PPid", 0)) == parent and len(fields.get("NSpid", "").split()) > 1
 
@@ -120,7 +120,7 @@ async def _answer(process: Process, log: Path) -> bytes:
 
 
 async def succeeds(*command: str) -> bool:
-    """Runs a program and says whether its exit status was 0."""
+    """Run a program and return whether its exit status was 0."""
     process = await asyncio.create_subprocess_exec(
         *command, env=ENVIRONMENT, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
     )
@@ -128,7 +128,7 @@ async def succeeds(*command: str) -> bool:
 
 
 async def run(*command: str, text: str = "") -> None:
-    """Runs a program with `text` as its standard input. Raises ProcessFailed with its output."""
+    """Run a program with `text` as its standard input. Raises ProcessFailed with its output."""
     process = await asyncio.create_subprocess_exec(
         *command,
         env=ENVIRONMENT,
@@ -151,7 +151,7 @@ GOOD_RUN = 30.0
 
 
 class Program:
-    """One program inside a sandbox, its output appended to `log`."""
+    """One program in a sandbox, with its output appended to `log`."""
 
     def __init__(
         self,
@@ -170,11 +170,11 @@ class Program:
         self._task = asyncio.create_task(self._keep_running(), name=name)
 
     def report(self) -> protocol.Program:
-        """How it is."""
+        """Return its state."""
         return protocol.Program(self._name, self._running, self._restarts)
 
     async def end(self) -> None:
-        """Kills it and starts it no more."""
+        """Kill it and do not start it again."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -209,6 +209,6 @@ class Program:
 
 
 def kill_group(process: Process) -> None:
-    """Kills a process that leads a session, with its children: `nsenter` does not take its child with it."""
+    """Kill a process that leads a session, with its children: the child of an `nsenter` survives its end."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""The physical switches of the lab, and the DHCP servers on chosen VLANs of them.
+"""The physical switches of the lab, and the DHCP servers on selected VLANs of them.
 
-The servers are in namespaces of their own behind a trunk port of each switch, as a router in a rack would be: a node
-reaches one only through the switch and with the right VLAN id.
+The servers are in namespaces of their own behind a trunk port of each switch, like a router in a rack: a node reaches
+one only through the switch and with the correct VLAN id.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _ASIDE = 4093
 
 
 class Trunk(Struct, frozen=True):
-    """A cable from the DHCP servers, where it is `name`, to a port of a switch."""
+    """A link from the DHCP servers, where it is `name`, to a port of a switch."""
 
     name: str
     switch: str
@@ -29,27 +29,27 @@ class Trunk(Struct, frozen=True):
 
     @property
     def port(self) -> str:
-        """The cable's end at the switch."""
+        """Return the port of the switch."""
         return f"dhcp-{self.switch}"
 
     def link(self, network: DhcpNetwork) -> str:
-        """The servers' link on a VLAN of this trunk."""
+        """Return the link of the servers on a VLAN of this trunk."""
         return f"{self.name}.{network.vlan_id}"
 
 
 class Switch:
-    """The switches. `logs` is the directory for what their DHCP server prints."""
+    """The switches. `logs` is the directory for the output of their DHCP servers."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._server: Program | None = None
 
     def report(self) -> tuple[protocol.Program, ...]:
-        """How its programs are."""
+        """Return the state of its programs."""
         return (self._server.report(),) if self._server else ()
 
     async def build(self, networks: Sequence[DhcpNetwork]) -> None:
-        """Makes the nodes' switch, beside the management switch, and starts the DHCP servers. Raises ProcessFailed."""
+        """Create the nodes' switch beside the management switch, and start the DHCP servers. Raises ProcessFailed."""
         bridge = "link add switch up type bridge vlan_filtering 1 mcast_snooping 0\n"
         await run("ip", "-batch", "-", text=bridge)
         await self._serve(
@@ -60,9 +60,9 @@ class Switch:
         )
 
     async def cut(self, cut: bool) -> None:
-        """Cuts the nodes off from the supervisor and the API server, or joins them again. Raises ProcessFailed.
+        """Disconnect the nodes from the supervisor and the API server, or reconnect them. Raises ProcessFailed.
 
-        Supervisor and inner daemon move to a VLAN of their own: they go on talking, also about nodes that boot.
+        Supervisor and inner daemon move to a VLAN of their own. They stay connected, also when nodes boot.
         """
         old, new = (MANAGEMENT_VLAN, _ASIDE) if cut else (_ASIDE, MANAGEMENT_VLAN)
         moves = [
@@ -81,7 +81,7 @@ class Switch:
 
 
 def _supervisors_ends() -> tuple[str, ...]:
-    """Where supervisor and inner daemon are on the management switch; on the host's kernel, both in one place."""
+    """Return the ports of supervisor and inner daemon on the management switch; one on the host's kernel."""
     return ("mgmt self", "vec0") if Path("/sys/class/net/vec0").exists() else ("mgmt self",)
 
 
@@ -96,7 +96,7 @@ async def _plug_in(trunk: Trunk, sandbox: NamespaceSandbox) -> None:
 
 
 def _prepare_links(trunks: Iterable[Trunk]) -> str:
-    """Writes what `ip -batch` is to do inside; returns the file's path."""
+    """Write the commands for `ip -batch` in the sandbox; return the path of the file."""
     lines = ["link set lo up"]
     for trunk in trunks:
         lines.append(f"link set {trunk.name} up")

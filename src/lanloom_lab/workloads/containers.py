@@ -49,7 +49,10 @@ class Ended(Struct, frozen=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """How a container is: `began` is set while it runs, else `waiting` (a reason) and `message` say why it does not."""
+    """How a container is: `began` is set while it runs, else `waiting` (a reason) and `message` say why it does not.
+
+    One that is not started again is `terminated`.
+    """
 
     began: float | None = None
     ready: bool = False
@@ -57,6 +60,7 @@ class State(Struct, frozen=True, kw_only=True):
     message: str = ""
     restarts: int = 0
     last: Ended | None = None
+    terminated: Ended | None = None
 
 
 class RunningContainer:

@@ -16,12 +16,11 @@ import structlog
 from msgspec import Struct
 
 from lanloom.api.meta import Key, parse_rfc3339
-from lanloom.kube.controller import Controller
+from lanloom.kube.controller import Controller, backoff
 from lanloom.kube.errors import Conflict, NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
-from lanloom.kube.queue import backoff
 from lanloom_lab.errors import LabError
 from lanloom_lab.workloads.containers import State
 from lanloom_lab.workloads.devices import Devices
@@ -48,6 +47,14 @@ IMPATIENCE = 1.0
 log = structlog.get_logger(__name__)
 
 
+Special = Callable[[Pod, Run, Callable[[], None]], Run]
+"""Given a pod with a network of its own, what makes that network, and what to call after a change: what to run."""
+
+
+def _nothing_special(pod: Pod, run: Run, changed: Callable[[], None]) -> Run:
+    return run
+
+
 class PodWorker(Struct):
     """A pod that a kubelet has taken on, on one boot of its node."""
 
@@ -65,7 +72,8 @@ class PodWorker(Struct):
 class Kubelet:
     """Runs the pods of the nodes that `machines` tells of.
 
-    `image` is Lanloom's; `logs` gives a node's directory of logs.
+    `image` is Lanloom's; `logs` gives a node's directory of logs. `special` runs something in pods with a network of
+    their own, which are empty otherwise.
     """
 
     def __init__(
@@ -78,7 +86,9 @@ class Kubelet:
         logs: Callable[[str], Path],
         rng: Random,
         now: Callable[[], float],
+        special: Special = _nothing_special,
     ) -> None:
+        self._special = special
         self._client = client
         self._hosts = hosts
         self._machines = machines
@@ -173,7 +183,9 @@ class Kubelet:
                 changed=partial(self._controller.enqueue, key),
             )
         else:
-            run = NetworkRun(pod, partial(Sandbox, self._hosts, self._client, self._devices, pod), self._now)
+            made = partial(Sandbox, self._hosts, self._client, self._devices, pod)
+            changed = partial(self._controller.enqueue, key)
+            run = self._special(pod, NetworkRun(pod, made, self._now), changed)
         worker = PodWorker(pod.metadata.uid, node, boot, run, self._now())
         self._workers[key] = worker
         return worker

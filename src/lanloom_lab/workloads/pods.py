@@ -66,6 +66,7 @@ class PodSpec(core.PodSpec, frozen=True, kw_only=True, rename="camel"):
     """What a pod consists of."""
 
     host_network: bool = False
+    affinity: dict[str, Any] = {}
     containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
 

@@ -32,7 +32,7 @@ def pod_status(
     started = all(state.began is not None or state.restarts for state in states)
     ips = [{"ip": address} for address in addresses]
     return {
-        "phase": "Running" if started else "Pending",
+        "phase": _ended_phase(states) or ("Running" if started else "Pending"),
         "conditions": conditions(pod, ready=ready, now=now),
         "containerStatuses": [
             _container(pod, spec, state) for spec, state in zip(pod.spec.containers, states, strict=True)
@@ -41,6 +41,14 @@ def pod_status(
         "hostIP": host,
         **({"podIP": ips[0]["ip"], "podIPs": ips} if ips else {}),
     }
+
+
+def _ended_phase(states: Sequence[State]) -> str:
+    """The phase of a pod whose containers have all ended for good; empty for any other."""
+    ends = [state.terminated.status for state in states if state.terminated is not None]
+    if not ends or len(ends) < len(states):
+        return ""
+    return "Failed" if any(ends) else "Succeeded"
 
 
 def conditions(pod: Pod, *, ready: bool, now: float) -> list[Raw]:
@@ -94,6 +102,8 @@ def _container(pod: Pod, spec: Container, state: State) -> Raw:
 
 
 def _now(state: State) -> Raw:
+    if state.terminated is not None:
+        return {"terminated": _terminated(state.terminated)}
     if state.began is not None:
         return {"running": {"startedAt": rfc3339(state.began)}}
     message = {"message": state.message} if state.message else {}

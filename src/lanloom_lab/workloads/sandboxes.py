@@ -105,14 +105,14 @@ class Sandbox:
         # Noted before: what a plugin began and did not finish is taken away by its DEL too.
         self._attached.append((item, result))
         for plugin in item.plugins:
-            ran = await self._call("ADD", item, plugin | {"prevResult": result} if result else plugin)
-            if ran.status != 0:
-                why = multus.complaint(ran.output, ran.errors)
+            completed = await self._call("ADD", item, plugin | {"prevResult": result} if result else plugin)
+            if completed.status != 0:
+                why = multus.complaint(completed.output, completed.errors)
                 raise SandboxFailed(
                     f"[{self._pod.key}/{self._pod.uid}:{item.nad.name}]: error adding container to network "
                     f'"{item.nad.name}": plugin type="{plugin["type"]}" failed (add): {why}'
                 )
-            result = multus.result(ran.output)
+            result = multus.result(completed.output)
             self._attached[-1] = (item, result)
 
     async def _call(self, command: str, item: Attachment, plugin: Raw) -> CompletedProcess:
@@ -120,9 +120,9 @@ class Sandbox:
         return await self._hosts.run(self._node, *words, given=json.dumps(plugin))
 
     async def _command(self, *words: str) -> None:
-        ran = await self._hosts.run(self._node, *words)
-        if ran.status != 0:
-            raise SandboxFailed(f"{' '.join(words)}: {ran.errors.strip() or ran.status}")
+        completed = await self._hosts.run(self._node, *words)
+        if completed.status != 0:
+            raise SandboxFailed(f"{' '.join(words)}: {completed.errors.strip() or completed.status}")
 
 
 _REMOVE = '[ ! -e "/run/netns/$1" ] || ip netns delete "$1"'

@@ -2,40 +2,47 @@
 
 kube-scheduler binds by the subresource `binding`, because kube-apiserver lets nobody change `spec.nodeName`. The
 embedded server has no bindings and takes a node's name in a patch, once. Of what the real one weighs only
-`nodeSelector` and cordoned nodes are looked at: the lab's nodes have no resources to run out of.
+`nodeSelector`, cordoned nodes and required anti-affinity by labels are looked at: the lab's nodes have no resources to
+run out of.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Literal
 
-from lanloom.api.core import (
-    NODES,
-    PODS,
-    Node,
-    Pod,
-)
+from lanloom.api.core import NODES, Node
 from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
+from lanloom_lab.workloads.pods import PODS, Pod
 
 SCHEDULED = "PodScheduled"
+HOSTNAME = "kubernetes.io/hostname"
 
 
 class Unschedulable(Exception):
     """No node will do; the text says why, node by node."""
 
 
-def choose(pod: Pod, nodes: Iterable[Node], load: Mapping[str, int]) -> str:
-    """The node for a pod; `load` is the number of pods by node. Raises Unschedulable."""
-    reasons = {node.metadata.name: _obstacle(pod, node) for node in nodes}
+def choose(
+    pod: Pod, nodes: Iterable[Node], load: Mapping[str, int], avoided: Collection[str] = frozenset()
+) -> str:
+    """The node for a pod; `load` is the number of pods by node, `avoided` are nodes of pods that it must not join.
+
+    Raises Unschedulable.
+    """
+    reasons = {
+        node.metadata.name: _obstacle(pod, node)
+        or ("with pods that its anti-affinity names" if node.metadata.name in avoided else "")
+        for node in nodes
+    }
     fit = [name for name, reason in reasons.items() if not reason]
     if fit:
         return min(fit, key=lambda name: (load.get(name, 0), name))
@@ -54,6 +61,25 @@ def _obstacle(pod: Pod, node: Node) -> str:
     if missing:
         return "without " + ", ".join(f"{key}={value}" for key, value in sorted(missing))
     return ""
+
+
+def avoided(pod: Pod, others: Iterable[Pod]) -> frozenset[str]:
+    """The nodes with pods of its namespace that a pod must not join."""
+    rule = pod.spec.affinity.get("podAntiAffinity") or {}
+    terms = rule.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    selectors = [
+        ((term.get("labelSelector") or {}).get("matchLabels") or {}).items()
+        for term in terms
+        if term.get("topologyKey") == HOSTNAME
+    ]
+    return frozenset(
+        other.spec.node_name
+        for other in others
+        if other.metadata.namespace == pod.metadata.namespace
+        and other.spec.node_name
+        and not other.has_ended
+        and any(selector and selector <= other.metadata.labels.items() for selector in selectors)
+    )
 
 
 class Scheduler:
@@ -95,7 +121,8 @@ class Scheduler:
             return
         with suppress(NotFound):  # of a pod that is deleted meanwhile
             try:
-                node = choose(pod, self._nodes.store.items(), self._load())
+                found = tuple(self._pods.store.items())
+                node = choose(pod, self._nodes.store.items(), self._load(), avoided(pod, found))
             except Unschedulable as error:
                 await self._set_condition(pod, "False", "Unschedulable", str(error))
                 return

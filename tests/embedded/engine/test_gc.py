@@ -9,8 +9,7 @@ from lanloom.runtime.https.errors import NotFound
 from lanloom_embedded.engine.calls import Call, DeleteOptions, Propagation
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.reads import Selection
-from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.engine.stored import Stored
+from lanloom_embedded.engine.storage import MemoryStorage, Stored
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.patches import merge_patch
 from tests.embedded.engine.running import (

@@ -10,8 +10,7 @@ from lanloom.runtime.https.errors import AlreadyExists, Conflict, InternalError
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.feed import History
 from lanloom_embedded.engine.reads import Selection
-from lanloom_embedded.engine.storage import MemoryStorage, StorageError
-from lanloom_embedded.engine.stored import Change, stored
+from lanloom_embedded.engine.storage import Change, MemoryStorage, StorageError, stored
 from lanloom_embedded.kinds import GroupPlural
 from tests.embedded.engine.running import (
     config_map,

@@ -67,6 +67,22 @@ async def test_stale_version_conflicts() -> None:
         assert (await client.get(CONFIG_MAPS, "a", "default")).data == {"k": "2"}
 
 
+async def test_json_patch_changes_everything_or_nothing() -> None:
+    """A JSON patch is applied whole; one with a test that fails raises Invalid and changes nothing."""
+    async with running_engine() as engine:
+        client = LocalClient(engine)
+        await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
+        test, change = (
+            {"op": "test", "path": "/data/k", "value": "1"},
+            {"op": "replace", "path": "/data/k", "value": "2"},
+        )
+        done = await client.json_patch(CONFIG_MAPS, "a", [test, change], "default")
+        assert done.data == {"k": "2"}
+        with pytest.raises(errors.Invalid):
+            await client.json_patch(CONFIG_MAPS, "a", [change | {"value": "3"}, test], "default")
+        assert (await client.get(CONFIG_MAPS, "a", "default")).data == {"k": "2"}
+
+
 async def test_patch_without_effect_makes_no_event() -> None:
     """A patch that changes nothing leaves the version as it is."""
     async with running_engine() as engine:

@@ -14,8 +14,7 @@ import pytest
 from lanloom.api.meta import Key
 from lanloom_embedded.engine.sidecars import HighWaterMark
 from lanloom_embedded.engine.sqlite import SqliteStorage
-from lanloom_embedded.engine.storage import MemoryStorage, Storage, StorageError
-from lanloom_embedded.engine.stored import Change, Stored, stored
+from lanloom_embedded.engine.storage import Change, MemoryStorage, Storage, StorageError, Stored, stored
 from lanloom_embedded.kinds import GroupPlural
 from tests.embedded.engine import full_disk
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lanloom.runtime.https import bodies
-from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change, MemoryStorage
 from lanloom_embedded.kinds import Raw
 from tests.embedded.engine.running import WIDGETS, running_engine, until
 from tests.embedded.front.browser import TABLE, Browser, browsing

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from lanloom.kube.tls import memory_file
+from lanloom.kube.config import memory_file
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.https.connections import (
     Connections,

@@ -18,6 +18,7 @@ from tests.embedded.cases.kit.objects import Raw
 from tests.embedded.cases.kit.script import Api, slug
 from tests.embedded.cases.kit.suite import Case
 from tests.embedded.cases.kit.wire import Json
+from tests.harness.servers.build import SHORT_LIVED
 
 PATIENCE = 120
 
@@ -77,6 +78,7 @@ class Kubectl:
             "PATH": os.environ["PATH"],
             "KUBECONFIG": str(kubeconfig),
             "TMPDIR": str(self.directory),
+            **SHORT_LIVED,
         }
 
     def __call__(

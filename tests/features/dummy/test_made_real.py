@@ -10,7 +10,7 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.features.dummy.manager.reader import read_ranges
+from lanloom.features.dummy.reader import read_ranges
 from lanloom.features.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
 from lanloom.features.dummy.rules.objects import (
     cluster_network_body,

@@ -9,7 +9,7 @@ from lanloom.api.clusterranges import SERVICE_CIDRS, SERVICES, Taken
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.manager.reader import read_ranges
+from lanloom.features.dummy.reader import read_ranges
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.rules.subnet import Ranges
 from lanloom.kube.errors import ServerError

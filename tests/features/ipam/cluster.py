@@ -17,10 +17,10 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Condition
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
-from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.conditions import find
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.harness.cluster import Cluster, play
 
@@ -38,11 +38,11 @@ class IpamCluster(Cluster):
 
     kinds: ClassVar[tuple[Resource[Any], ...]] = (NETWORKS, NICS)
 
-    def lead(self, name: str = "manager-1", client: LocalClient | None = None) -> None:
+    def lead(self, name: str = "manager-1", client: Client | None = None) -> None:
         """Start a manager that believes to lead."""
         self.begin(name, self._manage(name, client or LocalClient(self.engine)))
 
-    async def _manage(self, name: str, client: LocalClient) -> None:
+    async def _manage(self, name: str, client: Client) -> None:
         rng = Random(name)
         informers = ipam_informers(Informers(client, rng))
         recorder = self.recorder("lanloom-manager", name, client, rng)

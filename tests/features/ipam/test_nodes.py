@@ -8,10 +8,9 @@ from random import Random
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.l3 import PoolSource
 from lanloom.api.meta import Key, OwnerReference
-from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.nodes import NodePools
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.features.ipam.reader import ipam_informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.runtime.context import NodeClaim
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster

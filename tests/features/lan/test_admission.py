@@ -13,13 +13,13 @@ import msgspec
 import pytest
 import yaml
 
-from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
+from lanloom.api.admission import UserInfo, Verdict
 from lanloom.api.core import PODS
+from lanloom.api.dummy import DRAINING
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, UID_LABEL, nad_name, resource_name
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
-from lanloom.api.nadguard import DRAINING
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.port import SharedUsers
+from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.lan.admission import LanAdmission
@@ -27,13 +27,13 @@ from lanloom.features.lan.agent.calls import ipam_type
 from lanloom.features.lan.manager import lan_informers
 from lanloom.features.lan.rules.nads import RESOURCE_NAME, body_of, wanted_nads
 from lanloom.features.lan.rules.spec import default_group
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.features.lan.manager.scene import PLACE, SPEC, first_storage
 from tests.features.lan.samples import entry
+from tests.harness.admission import request
 from tests.harness.virtual import run
 
 Raw = dict[str, Any]
@@ -72,7 +72,7 @@ class Reviews:
     async def add_nad(self, lan: LAN, **marks: str) -> Raw:
         """The NAD of the first spoke for pods, as it is on the server."""
         body = merge(body_of(lan, tuple(wanted_nads(lan))[1]), {"metadata": {"annotations": marks}})
-        return _raw(await self.client.create(NADS, body, PLACE))
+        return raw(await self.client.create(NADS, body, PLACE))
 
     async def add_pod(self) -> None:
         """A pod at that NAD."""
@@ -91,31 +91,19 @@ class Reviews:
         dry: bool = False,
     ) -> Verdict:
         """A review of a validating webhook."""
-        return await self.admission.validate(_request(resource, new, old, user, sub, dry))
+        return await self.admission.validate(
+            request(resource, new, old, user=user, status=bool(sub), dry_run=dry)
+        )
 
 
-def _raw(item: Any) -> Raw:
+def raw(item: Any) -> Raw:
+    """An object as it is on the wire."""
     found: Raw = msgspec.to_builtins(item)
     return found
 
 
-def _request(
-    resource: Resource[Any], new: Raw | None, old: Raw | None, user: str, sub: str = "", dry: bool = False
-) -> AdmissionRequest:
-    return AdmissionRequest(
-        uid="r",
-        operation="CREATE" if old is None else "UPDATE" if new is not None else "DELETE",
-        resource=GroupVersionResource(resource.group, resource.version, resource.plural),
-        namespace=PLACE if resource.namespaced else "",
-        sub_resource=sub,
-        object=new,
-        old_object=old,
-        user_info=UserInfo(username=user),
-        dry_run=dry,
-    )
-
-
-def _lan(name: str = "blue", *, metadata: Raw | None = None, **spec: Any) -> Raw:
+def review_lan(name: str = "blue", *, metadata: Raw | None = None, **spec: Any) -> Raw:
+    """A LAN as its author writes it."""
     return {"metadata": {"name": name, "namespace": PLACE, **(metadata or {})}, "spec": SPEC | spec}
 
 
@@ -152,15 +140,15 @@ async def test_defaults_are_a_patch(on: Reviews) -> None:
     spec = {key: value for key, value in SPEC.items() if key != "vxlanGrp"}
     for absent in ({}, {"vxlanGrp": None, "vxlanPort": None}):
         new = {"metadata": {"name": "blue"}, "spec": spec | absent}
-        assert on.admission.mutate(_request(LANS, new, None, ADMIN)).patch == (
+        assert on.admission.mutate(request(LANS, new)).patch == (
             {"op": "add", "path": "/spec/vxlanPort", "value": 4789},
             {"op": "add", "path": "/spec/vxlanGrp", "value": default_group(7)},
         )
     full = {"metadata": {"name": "blue"}, "spec": SPEC | {"vxlanPort": 4789}}
-    assert not on.admission.mutate(_request(LANS, full, None, ADMIN)).patch
+    assert not on.admission.mutate(request(LANS, full)).patch
     broken_ones: tuple[Raw, ...] = ({}, {"spec": None}, {"spec": []}, {"spec": "x"})
     for broken in broken_ones:
-        verdict = on.admission.mutate(_request(LANS, broken, None, ADMIN))
+        verdict = on.admission.mutate(request(LANS, broken))
         assert verdict.allowed and not verdict.patch
 
 
@@ -168,10 +156,10 @@ async def test_defaults_are_a_patch(on: Reviews) -> None:
 async def test_a_lan_is_judged(on: Reviews) -> None:
     """A valid LAN is let in; of another one the refusal names the object and the field."""
     await on.follow()
-    assert (await on.ask(LANS, _lan())).allowed
-    refused = await on.ask(LANS, _lan("red", vni=0))
+    assert (await on.ask(LANS, review_lan())).allowed
+    refused = await on.ask(LANS, review_lan("red", vni=0))
     assert refused.message == "LAN nets/red: spec.vni is 0; it must be from 1 to 16777215"
-    unreadable = await on.ask(LANS, _lan("red", vni="seven"))
+    unreadable = await on.ask(LANS, review_lan("red", vni="seven"))
     assert "can't read LAN red" in unreadable.message
 
 
@@ -180,7 +168,7 @@ async def test_the_example(on: Reviews) -> None:
     """The LAN of the examples is let in with its defaults, and its pod names one of its NADs and the resource."""
     example, pod = yaml.safe_load_all((ROOT / "examples/lan.yaml").read_text())
     await on.follow()
-    filled = on.admission.mutate(_request(LANS, example, None, ADMIN)).patch
+    filled = on.admission.mutate(request(LANS, example)).patch
     spec = example["spec"] | {item["path"].rpartition("/")[2]: item["value"] for item in filled}
     assert (await on.ask(LANS, example | {"spec": spec})).allowed
     (network,) = pod["metadata"]["annotations"].values()
@@ -211,19 +199,19 @@ async def test_claims_are_judged_on_live_objects(on: Reviews) -> None:
     """A claim is refused for a LAN that is there, not for one that the stores still have."""
     await on.follow()
     await on.add_lan()
-    refused = await on.ask(LANS, _lan("red", **(OTHER | {"vni": 7})))
+    refused = await on.ask(LANS, review_lan("red", **(OTHER | {"vni": 7})))
     assert "spec.vni: 7 at port 4789 is the VNI of LAN nets/blue already" in refused.message
     await on.client.delete(LANS, "blue", PLACE)
-    assert (await on.ask(LANS, _lan("red", **(OTHER | {"vni": 7})))).allowed
+    assert (await on.ask(LANS, review_lan("red", **(OTHER | {"vni": 7})))).allowed
 
 
 @reviewed
 async def test_two_at_once(on: Reviews) -> None:
     """A LAN that was let in counts before any watch brings it; one of a dry run does not."""
     await on.follow()
-    assert (await on.ask(LANS, _lan(), dry=True)).allowed
-    assert (await on.ask(LANS, _lan("red", **(OTHER | {"ns": "blue"})))).allowed
-    refused = await on.ask(LANS, _lan("green", **(OTHER | {"vni": 9, "spokes": ["y"], "ns": "blue"})))
+    assert (await on.ask(LANS, review_lan(), dry=True)).allowed
+    assert (await on.ask(LANS, review_lan("red", **(OTHER | {"ns": "blue"})))).allowed
+    refused = await on.ask(LANS, review_lan("green", **(OTHER | {"vni": 9, "spokes": ["y"], "ns": "blue"})))
     assert "LAN nets/red already" in refused.message
 
 
@@ -234,7 +222,7 @@ async def test_what_may_change(on: Reviews) -> None:
     await on.add_nad(lan)
     await on.add_pod()
     await on.follow()
-    old = _raw(lan)
+    old = raw(lan)
     assert (await on.ask(LANS, merge(old, {"spec": {"spokes": ["a", "b", "c"]}}), old)).allowed
     assert (await on.ask(LANS, merge(old, {"spec": {"spokes": ["a"]}}), old)).allowed
     refused = await on.ask(LANS, merge(old, {"spec": {"spokes": ["b"]}}), old)
@@ -249,9 +237,9 @@ async def test_what_may_change(on: Reviews) -> None:
 async def test_what_nodes_have_stays(on: Reviews) -> None:
     """A spoke that a node has attached is not removed, nor the underlay of a node that carries the LAN changed."""
     lan = await on.add_lan()
-    old = _raw(lan)
+    old = raw(lan)
     await on.client.create(LAN_NODES, {"metadata": {"name": "node1"}})
-    status = {"lans": [_raw(entry(lan))]}
+    status = {"lans": [raw(entry(lan))]}
     await on.client.patch(LAN_NODES, "node1", {"status": status}, subresource="status")
     await on.follow()
     refused = await on.ask(LANS, merge(old, {"spec": {"spokes": ["b"]}}), old)
@@ -265,8 +253,11 @@ async def test_what_nodes_have_stays(on: Reviews) -> None:
 async def test_only_managers_write_statuses(on: Reviews) -> None:
     """The status of a LAN is its manager's."""
     await on.follow()
-    assert (await on.ask(LANS, _lan(), _lan(), user=MANAGER, sub="status")).allowed
-    assert "written by Lanloom's manager only" in (await on.ask(LANS, _lan(), _lan(), sub="status")).message
+    assert (await on.ask(LANS, review_lan(), review_lan(), user=MANAGER, sub="status")).allowed
+    assert (
+        "written by Lanloom's manager only"
+        in (await on.ask(LANS, review_lan(), review_lan(), sub="status")).message
+    )
 
 
 @reviewed
@@ -275,11 +266,11 @@ async def test_a_deletion_warns(on: Reviews) -> None:
     lan = await on.add_lan()
     await on.add_pod()
     await on.follow()
-    verdict = await on.ask(LANS, None, _raw(lan))
+    verdict = await on.ask(LANS, None, raw(lan))
     assert verdict.allowed
     assert "LAN nets/blue is used by Pod vms/web" in verdict.warnings[0]
-    forced = _lan(metadata={"annotations": {FORCE_DELETE: "yes"}})
-    assert 'no effect unless it is "true"' in (await on.ask(LANS, forced, _raw(lan))).warnings[0]
+    forced = review_lan(metadata={"annotations": {FORCE_DELETE: "yes"}})
+    assert 'no effect unless it is "true"' in (await on.ask(LANS, forced, raw(lan))).warnings[0]
 
 
 DAMAGE: list[tuple[Raw, str]] = [
@@ -360,3 +351,65 @@ async def test_an_agent_writes_its_own_report(on: Reviews) -> None:
         assert 'this is the agent of node "node1"' in refused.message
     unknown = "system:serviceaccount:lanloom-system:lanloom-agent"
     assert "try again" in (await on.ask(LAN_NODES, own, user=unknown)).message
+
+
+HOST_BRIDGE = {"name": "iso-br", "alias": "lanloom-dummy 5e1f4a0c-0000-4000-8000-0000000000aa"}
+
+
+@reviewed
+async def test_joined_to_a_bridge(each: Reviews) -> None:
+    """Only a manager joins a LAN to a bridge of the hosts, and lets such a LAN go; it may have no spokes."""
+    joined = review_lan(spokes=[], hostBridge=HOST_BRIDGE)
+    refused = await each.ask(LANS, joined)
+    assert "spec.hostBridge is written by Lanloom's manager only" in refused.message
+    assert (await each.ask(LANS, joined, user=MANAGER)).allowed
+    assert "spec.spokes has 0 entries" in (await each.ask(LANS, review_lan(spokes=[]), user=MANAGER)).message
+    for alias in ("", "lanloom", "lanloom-dummy ../x"):
+        odd = review_lan(hostBridge=HOST_BRIDGE | {"alias": alias})
+        assert "spec.hostBridge.alias is" in (await each.ask(LANS, odd, user=MANAGER)).message
+    odd = review_lan(hostBridge=HOST_BRIDGE | {"name": "a/b"})
+    assert "spec.hostBridge.name is" in (await each.ask(LANS, odd, user=MANAGER)).message
+    lan = raw(await each.add_lan(spokes=[], hostBridge=HOST_BRIDGE))
+    assert "stands on it" in (await each.ask(LANS, None, lan)).message
+    assert (await each.ask(LANS, None, lan, user=MANAGER)).allowed
+    for change in ({"spokes": ["a"]}, {"mtu": 1400}, {"portSecurity": True}, {"hostBridge": None}):
+        changed = lan | {"spec": lan["spec"] | change}
+        assert "change the DummyClusterNetwork instead" in (await each.ask(LANS, changed, lan)).message
+
+
+@reviewed
+async def test_options_of_a_joined_lan(each: Reviews) -> None:
+    """Options of spokes are refused where users are at a bridge of the hosts; those of the whole LAN hold there too."""
+    lan = raw(await each.add_lan(spokes=[], hostBridge=HOST_BRIDGE))
+    for change in ({"portSecurity": True}, {"spokes": ["a"], "spokeOptions": {"a": {"isolated": True}}}):
+        changed = lan | {"spec": lan["spec"] | change}
+        words = "can't be on the LAN of an isolated network: users of that network are at the bridge"
+        assert words in (await each.ask(LANS, changed, lan, user=MANAGER)).message
+    whole = lan | {"spec": lan["spec"] | {"mtu": 1400, "maxLearnedMacs": 100}}
+    assert (await each.ask(LANS, whole, lan, user=MANAGER)).allowed
+
+
+@reviewed
+async def test_uplink(on: Reviews) -> None:
+    """A LAN's VLAN must be one that a cluster network can have, and no other LAN's; it may change at any time."""
+    await on.follow()
+    uplink = {"clusterNetwork": "cluster-1", "vlan": 2012}
+    lan = raw(await on.add_lan(uplink=uplink))
+    for wrong, words in (
+        ({"clusterNetwork": "", "vlan": 5}, 'spec.uplink.clusterNetwork is ""'),
+        ({"clusterNetwork": "a-long-cluster", "vlan": 5}, "at most 12"),
+        ({"clusterNetwork": "../x", "vlan": 5}, "can't be the name of a ClusterNetwork"),
+        ({"clusterNetwork": "cluster-1", "vlan": 1}, "spec.uplink.vlan is 1; it must be from 2 to 4094"),
+        ({"clusterNetwork": "cluster-1", "vlan": 4095}, "spec.uplink.vlan is 4095"),
+    ):
+        assert words in (await on.ask(LANS, review_lan("red", uplink=wrong))).message
+    other = review_lan("red", ns="red", vni=9, spokes=["z"], uplink=uplink)
+    refused = (await on.ask(LANS, other)).message
+    assert (
+        f"spec.uplink: VLAN 2012 of cluster network cluster-1 is the uplink of LAN {PLACE}/blue already"
+        in refused
+    )
+    for spec in ({**lan["spec"], "uplink": uplink | {"vlan": 2013}}, {**lan["spec"], "uplink": None}):
+        assert (await on.ask(LANS, lan | {"spec": spec}, lan)).allowed
+    both = review_lan("green", uplink=uplink, hostBridge=HOST_BRIDGE)
+    assert "can't be on the LAN of an isolated network" in (await on.ask(LANS, both, user=MANAGER)).message

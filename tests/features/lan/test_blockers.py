@@ -39,7 +39,7 @@ def report(*spokes: Spoke) -> LANNode:
 
 
 def test_users_come_first() -> None:
-    """The users are named, with the annotation that cuts them off."""
+    """The users are named, with the annotation that deletes the LAN all the same."""
     blocker = lan_blocker(lan(status=LANStatus(users=("Pod lab/a",), nodes=(NodeResult(name="node1"),))), ())
     assert blocker is not None
     assert blocker.waits_for == ("Pod lab/a",)

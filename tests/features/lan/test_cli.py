@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,6 +18,8 @@ from tests.cli.cluster import Cluster, served
 from tests.features.lan.samples import entry
 
 pytestmark = pytest.mark.slow
+
+Raw = dict[str, Any]
 
 SPEC = {"ns": "blue", "bridge": "br0", "vxlan": "vx0", "vni": 222, "defaultVxlanDev": "eth0"}
 
@@ -41,7 +44,11 @@ async def fill(client: Client) -> None:
     blue = await client.create(
         LANS, {"metadata": {"name": "blue"}, "spec": SPEC | {"spokes": ["web", "db"]}}, "default"
     )
-    own = {"ns": "red", "vni": 223, "spokes": ["x"], "replication": "multicast"}
+    own: Raw = {"ns": "red", "vni": 223, "spokes": ["x"], "replication": "multicast"}
+    own |= {"portSecurity": True, "maxLearnedMacs": 20, "mtu": 1400}
+    own |= {
+        "spokeOptions": {"x": {"isolated": True, "portSecurity": False, "maxLearnedMacs": 3, "mtu": 1300}}
+    }
     await client.create(LANS, {"metadata": {"name": "red"}, "spec": SPEC | own}, "default")
     entries = [
         entry(blue, mtu=8950),
@@ -106,7 +113,7 @@ def test_show(cluster: Cluster) -> None:
     done = cluster.lanloom("lan", "show", "default/blue")
     for text in (
         "VNI 222 at port 4789",
-        "underlay eth0; MTU 1450",
+        "underlay eth0; MTU 1450, as node2 allows no more",
         "k8slan-veth-web",
         "k8slan-mac-db",
         "node1",
@@ -116,6 +123,16 @@ def test_show(cluster: Cluster) -> None:
     assert is_tidy(done)
     assert done.exit_code == 1
     assert cluster.lanloom("lan", "show", "red").exit_code == 0
+
+
+def test_show_options(cluster: Cluster) -> None:
+    """One LAN shows its own options, and for each spoke those that hold for it."""
+    done = cluster.lanloom("lan", "show", "red")
+    words = " ".join(done.output.split())
+    assert "port security, at most 20 learned MAC addresses on each node, interfaces with MTU 1400" in words
+    data = json.loads(cluster.lanloom("lan", "show", "red", "-o", "json").output)
+    assert data["spokes"][0]["options"] == "isolated, 3 MACs, MTU 1300"
+    assert is_tidy(done)
 
 
 def test_show_what_does_not_exist(cluster: Cluster) -> None:

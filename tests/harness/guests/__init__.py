@@ -1,1 +1,1 @@
-"""Real guests: QEMU with Debian's kernel and a first program of our own, for tests of the networks that VMs use."""
+"""Guests of `lanloom_lab.guests` for tests that need no lab: QEMU on a tap of the test's own, with its console."""

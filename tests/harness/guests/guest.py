@@ -6,51 +6,33 @@ a macvtap's device and on a tap in a pod. Every wait is for a line of the consol
 
 import asyncio
 import os
-import re
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
+from lanloom_lab.guests.assets import GuestAssets
+from lanloom_lab.guests.domain import ADDRESS_PARAMETER
+from lanloom_lab.guests.launcher import Console, Output
 
-from tests.harness.guests.assets import GuestAssets
-
-BOOT_SECONDS = 120.0
-COMMAND_SECONDS = 60.0
 STOP_SECONDS = 10.0
-"""Limits for a machine that has much else to do; a boot takes about two seconds, a command milliseconds."""
-
-SHOWN_LINES = 25
+"""Limit for a machine that has much else to do."""
 
 MEMORY_MIB = 128
-
-_READY = re.compile(r"guest: ready ([0-9a-f-]{36})")
-_DONE = re.compile(r"guest: done (\d+) (\d+)")
-
-
-class GuestError(Exception):
-    """A guest ended, did not answer in time, or a command of its failed. Has the end of the console."""
-
-
-class Output(Struct, frozen=True):
-    """What a command printed, and its exit status."""
-
-    status: int
-    text: str
 
 
 class Guest:
     """A guest that has booted.
 
-    `boot_id` is its kernel's identity, new with each boot; `console` has all lines so far.
+    `boot_id` is its kernel's identity, new with each boot.
     """
 
     def __init__(self, process: Process) -> None:
+        assert process.stdin is not None and process.stdout is not None
         self.boot_id = ""
-        self.console: list[str] = []
         self._process = process
-        self._requests = 0
+        self._console = Console(process.stdout, process.stdin, moved=False)
+        self._following = asyncio.create_task(self._console.follow())
 
     @property
     def pid(self) -> int:
@@ -59,23 +41,13 @@ class Guest:
 
     async def run(self, command: str) -> Output:
         """The outcome of a shell command of one line, run in the guest. Raises GuestError if none comes."""
-        if not command.isprintable():
-            raise GuestError(f"a command of a guest is one line of printable characters, not {command!r}")
-        self._requests += 1
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{self._requests} {command}\n".encode())
-        await self._process.stdin.drain()
-        begun = len(self.console)
-        done = await self._line(_DONE, COMMAND_SECONDS, command)
-        if int(done[1]) != self._requests:
-            raise self._error(f"the answer to request {done[1]} came, not to {self._requests}")
-        return Output(int(done[2]), "\n".join(self.console[begun:-1]).strip())
+        return await self._console.run(command)
 
     async def call(self, command: str) -> str:
         """What a command prints. Raises GuestError if it fails."""
         output = await self.run(command)
         if output.status != 0:
-            raise self._error(f"{command!r} failed in the guest with exit status {output.status}")
+            raise self._console.error(f"{command!r} failed in the guest with exit status {output.status}")
         return output.text
 
     async def reaches(self, address: str) -> bool:
@@ -100,7 +72,7 @@ class Guest:
 
     async def boot(self) -> None:
         """Wait for the first program of the guest. Raises GuestError."""
-        self.boot_id = (await self._line(_READY, BOOT_SECONDS, "the boot"))[1]
+        self.boot_id = await self._console.booted()
 
     async def stop(self) -> None:
         """End QEMU; a guest that ended already is no error."""
@@ -109,25 +81,8 @@ class Guest:
                 end()
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
-                    # Not wait() alone: it waits for the pipe's end, which QEMU may fill.
-                    await self._process.communicate()
+                    await asyncio.gather(self._process.wait(), self._following)
                     return
-
-    async def _line(self, wanted: re.Pattern[str], seconds: float, purpose: str) -> re.Match[str]:
-        """The next line of the console that has `wanted`."""
-        assert self._process.stdout is not None
-        try:
-            async with asyncio.timeout(seconds):
-                async for line in self._process.stdout:
-                    self.console.append(line.decode(errors="replace").rstrip("\r\n"))
-                    if found := wanted.search(self.console[-1]):
-                        return found
-        except TimeoutError:
-            raise self._error(f"{purpose} took longer than {seconds:.0f} s") from None
-        raise self._error(f"QEMU ended during {purpose} with status {await self._process.wait()}")
-
-    def _error(self, message: str) -> GuestError:
-        return GuestError("\n".join([f"{message}; the console's end:", *self.console[-SHOWN_LINES:]]))
 
 
 @asynccontextmanager
@@ -172,7 +127,7 @@ async def guest(
 def command(assets: GuestAssets, tap: int, mac: str, mtu: int, address: str) -> tuple[str, ...]:
     """The words that start QEMU."""
     device = f"virtio-net-pci,netdev=lan,mac={mac},host_mtu={mtu},romfile="
-    parameters = f"console=ttyS0 quiet panic=-1 guest_address={address}"
+    parameters = f"console=ttyS0 quiet panic=-1 {ADDRESS_PARAMETER}_eth0={address}"
     return (
         *assets.qemu,
         *("-machine", "pc", "-accel", "tcg", "-m", str(MEMORY_MIB), "-nodefaults", "-no-reboot"),

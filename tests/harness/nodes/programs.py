@@ -1,6 +1,7 @@
 """What a real node runs on: `python -m tests.harness.nodes.programs` makes it.
 
-It is kubelet, containerd, runc, CNI's reference plugins, and an image, without any registry.
+It is kubelet, containerd, runc, CNI's reference plugins, and an image, without any registry. CNI's own `cnitool`, which
+no node runs, is made along with them.
 
 All of it is unpacked or built in the cache, and nothing is installed: containerd's package would start a service.
 """
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from lanloom_lab.assets import Progress, debian_package, default_cache
 from lanloom_lab.errors import LabError
+from tests.harness.nodes.cnitool import cnitool
 from tests.harness.servers.build import kubelet
 
 PAUSE_IMAGE = "localhost/pause:1"
@@ -98,10 +100,11 @@ def main() -> int:
 
     try:
         programs = node_programs(default_cache(), progress)
+        tool = cnitool(default_cache(), progress)
     except LabError as error:
         print(f"nodes: {error}", file=sys.stderr)
         return 1
-    for place in programs:
+    for place in (*programs, tool):
         print(place)
     return 0
 

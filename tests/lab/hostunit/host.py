@@ -99,7 +99,7 @@ class HostNode:
         return {link["ifname"] for link in self._links("link")}
 
     def _links(self, *words: str) -> list[dict[str, Any]]:
-        command = [*self._machine.enter, "ip", "-json", *words, "show", "type", "vlan"]
+        command = ["ip", "-n", "node", "-json", *words, "show", "type", "vlan"]
         # While links come and go, `ip` complains that its dump may be incomplete, and is asked again anyhow.
         done = subprocess.run(command, capture_output=True, check=False)
         return [link for link in json.loads(done.stdout or "[]") if link]
@@ -121,12 +121,15 @@ class HostNode:
         """Starts NetworkManager."""
         self._machine.start_network_manager()
 
-    def until(self, condition: Callable[[], object], seconds: float = 240.0) -> None:
-        """Waits for a condition."""
-        deadline = time.monotonic() + seconds
+    def until(self, condition: Callable[[], object], seconds: float = 360.0) -> None:
+        """Waits for a condition. A look at hundreds of links takes time from those who make them."""
+        began = time.monotonic()
+        deadline = began + seconds
         while not condition():
-            assert time.monotonic() < deadline, f"it did not become true; there is {self.addresses()}"
-            time.sleep(0.2)
+            now = time.monotonic()
+            assert now < deadline, f"it did not become true; there is {self.addresses()}"
+            time.sleep(max(0.2, 2 * (now - began)))
+            began = time.monotonic()
 
     def until_addresses(self, numbers: Iterable[int], host: int = 1) -> None:
         """Waits until just these profiles have their addresses."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.hostunit.files import Tree, host_files, host_links, unit_names
+from lanloom.hostunit import Tree, host_files, host_links, unit_names
 from tests.lab.hostunit.booted import BootedHost
 from tests.lab.hostunit.host import address, content, name
 

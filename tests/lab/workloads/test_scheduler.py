@@ -97,3 +97,17 @@ async def test_a_pod_that_goes_needs_no_node(town: Town) -> None:
     await town.client.patch(NODES, "n3", {"metadata": {"labels": {"disk": "fast"}}})
     await town.rest()
     assert await town.pods() == ()
+
+
+@in_a_town
+async def test_anti_affinity(town: Town) -> None:
+    """A pod that must not join others has a node without them, or none, and is told why."""
+    term = {"labelSelector": {"matchLabels": {"owner": "vm"}}, "topologyKey": "kubernetes.io/hostname"}
+    away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for index in range(4):
+        labels = {"metadata": {"labels": {"owner": "vm"}}}
+        await add_pod(town, f"p{index}", affinity=away)
+        await town.client.patch(PODS, f"p{index}", labels, PLACE)
+        await town.rest()
+    assert Counter(await town.nodes_with_pods()) == {"n1": 1, "n2": 1, "n3": 1, "": 1}
+    assert "3 with pods that its anti-affinity names" in await refusal(town, "p3")

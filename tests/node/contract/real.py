@@ -239,6 +239,7 @@ class RealNode:
         deadline = time.monotonic() + PATIENCE
         while not self._machine.knows(name):
             assert time.monotonic() < deadline, f"NetworkManager does not see {name}"
+            time.sleep(0.05)
 
     def plant_bare_bridge(self, name: str) -> None:
         ip(f"link add {name} type bridge")

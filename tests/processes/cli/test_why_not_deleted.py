@@ -50,6 +50,8 @@ async def fill(client: Client) -> None:
         await client.create(NADS, body, "going")
     await client.delete(NADS, "held", "going")
     await client.delete(NAMESPACES, "going")
+    # The namespace takes its NADs along a moment later.
+    await eventually(lambda: client.get(NADS, "kept", "going"), lambda nad: nad.metadata.is_deleting)
 
 
 async def _addresses(client: Client) -> None:

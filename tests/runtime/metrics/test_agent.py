@@ -18,8 +18,8 @@ from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
 from lanloom.processes.agent import run_agent
-from lanloom.processes.agentmetrics import AgentMetrics
 from lanloom.processes.definitions import manifests
+from lanloom.processes.metrics import AgentMetrics
 from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

@@ -27,15 +27,14 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
-from lanloom.kube.webhookcall import HttpsPoster
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.processes.managermetrics import ManagerMetrics
+from lanloom.processes.metrics import ManagerMetrics
 from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsWebhooks
+from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

@@ -13,13 +13,15 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetwork
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.lan import LANS
+from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
-from lanloom.processes.agentmetrics import AgentMetrics
+from lanloom.processes.metrics import AgentMetrics
 from lanloom.runtime.metrics import ProcessMetrics
-from lanloom_embedded.metrics import ServeMetrics
+from lanloom_embedded.serve import ServeMetrics
 
 ROOT = Path(__file__).parents[3]
 NAME = re.compile(r"\blanloom_[a-z_]+\b")
@@ -55,6 +57,11 @@ def server() -> ProcessMetrics:
     metrics.features["ipam"].show(Informer(nobody, NETWORKS, rng=rng), Informer(nobody, NICS, rng=rng))
     metrics.features["dummy"].show(Informer(nobody, DUMMY_CLUSTER_NETWORKS, rng=rng), cast(UserView, None))
     metrics.features["lan"].show(Informer(nobody, LANS, rng=rng))
+    metrics.features["liveupdate"].show(
+        Informer(nobody, NETWORK_SWAPS, rng=rng),
+        Informer(nobody, VIRTUAL_MACHINE_INSTANCES, rng=rng),
+        lambda: "full",
+    )
     return metrics
 
 

@@ -15,6 +15,7 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS
@@ -187,4 +188,5 @@ BLOCKERS = (
     DeletionQuestion(resource=NADS, ask=_ask_nad),
     DeletionQuestion(resource=CLUSTER_NETWORKS, ask=_ask_made),
     DeletionQuestion(resource=NETWORKS, ask=_ask_made),
+    DeletionQuestion(resource=LANS, ask=_ask_made),
 )

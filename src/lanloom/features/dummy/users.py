@@ -23,6 +23,7 @@ from lanloom.api.kubevirt import (
     instance_of,
     nodes_of,
 )
+from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, Object
 from lanloom.api.references import (
     ANY,
@@ -42,8 +43,7 @@ from lanloom.api.workloads import (
     lean,
 )
 from lanloom.features.dummy.rules.model import User, UserView
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers, InformerView
+from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Store
@@ -56,11 +56,15 @@ OWNED_CONTROLLERS: tuple[Resource[Any], ...] = (REPLICA_SETS, JOBS)
 """Controllers of pods that one of the `POD_CONTROLLERS` may own."""
 
 WAVES: tuple[tuple[Resource[Any], ...], ...] = (
+    (NETWORK_SWAPS,),
     (VIRTUAL_MACHINES, *POD_CONTROLLERS),
     (VIRTUAL_MACHINE_INSTANCES, *OWNED_CONTROLLERS),
     (PODS,),
 )
-"""Every kind that may use a network; owners are in an earlier wave than the objects that they own."""
+"""Every kind that may use a network; owners are in an earlier wave than the objects that they own.
+
+Swaps are in the first: one that has ended by then has written its network into the machine and the pod.
+"""
 
 REFERENCES = "references"
 """The index of every store: `References.marks` as text."""
@@ -69,6 +73,7 @@ REFERENCES = "references"
 class UserInformers(InformerView, frozen=True):
     """Every kind that may use a network; no other feature follows `pod_controllers`."""
 
+    swaps: Informer[NetworkSwap]
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
@@ -79,6 +84,7 @@ def user_informers(informers: Informers) -> UserInformers:
     """Return the informers with the index that finds users; pods are watched in all namespaces."""
     indexes = {REFERENCES: index_values}
     return UserInformers(
+        swaps=informers.get(NETWORK_SWAPS, indexes=indexes, optional=True),
         machines=informers.get(VIRTUAL_MACHINES, indexes=indexes, optional=True),
         instances=informers.get(VIRTUAL_MACHINE_INSTANCES, indexes=indexes, optional=True),
         pods=informers.get(PODS, indexes=indexes, transform=lean),
@@ -274,7 +280,7 @@ class Users:
         self._stored = StoredUsers({item.resource.kind: item.store for item in informers.all()})
         self._seen = VersionTracker(now)
         self._handlers: list[Handler] = []
-        for informer in (informers.machines, informers.instances, informers.pods):
+        for informer in (informers.swaps, informers.machines, informers.instances, informers.pods):
             informer.on_change(self._seen.changed)
         for informer in informers.all():
             informer.on_change(self._changed)
@@ -288,7 +294,7 @@ class Users:
         return self._stored.is_used(nad)
 
     def seen(self, uid: str) -> int | None:
-        """Return the newest observed resourceVersion of a VM, VMI or pod of that uid; see `VersionTracker`."""
+        """Return the newest observed resourceVersion of a swap, VM, VMI or pod of that uid; see `VersionTracker`."""
         return self._seen(uid)
 
     def on_change(self, handler: Handler) -> None:
@@ -313,7 +319,7 @@ def _references(item: Object | None) -> References:
     return references_of(item) if item is not None else NONE
 
 
-_SEEN = {resource.kind for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)}
+_SEEN = {resource.kind for resource in (NETWORK_SWAPS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)}
 
 
 class LiveUsers:

@@ -12,10 +12,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from lanloom.api.core import (
-    EVENTS,
     NODES,
     PODS,
-    Event,
     Node,
     Pod,
 )
@@ -30,18 +28,21 @@ from lanloom.api.dummy import (
     DummyResource,
     Phase,
 )
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Condition, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
-from lanloom.features.dummy.rules.acknowledgements import acknowledgement, is_up
 from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
+from lanloom.features.dummy.rules.daemonset import acknowledgement, is_up
 from lanloom.features.dummy.rules.model import (
     Settings,
     User,
     UserView,
     daemon_set_places,
 )
+from lanloom.features.dummy.rules.spec import CLUSTER_MTU
 from lanloom.features.dummy.users import list_live_users
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.lookup import list_or_empty
@@ -89,22 +90,12 @@ class Awaited(Struct, frozen=True, kw_only=True):
     until: str
 
 
-class EventView(Struct, frozen=True, kw_only=True):
-    """Something that was said of a network, and when for the last time (RFC 3339)."""
-
-    last: str
-    type: str
-    reason: str
-    message: str
-    count: int
-
-
 class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A DummyClusterNetwork with what there is of it in the cluster.
 
     `users` are read now, and all of them; `events` only where one network is shown. `nad` is `namespace/name`. Times
     are RFC 3339, empty for never. `unreadable` says why it can't be told which requests may still come, empty where it
-    can.
+    can. `lan` (`namespace/name`), `underlay` and `mtu` are of a network with the scope cluster.
     """
 
     name: str
@@ -116,6 +107,9 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     nad: str
     subnet: str
     gateway: str
+    underlay: str
+    mtu: int
+    lan: str
     created: str
     deleting: str
     draining: str
@@ -178,23 +172,6 @@ async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
     return objects, await list_live_users(client)
 
 
-async def read_events(client: Client, uid: str) -> tuple[EventView, ...]:
-    """What was said of the network of that uid, the latest last. Raises KubeError."""
-    found = (await client.list(EVENTS, fields=f"involvedObject.uid={uid}")).items
-    ordered = sorted(found, key=lambda item: (_last(item), item.metadata.version))
-    return tuple(map(_event, ordered))
-
-
-def _last(item: Event) -> str:
-    return item.last_timestamp or item.first_timestamp or item.metadata.creation_timestamp or ""
-
-
-def _event(item: Event) -> EventView:
-    return EventView(
-        last=_last(item), type=item.type, reason=item.reason, message=item.message, count=item.count
-    )
-
-
 def dummy_views(objects: DummyObjects, users: UserView, now: float) -> tuple[DummyView, ...]:
     """Every network, ordered by name. `now` is in seconds since the epoch."""
     ordered = sorted(objects.networks, key=lambda item: item.metadata.name)
@@ -216,6 +193,11 @@ def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserV
         nad=str(spec.nad),
         subnet=spec.subnet,
         gateway=spec.gateway,
+        underlay=spec.underlay,
+        mtu=spec.mtu or (CLUSTER_MTU if spec.scope == "cluster" else 0),
+        lan=next(
+            (f"{item.namespace}/{item.name}" for item in status.resources if item.kind == LANS.kind), ""
+        ),
         created=meta.creation_timestamp or "",
         deleting=meta.deletion_timestamp or "",
         draining=nad.metadata.annotations.get(DRAINING, "") if nad is not None else "",
@@ -297,7 +279,7 @@ NETWORK_FIELDS: Query[DummyView] = Query(
             whole=True,
             breaks="Ensuring",
         ),
-        Field("scope", "Scope", "text", "Scope: node", lambda view: view.scope, whole=True),
+        Field("scope", "Scope", "text", "Scope: node or cluster", lambda view: view.scope, whole=True),
         Field("bridge", "Bridge", "text", "Bridge on each node", lambda view: view.bridge, whole=True),
         Field("nad", "NAD", "text", "NAD, as namespace/name", lambda view: view.nad, breaks="/"),
         Field(

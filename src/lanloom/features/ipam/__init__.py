@@ -6,12 +6,12 @@ FEATURE = Feature(
     name="ipam",
     rights="lanloom.features.ipam.rights:RIGHTS",
     webhooks="lanloom.features.ipam.admission:WEBHOOKS",
-    manager="lanloom.features.ipam.parts:build",
+    manager="lanloom.features.ipam.manager:build",
     metrics="lanloom.features.ipam.metrics:IpamMetrics",
-    agent="lanloom.features.ipam.agent.cni:build",
-    agent_metrics="lanloom.features.ipam.agent.cni:IpamAgentMetrics",
+    agent="lanloom.features.ipam.agent:build",
+    agent_metrics="lanloom.features.ipam.agent:IpamAgentMetrics",
     blockers="lanloom.features.ipam.blockers:BLOCKERS",
-    cni={"lanloom-ipam": "lanloom.features.ipam.agent.cni:program"},
+    cni={"lanloom-ipam": "lanloom.features.ipam.agent:program"},
     commands={
         "ganeti": (
             "lanloom.features.ipam.cli.ganeti",

@@ -1,39 +1,55 @@
-"""Addresses for nodes: a NIC for each node that a VLAN network claims one for.
+"""Addresses for other features: for nodes (`NodePools`), and for machines that move in place (`MachineNics`).
 
-Claims are reported anew after a start, before anything is reconciled; existing ones are read from the NICs. A NIC is
-owned by its NAD as well, so that Kubernetes' garbage collection takes those of a NAD that went while no manager ran.
+A node has a NIC for each VLAN network that claims an address for it. Claims are reported anew after a start, before
+anything is reconciled; existing ones are read from the NICs. A NIC is owned by its NAD as well, so that Kubernetes'
+garbage collection takes those of a NAD that went while no manager ran.
+
+The NIC of a machine on the new network is the one that its CNI plugin would make when the machine starts there, so the
+machine keeps its addresses when it restarts or migrates later. That of the old network goes once nothing uses it.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from lanloom.api.ipam import (
-    ALLOCATED,
-    NICS,
-    NODE,
-    Network,
-    Nic,
-    NicSpec,
-    OwnerSpec,
-)
+from lanloom.api.core import Pod
+from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, OwnerSpec
+from lanloom.api.kubevirt import MultusNetwork, VirtualMachineInstance
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import read_config
+from lanloom.features.ipam.agent.cnitypes import parse_ipam
+from lanloom.features.ipam.agent.nics import (
+    allocated,
+    answered,
+    delete_nic,
+    find_network,
+    hold_nic,
+    nic_body,
+    requested_ips,
+    settle_nic,
+)
+from lanloom.features.ipam.agent.pods import Holder, hashed_interface, machine_holder
+from lanloom.features.ipam.agent.server import Request
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
-from lanloom.features.ipam.state import State
-from lanloom.features.ipam.wire import network_of, owned
+from lanloom.features.ipam.state import State, network_of, owned
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
-from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.runtime.callsocket import CniError
+from lanloom.runtime.context import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
 
 REPAIR_SECONDS = 1.0
 """How long after a NIC or network changed the claim is compared with it.
@@ -227,3 +243,80 @@ def _body(nad: Key, node: str, claim: NodeClaim, network: Network) -> dict[str, 
     slug = re.sub(r"[^a-z0-9]+", "-", f"{nad.name}-{node}")[:40].strip("-")
     meta = {"name": f"{slug}-{digest}", "ownerReferences": [msgspec.to_builtins(claim.owner)]}
     return {"metadata": meta, "spec": msgspec.to_builtins(_spec(nad, node, claim, network))}
+
+
+PLUGIN = "lanloom-ipam"
+
+NONE = ClaimedAddresses(ready=True)
+
+
+class MachineNics:
+    """Makes and releases NICs of machines."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def claim(
+        self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: NetworkAttachmentDefinition
+    ) -> ClaimedAddresses:
+        """As the port says."""
+        config = _config(nad)
+        if config is None:
+            return NONE
+        try:
+            wanted = parse_ipam(config)
+            found = await find_network(self._client, wanted.network)
+            holder, request = _holder(instance, pod, network, nad.metadata.key, config)
+            ips = requested_ips(pod.metadata.annotations, holder, wanted)
+            body = nic_body(holder, found.metadata.name, ips, request, pod.spec.node_name)
+            nic = await settle_nic(self._client, body, holder.namespace, may_change=False)
+            nic = await hold_nic(self._client, nic, pod.metadata.uid)
+        except CniError as error:
+            return ClaimedAddresses(
+                ready=False, problem=f"NetworkAttachmentDefinition {nad.metadata.key}: {error.msg}"
+            )
+        return _claimed(nic)
+
+    async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
+        """As the port says."""
+        holder, _ = _holder(instance, pod, network, nad, {})
+        await delete_nic(self._client, Key(holder.namespace, holder.nic))
+
+
+def _claimed(nic: Nic) -> ClaimedAddresses:
+    if allocated(nic):
+        return ClaimedAddresses(ready=True, addresses=nic.status.ips)
+    if not answered(nic):
+        return ClaimedAddresses(ready=False)
+    condition = find(nic.status.conditions, ALLOCATED)
+    words = condition.message if condition is not None else "it has no addresses"
+    return ClaimedAddresses(ready=False, problem=f"Nic {nic.metadata.key}: {words}")
+
+
+def _config(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
+    """The configuration of a NAD whose addresses Lanloom gives; None for any other."""
+    with suppress(AnnotationError):
+        config = read_config(nad.spec.config)
+        plugins = config.get("plugins")
+        first = plugins[0] if isinstance(plugins, list) and plugins else config
+        section = first.get("ipam") if isinstance(first, dict) else None
+        if isinstance(section, dict) and section.get("type") == PLUGIN:
+            return {"name": config.get("name", nad.metadata.name), **first}
+    return None
+
+
+def _holder(
+    instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, config: dict[str, object]
+) -> tuple[Holder, Request]:
+    """The machine as it would be with that NAD for the network, and the call of the plugin that would come then."""
+    nics = tuple(
+        replace(item, multus=replace(item.multus or MultusNetwork(), network_name=str(nad)))
+        if item.name == network
+        else item
+        for item in instance.spec.networks
+    )
+    moved = replace(instance, spec=replace(instance.spec, networks=nics))
+    request = Request(
+        version=1, command="ADD", config={"name": nad.name, **config}, interface=hashed_interface(network)
+    )
+    return machine_holder(pod, moved, request), request

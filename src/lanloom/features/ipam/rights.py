@@ -2,7 +2,8 @@
 
 from lanloom.api.ipam import GROUP, NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
-from lanloom.runtime.rights import MAKE, Access, Rights
+from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.runtime.rights import MAKE, READ, Access, Rights
 
 _VMS = VIRTUAL_MACHINE_INSTANCES
 
@@ -13,8 +14,10 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": ["networks"], "verbs": MAKE},
             {"apiGroups": [GROUP], "resources": ["networks/status", "nics/status"], "verbs": ["patch"]},
             {"apiGroups": [GROUP], "resources": ["nics"], "verbs": MAKE},
+            # A NIC that moves keeps the addresses of both networks meanwhile.
+            {"apiGroups": [NETWORK_SWAPS.group], "resources": [NETWORK_SWAPS.plural], "verbs": READ},
         ),
-        definitions=(NETWORKS, NICS),
+        definitions=(NETWORKS, NICS, NETWORK_SWAPS),
     ),
     agent=Access(
         cluster=(

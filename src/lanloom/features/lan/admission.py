@@ -18,12 +18,14 @@ from lanloom.api.admission import (
     Verdict,
     new_of,
     old_of,
-    refusal,
 )
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.manager import LanInformers
 from lanloom.features.lan.rules.admit import (
+    JOINED,
+    JOINED_CHANGE,
+    JOINED_DELETION,
     check_nad,
     check_nad_deletion,
     check_removed_spokes,
@@ -31,19 +33,20 @@ from lanloom.features.lan.rules.admit import (
     check_reported,
     check_unused,
     concerns,
+    is_joined,
     removed_spokes,
 )
 from lanloom.features.lan.rules.claims import check_claims
+from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
-from lanloom.kube.errors import KubeError
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied, Refusal
+from lanloom.refusals import Denied
 from lanloom.runtime.context import NadUse, NadUsers
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
 from lanloom.text import listed
 
 IsManager = Callable[[UserInfo], Awaitable[bool]]
@@ -84,20 +87,20 @@ class LanAdmission(TableAdmission):
 
     async def validate_lan(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses what is written of a LAN."""
-        return await _verdict(self._lan(request))
+        return await verdict_of(self._lan(request))
 
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses what is written of a NAD, as far as it is a LAN's."""
-        return await _verdict(self._nad(request))
+        return await verdict_of(self._nad(request))
 
     async def validate_report(self, request: AdmissionRequest) -> Verdict:
         """Allows an agent the report of its own node only."""
-        return await _verdict(self._report(request))
+        return await verdict_of(self._report(request))
 
     async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(LANS, request), old_of(LANS, request)
         if new is None:
-            return self._deletion_warnings(old) if old is not None else ()
+            return await self._lan_deletion(old, request) if old is not None else ()
         if request.sub_resource:
             if not await self._is_manager(request.user_info):
                 raise Denied(
@@ -107,6 +110,9 @@ class LanAdmission(TableAdmission):
         new = _placed(new, request)
         if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
             return _force_warnings(new)
+        if is_joined(new, old) and not await self._is_manager(request.user_info):
+            stands = old is not None and is_joined(old, old)
+            raise Denied(f"{title_of(new)}: {JOINED_CHANGE if stands else JOINED}")
         check(new)
         if old is not None:
             await self._check_update(old, new)
@@ -119,12 +125,23 @@ class LanAdmission(TableAdmission):
             self._in_flight.add(LANS, new, old.metadata.version if old is not None else 0)
         return _force_warnings(new)
 
+    async def _lan_deletion(self, old: LAN, request: AdmissionRequest) -> tuple[str, ...]:
+        """A LAN on which an isolated network stands goes with that one."""
+        if is_joined(old, old) and not await self._is_manager(request.user_info):
+            raise Denied(f"{title_of(old)}: {JOINED_DELETION}")
+        return self._deletion_warnings(old)
+
     async def _check_update(self, old: LAN, new: LAN) -> None:
         """What is built on nodes stays, and so does what has users."""
         check_changes(old, new)
         spokes = removed_spokes(old, new)
         if spokes:
             await recheck(lambda use: check_removed_spokes(new, _users(use, new, spokes)), self._views())
+        if asks_more(old, new):
+            reports = tuple(self._informers.lan_nodes.store.items())
+            await recheck(
+                lambda found: check_mtus(old, new, found), cached_then_live(reports, self._list_reports)
+            )
         if spokes or changed_underlays(old.spec, new.spec):
             reports = tuple(self._informers.lan_nodes.store.items())
             await recheck(
@@ -136,6 +153,8 @@ class LanAdmission(TableAdmission):
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
+        if new is not None and (old is None or old.spec != new.spec):
+            await self._nad_mtu(_placed_nad(new, request))
         if not concerns(new, old):
             return ()
         by_manager = await self._is_manager(request.user_info)
@@ -156,21 +175,34 @@ class LanAdmission(TableAdmission):
                 )
         return ()
 
+    async def _nad_mtu(self, nad: NetworkAttachmentDefinition) -> None:
+        """A NAD asks for no larger MTU than its LAN has."""
+        if (asked := asked_mtu(nad)) is None:
+            return
+        lans, reports = self._informers.lans.store.items(), self._informers.lan_nodes.store.items()
+        await recheck(
+            lambda known: check_nad_mtu(nad, asked, *known),
+            cached_then_live((tuple(lans), tuple(reports)), self._list_both),
+        )
+
+    async def _list_both(self) -> tuple[tuple[LAN, ...], tuple[LANNode, ...]]:
+        return await self._list_lans(), await self._list_reports()
+
     async def _nad_deletion(self, nad: NetworkAttachmentDefinition, *, by_manager: bool) -> None:
         owner = owner_of(nad.metadata)
         if not owner:
             return
 
-        def judge(lans: tuple[LAN, ...]) -> bool:
+        def is_owned(lans: tuple[LAN, ...]) -> bool:
             by_uid = {lan.metadata.uid: lan for lan in lans}
             check_nad_deletion(nad, by_uid, by_manager=by_manager)
             return owner in by_uid
 
         if self._informers.of_uid(owner) is None:
-            known = judge(await self._list_lans())
+            known = is_owned(await self._list_lans())
         else:
             stored = tuple(self._informers.lans.store.items())
-            known = await recheck(judge, cached_then_live(stored, self._list_lans))
+            known = await recheck(is_owned, cached_then_live(stored, self._list_lans))
         if not known and not by_manager:
             use = await self._users.live()
             requests = (request.title for request in use.requests_of(nad))
@@ -205,7 +237,8 @@ class LanAdmission(TableAdmission):
             return ()
         return (
             f"{title_of(old)} is used by {listed(users)}; it stays until nobody uses it any more, and nobody new may "
-            f"use it. The annotation {FORCE_DELETE}=true lets it go at once, and cuts them off",
+            f"use it. The annotation {FORCE_DELETE}=true lets it go at once: they keep their interfaces "
+            "until they end, and can't restart",
         )
 
 
@@ -243,16 +276,6 @@ def _placed_nad(nad: NetworkAttachmentDefinition, request: AdmissionRequest) -> 
 
 def _monotonic() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def _verdict(validation: Awaitable[tuple[str, ...]]) -> Verdict:
-    """The verdict with the reason. What can't be checked is refused too."""
-    try:
-        return Verdict(warnings=await validation)
-    except (Refusal, Unreadable) as refused:
-        return refusal(refused)
-    except KubeError as error:
-        return refusal(f"this can't be checked now, because {error}; try again")
 
 
 WEBHOOKS = (

@@ -21,7 +21,8 @@ from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 _WHAT = f"finalizer {FINALIZER}"
 _USERS = (
     "Delete the users, or take the LAN's NADs out of them. The annotation "
-    f'{FORCE_DELETE}: "true" of the LAN deletes it with users, which it cuts off.'
+    f'{FORCE_DELETE}: "true" of the LAN deletes it at once; users keep their interfaces until they end, and can\'t '
+    "restart."
 )
 _NODES = (
     "See to these nodes. One that is gone, or not Ready for five minutes, is not waited for; its agent cleans up when "

@@ -13,16 +13,11 @@ from lanloom.cli.listing import Listing, listing_options, output_option, print_d
 from lanloom.cli.options import kubeconfig_option
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lanloom.cli.query import Query
     from lanloom.features.lan.trace.reading import Asked
     from lanloom.features.lan.trace.views import TraceView
     from lanloom.features.lan.views import LanView
     from lanloom.kube.ports import Client
-
-_LISTED = 30
-_EVENTS = 10
 
 
 @click.group(name="lan")
@@ -121,23 +116,28 @@ def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     "--from",
     "sender",
     required=True,
-    metavar="POD|SPOKE",
+    metavar="POD|SPOKE|uplink",
     shell_complete=_complete_end,
-    help="Pod that sends, as NAMESPACE/NAME, or a spoke of the LAN.",
+    help="Pod that sends, as NAMESPACE/NAME, or a spoke of the LAN, or `uplink` for the VLAN that it is joined to.",
 )
 @click.option(
     "--to",
     "receiver",
     required=True,
-    metavar="POD|SPOKE",
+    metavar="POD|SPOKE|uplink",
     shell_complete=_complete_end,
-    help="Pod that receives, as NAMESPACE/NAME, or a spoke of the LAN.",
+    help="Pod that receives, as NAMESPACE/NAME, or a spoke of the LAN, or `uplink`.",
 )
 @click.option(
     "--size",
     type=click.IntRange(68, 65535),
     metavar="BYTES",
     help="Size of the IP packet in the frame. Default: one that fits.",
+)
+@click.option(
+    "--source",
+    metavar="MAC",
+    help="MAC address that the frame is from. Default: that of the sender's interface.",
 )
 @click.option(
     "--live", is_flag=True, help="Read the kernel of this machine, which is the node --node, as well."
@@ -160,6 +160,7 @@ def trace(
     sender: str,
     receiver: str,
     size: int | None,
+    source: str | None,
     live: bool,
     node: str | None,
     state: Path,
@@ -180,6 +181,8 @@ def trace(
     Examples:
       lanloom lan trace default/blue --from default/web --to default/db
       lanloom lan trace blue --from web --to db --size 1500
+      lanloom lan trace blue --from web --to uplink
+      lanloom lan trace blue --from web --to db --source 02:00:00:00:00:99
       lanloom lan trace blue --from web --to db -o json | jq -r .verdict
       kubectl -n lanloom-system exec POD -- lanloom lan trace blue --from web --to db --live
     """
@@ -187,7 +190,7 @@ def trace(
 
     if live and not node:
         raise click.UsageError("--live needs --node: the name of this machine's Node")
-    asked = Asked(lan=name, sender=sender, receiver=receiver, size=size or 0)
+    asked = Asked(lan=name, sender=sender, receiver=receiver, size=size or 0, source=source or "")
     here = (node, state) if live and node else None
     view = run(kubeconfig, lambda client: _trace(client, asked, here))
     if output != "table":
@@ -243,7 +246,8 @@ async def _read_one(client: "Client", name: str) -> "LanView":
     """Read one LAN with its Events. Raises KubeError, and Denied for a name that is no LAN's, or several's."""
     from msgspec.structs import replace
 
-    from lanloom.features.lan.views import choose, read_events
+    from lanloom.cli.details import read_events
+    from lanloom.features.lan.views import choose
 
     view = choose(name, {view.title: view for view in await _read_all(client)})
     return replace(view, events=await read_events(client, view.uid))
@@ -251,22 +255,21 @@ async def _read_one(client: "Client", name: str) -> "LanView":
 
 def _print_remarks(views: "tuple[LanView, ...]") -> None:
     """Print what to do about the first LAN that is not ready."""
-    from lanloom.cli.console import console as make_console
-    from lanloom.cli.console import paragraph
+    from lanloom.cli.details import print_remarks
 
-    console = make_console()
-    if not views:
-        console.print("There is no LAN yet. Create one (see examples/lan.yaml).")
-    bad = next((view for view in views if not view.ready), None)
-    if bad is not None:
-        console.print(paragraph(f"{bad.title}: {bad.reason}: {bad.message}"))
-        console.print(paragraph(f"See `lanloom lan show {bad.title}`."))
+    print_remarks(
+        views,
+        "There is no LAN yet. Create one (see examples/lan.yaml).",
+        lambda view: "" if view.ready else f"{view.title}: {view.reason}: {view.message}",
+        lambda view: f"lanloom lan show {view.title}",
+    )
 
 
 def _print_lan(view: "LanView") -> None:
     """Print everything about one LAN."""
     from lanloom.cli.console import console as make_console
     from lanloom.cli.console import paragraph
+    from lanloom.cli.details import LISTED, event_lines, print_section
     from lanloom.features.lan.views import NODE_FIELDS, SPOKE_FIELDS
 
     console = make_console()
@@ -281,11 +284,11 @@ def _print_lan(view: "LanView") -> None:
         console.print()
         print_rows(console, NODE_FIELDS, view.nodes, edge=False)
     console.print()
-    print_rows(console, SPOKE_FIELDS, view.spokes[:_LISTED], edge=False)
-    if len(view.spokes) > _LISTED:
-        console.print(paragraph(f"and {len(view.spokes) - _LISTED} more: see --output json", 2))
-    _print_section(console, "Kept by", view.users)
-    _print_section(console, "Events", _events(view))
+    print_rows(console, SPOKE_FIELDS, view.spokes[:LISTED], edge=False)
+    if len(view.spokes) > LISTED:
+        console.print(paragraph(f"and {len(view.spokes) - LISTED} more: see --output json", 2))
+    print_section(console, "Kept by", view.users)
+    print_section(console, "Events", event_lines(view.events))
     if view.deleting:
         console.print()
         text = f"What it waits for: `lanloom why-not-deleted lan/{view.title}`."
@@ -296,8 +299,12 @@ def _spec(view: "LanView") -> Iterable[str]:
     yield f"VNI {view.vni} at port {view.port}, {_replication(view)}"
     nodes = ", ".join(f"{link} on {node}" for node, link in sorted(view.underlays.items()))
     yield f"underlay {', '.join(filter(None, (view.underlay, nodes)))}" + (
-        f"; MTU {view.mtu}" if view.mtu else ""
+        f"; MTU {view.mtu}, as {view.limited_by} allows no more" if view.mtu else ""
     )
+    if view.uplink:
+        yield f"uplink {view.uplink}, joined by " + (view.uplink_node or "no node")
+    if view.limits:
+        yield f"options: {view.limits}"
     yield f"on the nodes: network namespace {view.ns}, bridge {view.bridge}"
 
 
@@ -305,24 +312,3 @@ def _replication(view: "LanView") -> str:
     if view.replication == "multicast":
         return f"frames for many receivers to the group {view.group}"
     return "frames for many receivers to each node (head-end replication)"
-
-
-def _events(view: "LanView") -> Iterable[str]:
-    for item in view.events[-_EVENTS:]:
-        times = f" (x{item.count})" if item.count > 1 else ""
-        yield f"{item.last} {item.type} {item.reason}{times}: {item.message}"
-
-
-def _print_section(console: "Console", title: str, lines: Iterable[str]) -> None:
-    """Print a titled section; nothing if it is empty."""
-    from lanloom.cli.console import paragraph
-
-    every = list(lines)
-    if not every:
-        return
-    console.print()
-    console.print(paragraph(f"{title}:", style="bold"))
-    for line in every[:_LISTED]:
-        console.print(paragraph(line, 2))
-    if len(every) > _LISTED:
-        console.print(paragraph(f"and {len(every) - _LISTED} more: see --output json", 2))

@@ -4,9 +4,11 @@ Agents only read LANs. That an agent writes no other node's LANNode is what the 
 say it.
 """
 
+from lanloom.api.core import LEASES
 from lanloom.api.lan import GROUP, LAN_NODES, LANS, NODE_GROUP
 from lanloom.api.multus import NADS
-from lanloom.runtime.rights import FOLLOW, MAKE, READ, Access, Rights
+from lanloom.api.names import BRIDGES_NAMESPACE
+from lanloom.runtime.rights import MAKE, READ, Access, Rights
 
 RIGHTS = Rights(
     own=(LAN_NODES,),
@@ -19,13 +21,22 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": [f"{LANS.plural}/status"], "verbs": ["patch"]},
             {"apiGroups": [NODE_GROUP], "resources": [LAN_NODES.plural], "verbs": READ},
         ),
+        # With a LAN, the Lease of the node that joined it to its VLAN goes.
+        namespaces={
+            BRIDGES_NAMESPACE: (
+                {"apiGroups": [LEASES.group], "resources": [LEASES.plural], "verbs": ["delete"]},
+            )
+        },
         definitions=(LANS, LAN_NODES),
     ),
     agent=Access(
         cluster=(
             # Its own node owns what it writes, and frames are sent to live ones.
             {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},
-            {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": FOLLOW},
+            # A spoke that another node has is given to the other pod of the same machine only.
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+            # Before the first pod of a LAN gets its interface, the LAN is asked for: its watch may be behind.
+            {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": READ},
             {
                 "apiGroups": [NODE_GROUP],
                 "resources": [LAN_NODES.plural],
@@ -33,6 +44,16 @@ RIGHTS = Rights(
             },
             {"apiGroups": [NODE_GROUP], "resources": [f"{LAN_NODES.plural}/status"], "verbs": ["patch"]},
         ),
+        # The node that joins a LAN to its VLAN holds a Lease.
+        namespaces={
+            BRIDGES_NAMESPACE: (
+                {
+                    "apiGroups": [LEASES.group],
+                    "resources": [LEASES.plural],
+                    "verbs": ["get", "create", "patch"],
+                },
+            )
+        },
         definitions=(LANS, LAN_NODES),
     ),
 )

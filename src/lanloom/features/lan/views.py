@@ -1,15 +1,17 @@
 """LANs as people and programs are shown them, from what the API server says now."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.core import EVENTS, Event
-from lanloom.api.lan import LAN, LAN_NODES, LANS, READY, LANNode, Mode, NodeResult, nad_name
+from lanloom.api.lan import LAN, LAN_NODES, LANS, READY, LANNode, LANSpec, Mode, NodeResult, nad_name
 from lanloom.api.meta import Condition
+from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
+from lanloom.features.lan.rules.options import Options, PortOptions, options_of
+from lanloom.features.lan.rules.status import narrowest, title_of_uplink
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
@@ -22,27 +24,26 @@ UNSEEN = "no manager has looked at it yet; is one running?"
 
 
 class SpokeView(Struct, frozen=True, kw_only=True):
-    """A spoke: its NADs, and the node and mode in which something is attached to it, empty if nothing is."""
+    """A spoke: its NADs, and the node and mode in which something is attached to it, empty if nothing is.
+
+    `node` names two nodes, separated by a comma, while a machine migrates from one to the other. `options` are in words
+    those that hold for it, empty without any.
+    """
 
     name: str
     pods: str
     machines: str
     node: str = ""
     mode: Mode | str = ""
-
-
-class EventView(Struct, frozen=True, kw_only=True):
-    """What was told of a LAN: when last (RFC 3339), and how often."""
-
-    last: str
-    type: str
-    reason: str
-    message: str
-    count: int = 1
+    options: str = ""
 
 
 class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A LAN. `deleting` is when its deletion was asked for; `users` are those that keep it then."""
+    """A LAN. `deleting` is when its deletion was asked for; `users` are those that keep it then. `uplink` is the VLAN
+    that the node `uplink_node` joins it to.
+
+    `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
+    """
 
     namespace: str
     name: str
@@ -58,7 +59,11 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     replication: str
     underlay: str
     underlays: dict[str, str] = {}
+    uplink: str = ""
+    uplink_node: str = ""
     mtu: int = 0
+    limited_by: str = ""
+    limits: str = ""
     summary: str = ""
     nodes: tuple[NodeResult, ...] = ()
     spokes: tuple[SpokeView, ...] = ()
@@ -91,14 +96,6 @@ async def read_views(client: Client) -> tuple[LanView, ...]:
     return lan_views(lans, reports)
 
 
-async def read_events(client: Client, uid: str) -> tuple[EventView, ...]:
-    """What was told of the LAN of that uid, the latest last. Raises KubeError."""
-    found = (await client.list(EVENTS, fields=f"involvedObject.uid={uid}")).items
-    return tuple(
-        _event(item) for item in sorted(found, key=lambda item: (_last(item), item.metadata.version))
-    )
-
-
 def choose(name: str, by_title: Mapping[str, T]) -> T:
     """The LAN of that name, with its namespace or without. Raises Denied for none, and for several."""
     titles = sorted(title for title in by_title if name in (title, title.partition("/")[2]))
@@ -113,20 +110,23 @@ def choose(name: str, by_title: Mapping[str, T]) -> T:
 
 
 Places = Mapping[tuple[str, str], tuple[str, str]]
-"""By a LAN's uid and a spoke: the node on which it is attached, and its mode."""
+"""By a LAN's uid and a spoke: the nodes on which it is attached, two while a machine migrates, and its mode."""
 
 
 def _places(reports: Iterable[LANNode]) -> Places:
-    return {
-        (entry.uid, spoke.name): (report.metadata.name, spoke.mode)
-        for report in reports
-        for entry in report.status.lans
-        for spoke in entry.spokes
-    }
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for report in sorted(reports, key=lambda item: item.metadata.name):
+        for entry in report.status.lans:
+            for spoke in entry.spokes:
+                before, _ = found.get((entry.uid, spoke.name), ("", ""))
+                nodes = f"{before}, {report.metadata.name}" if before else report.metadata.name
+                found[entry.uid, spoke.name] = nodes, spoke.mode
+    return found
 
 
 def _view(lan: LAN, places: Places) -> LanView:
     meta, spec, status = lan.metadata, lan.spec, lan.status
+    limited, options = narrowest(status.nodes), options_of(spec)
     ready = find(status.conditions, READY)
     return LanView(
         namespace=meta.namespace,
@@ -143,10 +143,14 @@ def _view(lan: LAN, places: Places) -> LanView:
         replication=spec.replication,
         underlay=spec.default_vxlan_dev,
         underlays=spec.vxlan_dev_map,
+        uplink=title_of_uplink(spec.uplink) if spec.uplink is not None else "",
+        uplink_node=next((item.name for item in status.nodes if item.uplink), ""),
         mtu=status.mtu,
         summary=status.summary,
         nodes=status.nodes,
-        spokes=tuple(_spoke(name, places.get((meta.uid, name), ("", ""))) for name in spec.spokes),
+        limited_by=limited.node if limited is not None else "",
+        limits=", ".join(_limits(spec)),
+        spokes=tuple(_spoke(name, places.get((meta.uid, name), ("", "")), options) for name in spec.spokes),
         users=status.users,
         deleting=meta.deletion_timestamp or "",
         created=meta.creation_timestamp or "",
@@ -154,21 +158,37 @@ def _view(lan: LAN, places: Places) -> LanView:
     )
 
 
-def _spoke(name: str, place: tuple[str, str]) -> SpokeView:
+def _limits(spec: LANSpec) -> Iterator[str]:
+    """The options of the whole LAN, in words."""
+    if spec.port_security:
+        yield "port security"
+    if spec.max_learned_macs:
+        yield f"at most {spec.max_learned_macs} learned MAC addresses on each node"
+    if spec.mtu:
+        yield f"interfaces with MTU {spec.mtu}"
+
+
+def _spoke(name: str, place: tuple[str, str], options: Options) -> SpokeView:
     node, mode = place
     return SpokeView(
-        name=name, pods=nad_name(name, "veth"), machines=nad_name(name, "macvtap"), node=node, mode=mode
+        name=name,
+        pods=nad_name(name, "veth"),
+        machines=nad_name(name, "macvtap"),
+        node=node,
+        mode=mode,
+        options=", ".join(_words(options.port(name))),
     )
 
 
-def _last(item: Event) -> str:
-    return item.last_timestamp or item.first_timestamp or item.metadata.creation_timestamp or ""
-
-
-def _event(item: Event) -> EventView:
-    return EventView(
-        last=_last(item), type=item.type, reason=item.reason, message=item.message, count=item.count
-    )
+def _words(port: PortOptions) -> Iterator[str]:
+    if port.isolated:
+        yield "isolated"
+    if port.secured:
+        yield "port security"
+    if port.limit:
+        yield f"{port.limit} MACs"
+    if port.mtu:
+        yield f"MTU {port.mtu}"
 
 
 LAN_FIELDS: Query[LanView] = Query(
@@ -244,8 +264,9 @@ SPOKE_FIELDS: Query[SpokeView] = Query(
         ),
         Field("node", "On node", "text", "Node on which it is attached", lambda item: item.node or None),
         Field("mode", "As", "text", "veth for a pod, macvtap for a machine", lambda item: item.mode or None),
+        Field("options", "Options", "text", "Options that hold for it", lambda item: item.options or None),
     ),
-    ("spoke", "pods", "machines", "node", "mode"),
+    ("spoke", "pods", "machines", "node", "mode", "options"),
     ruled=True,
 )
 """The spokes in `lanloom lan show`."""

@@ -27,16 +27,16 @@ from lanloom.features.vlan.rules.admit_uplinks import (
     check_host_network,
     check_report,
     check_report_deletion,
+    check_vlan_config,
+    check_vlan_config_deletion,
 )
-from lanloom.features.vlan.rules.admit_vlanconfigs import check_vlan_config, check_vlan_config_deletion
 from lanloom.features.vlan.rules.admit_vms import check_nad_deletion
-from lanloom.kube.errors import KubeError
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
 
 Rule = Callable[[AdmissionRequest, ClusterReader], tuple[str, ...]]
 
@@ -95,12 +95,7 @@ class VlanAdmission(TableAdmission):
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
         live = LiveReader(self._client, self._reader, self._in_flight)
-        try:
-            return Verdict(warnings=await recheck(partial(_check, request), live.views()))
-        except (Refusal, Unreadable) as refused:
-            return refusal(refused)
-        except KubeError as error:
-            return refusal(f"the request can't be validated now because {error}; try again")
+        return await verdict_of(recheck(partial(_check, request), live.views()))
 
 
 def _is_harvesters_own(request: AdmissionRequest) -> bool:

@@ -34,8 +34,7 @@ from lanloom.api.names import (
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.features.vlan.rules.cluster import matching, usable_nodes
 from lanloom.features.vlan.rules.reserved import Reserved, reserved
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.store import Indexes, Store
 
 T = TypeVar("T", bound=Object)

@@ -22,6 +22,7 @@ from lanloom.node.netlink.messages import (
     attribute,
     attributes,
     dump,
+    filtering,
     nested,
     request,
     tolerating,
@@ -57,7 +58,9 @@ def add_address(sock: socket.socket, index: int, cidr: str) -> None:
 def addresses_of(sock: socket.socket, index: int) -> frozenset[str]:
     """Return the addresses of a link as CIDRs. Raises LinkError."""
     found = set()
-    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+    with filtering(sock):
+        bodies = dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, index))
+    for body in bodies:
         family, length, _, _, each = _ADDRESS.unpack_from(body)
         if each == index and family in (socket.AF_INET, socket.AF_INET6):
             values = attributes(body, _ADDRESS.size)

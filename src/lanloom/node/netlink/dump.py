@@ -134,7 +134,7 @@ def read_state(sock: socket.socket) -> LinkState:
     """Everything that the port's dump shows."""
     links = read_links(sock)
     names = {link.index: name for name, link in links.items()}
-    for index, ids in _bridge_vlans(sock):
+    for index, ids in bridge_vlans(sock):
         if ids and (name := names.get(index)) is not None:
             field = "self_vlans" if links[name].kind == "bridge" else "vlans"
             links[name] = replace(links[name], **{field: ids})
@@ -266,11 +266,13 @@ def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
     return replace(raw.link, master=names.get(raw.master, ""), parent=names.get(raw.parent, ""))
 
 
-def _bridge_vlans(sock: socket.socket) -> Iterator[tuple[int, VlanIds]]:
+def bridge_vlans(sock: socket.socket, flags: int = 0) -> Iterator[tuple[int, VlanIds]]:
+    """Yield the VLAN ids of bridges and ports by the link's index, of those ids that have all the flags."""
     for body in dump(sock, RTM_GETLINK, _link_request(AF_BRIDGE, VLANS_AS_RANGES)):
         spec = attributes(body, _LINK.size).get(IFLA_AF_SPEC, b"")
         entries = (_VLAN.unpack(payload) for kind, payload in walk(spec) if kind == IFLA_BRIDGE_VLAN_INFO)
-        yield _LINK.unpack_from(body)[2], merge(_ranges(entries))
+        chosen = ((each, vid) for each, vid in entries if each & flags == flags)
+        yield _LINK.unpack_from(body)[2], merge(_ranges(chosen))
 
 
 def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:

@@ -8,11 +8,12 @@ A dump that the kernel says was changed while it was read is read again, so that
 all.
 """
 
+import errno
 import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lanloom.node.errors import LinkError
@@ -29,7 +30,7 @@ NLM_F_CREATE_NEW = 0x600
 NLM_F_ACK_TLVS = 0x200
 NLA_F_NESTED = 1 << 15
 TYPE_MASK = 0x3FFF
-SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
+SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK = 270, 10, 11, 12
 NLMSGERR_ATTR_MSG = 1
 ATTEMPTS = 10
 
@@ -108,6 +109,18 @@ def dump(sock: socket.socket, kind: int, body: bytes) -> list[bytes]:
     raise LinkError("can't read the kernel's links: they change all the time; try again")
 
 
+@contextmanager
+def filtering(sock: socket.socket) -> Iterator[None]:
+    """Let the kernel pick out of a dump what the head of the request names; one older than 4.20 shows everything."""
+    with tolerating(errno.ENOPROTOOPT):
+        sock.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
+    try:
+        yield
+    finally:
+        with tolerating(errno.ENOPROTOOPT):
+            sock.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 0)
+
+
 def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> None:
     """Send a request and waits for its acknowledgement.
 
@@ -115,6 +128,26 @@ def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> N
     """
     sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST | flags, 1, 0) + body)
     _answer(sock)
+
+
+def batch(sock: socket.socket, messages: Sequence[tuple[int, bytes]]) -> None:
+    """Send requests in one go and wait for all acknowledgements: the kernel takes them one after the other.
+
+    Raises OSError as `request` does for the first that was refused; those after it were tried all the same.
+    """
+    parts = [
+        _MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, number, 0) + body
+        for number, (kind, body) in enumerate(messages, 1)
+    ]
+    sock.send(b"".join(part + bytes(_aligned(len(part)) - len(part)) for part in parts))
+    refused: OSError | None = None
+    for _ in parts:
+        try:
+            _answer(sock)
+        except OSError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def get(sock: socket.socket, kind: int, body: bytes) -> bytes:
@@ -125,6 +158,24 @@ def get(sock: socket.socket, kind: int, body: bytes) -> bytes:
     sock.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, 1, 0) + body)
     bodies, _ = _answer(sock)
     return bodies[0]
+
+
+def packed(kind: int, flags: int, body: bytes) -> bytes:
+    """Return one message, for a batch."""
+    length = _MESSAGE.size + len(body)
+    return _MESSAGE.pack(length, kind, flags, 1, 0) + body + bytes(_aligned(length) - length)
+
+
+def acknowledged(sock: socket.socket, count: int) -> None:
+    """Wait for so many acknowledgements of a batch. Raises OSError for the first that is none, and leaves the rest."""
+    while count > 0:
+        data = sock.recv(1 << 17)
+        offset = 0
+        while offset < len(data):
+            length, kind, flags, _, _ = _MESSAGE.unpack_from(data, offset)
+            _check(kind, flags, data[offset + _MESSAGE.size : offset + length])
+            offset += _aligned(length)
+            count -= 1
 
 
 def _answer(sock: socket.socket) -> tuple[list[bytes], bool]:
@@ -151,6 +202,17 @@ def _check(kind: int, flags: int, body: bytes) -> None:
         head = _ERROR.size + (_MESSAGE.size if kind == NLMSG_ERROR else 0)
         words = text(attributes(body, head).get(NLMSGERR_ATTR_MSG)) if flags & NLM_F_ACK_TLVS else ""
         raise OSError(code, words or os.strerror(code))
+
+
+def announced(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and body of each message in what a monitoring socket received."""
+    offset = 0
+    while offset + _MESSAGE.size <= len(data):
+        length, kind, *_ = _MESSAGE.unpack_from(data, offset)
+        if length < _MESSAGE.size:
+            return
+        yield kind, data[offset + _MESSAGE.size : offset + length]
+        offset += _aligned(length)
 
 
 def attributes(data: bytes, offset: int = 0) -> Attributes:

@@ -1,6 +1,6 @@
-"""Links across network namespaces: VXLAN, veth, macvtap, and the forwarding entries of VXLAN, as rtnetlink messages.
+"""Links across network namespaces: bridges, VXLAN, veth and macvtap, as rtnetlink messages.
 
-The numbers are those of linux/if_link.h and neighbour.h. A function takes the socket of the namespace in which it acts;
+The numbers are those of linux/if_link.h. A function takes the socket of the namespace in which it acts;
 another namespace is named by an open descriptor. Everything raises OSError with the kernel's number and words.
 """
 
@@ -13,7 +13,6 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from msgspec import Struct
 
 from lanloom.node.netlink.messages import (
-    AF_BRIDGE,
     IFA_ADDRESS,
     IFA_LOCAL,
     IFF_UP,
@@ -34,9 +33,11 @@ from lanloom.node.netlink.messages import (
     RTM_GETLINK,
     RTM_NEWLINK,
     SKIP_STATISTICS,
+    announced,
     attribute,
     attributes,
     dump,
+    filtering,
     get,
     nested,
     number,
@@ -46,29 +47,21 @@ from lanloom.node.netlink.messages import (
     word,
 )
 
-RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
-NLM_F_CREATE, NLM_F_APPEND = 0x400, 0x800
 IFLA_STATS64, IFLA_GROUP, IFLA_NET_NS_FD = 23, 27, 28
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_VXLAN_ID, IFLA_VXLAN_GROUP, IFLA_VXLAN_LINK, IFLA_VXLAN_LOCAL = 1, 2, 3, 4
-IFLA_VXLAN_PORT, IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6 = 15, 16, 17
-IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING = 5, 23
-IFLA_BRPORT_GROUP_FWD_MASK = 31
+IFLA_VXLAN_PORT, IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6, IFLA_VXLAN_GBP = 15, 16, 17, 23
+IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING, IFLA_BR_FDB_MAX_LEARNED = 5, 23, 49
+IFLA_BRPORT_LEARNING, IFLA_BRPORT_FLUSH, IFLA_BRPORT_GROUP_FWD_MASK = 8, 24, 31
+IFLA_BRPORT_ISOLATED, IFLA_BRPORT_LOCKED = 33, 39
 IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU = 1, 8
 VETH_INFO_PEER = 1
-NDA_DST, NDA_LLADDR = 1, 2
-NTF_SELF = 2
-NUD_PERMANENT, NUD_NOARP = 0x80, 0x40
 IFF_ALLMULTI = 0x200
 
 _GOING = 0x1A40
 """A group of links that are being deleted; links are in the group 0 unless somebody says otherwise."""
 
-ANYBODY = bytes(6)
-"""The hardware address of entries for frames whose receiver is many, or unknown."""
-
 _LINK = struct.Struct("=BxHiII")
-_NEIGHBOUR = struct.Struct("=BxxxiHBB")
 _ADDRESS = struct.Struct("=BBBBI")
 _PORT = struct.Struct(">H")
 _HALF = struct.Struct("=H")
@@ -91,12 +84,32 @@ class RawLink(Struct, frozen=True, kw_only=True):
     vtep: tuple[int, int, int, str, str] | None
     forwarding: int
     snooping: bool
+    learned_limit: int | None
+    locked: bool
+    isolated: bool
+    group: int
+    policy: bool
 
 
 def links(sock: socket.socket) -> list[RawLink]:
     """Return all links of the namespace. Raises LinkError."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     return [_decoded(each) for each in dump(sock, RTM_GETLINK, body)]
+
+
+def indices(sock: socket.socket) -> frozenset[int]:
+    """Return the indices of all links of the namespace. Raises LinkError."""
+    body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
+    return frozenset(_LINK.unpack_from(each)[2] for each in dump(sock, RTM_GETLINK, body))
+
+
+def changed_links(data: bytes) -> Iterator[tuple[bool, RawLink | None]]:
+    """Yield whether a link was deleted, and the link, for each announcement; None for one of something else."""
+    for kind, body in announced(data):
+        if kind in (RTM_NEWLINK, RTM_DELLINK):
+            yield kind == RTM_DELLINK, _decoded(body)
+        else:
+            yield False, None
 
 
 def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
@@ -115,10 +128,21 @@ def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def add_bridge(sock: socket.socket, name: str) -> None:
-    """A bridge that is up, without spanning tree and snooping of multicast."""
+def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0) -> None:
+    """A bridge that is up, without spanning tree and snooping of multicast.
+
+    A kernel that knows no limit of learned addresses ignores it.
+    """
     data = word(IFLA_BR_STP_STATE, 0) + attribute(IFLA_BR_MCAST_SNOOPING, b"\0")
+    if learned_limit:
+        data += word(IFLA_BR_FDB_MAX_LEARNED, learned_limit)
     request(sock, RTM_NEWLINK, _UP + _name(name) + _info("bridge", data), flags=NLM_F_CREATE_NEW)
+
+
+def limit_learned(sock: socket.socket, index: int, limit: int) -> None:
+    """How many MAC addresses a bridge learns, 0 for any number."""
+    body = _LINK.pack(0, 0, index, 0, 0) + _info("bridge", word(IFLA_BR_FDB_MAX_LEARNED, limit))
+    request(sock, RTM_NEWLINK, body)
 
 
 def set_alias(sock: socket.socket, index: int, alias: str) -> None:
@@ -138,12 +162,18 @@ def add_vxlan(
     group: str,
     mtu: int,
     master: int,
+    policy: bool,
 ) -> None:
-    """A VXLAN link in the namespace `target`, up, whose socket and device are in the namespace of `underlay`."""
+    """A VXLAN link in the namespace `target`, up, whose socket and device are in the namespace of `underlay`.
+
+    With `policy` it sends the mark of a frame along. Links with it and without it can't share a port: EADDRINUSE.
+    """
     data = word(IFLA_VXLAN_ID, vni) + word(IFLA_VXLAN_LINK, device)
     data += attribute(IFLA_VXLAN_PORT, _PORT.pack(port))
     data += _endpoint(group, IFLA_VXLAN_GROUP, IFLA_VXLAN_GROUP6)
     data += _endpoint(local, IFLA_VXLAN_LOCAL, IFLA_VXLAN_LOCAL6)
+    if policy:
+        data += attribute(IFLA_VXLAN_GBP, b"")
     body = _UP + _name(name) + word(IFLA_NET_NS_FD, target) + word(IFLA_MTU, mtu) + word(IFLA_MASTER, master)
     request(underlay, RTM_NEWLINK, body + _info("vxlan", data), flags=NLM_F_CREATE_NEW)
 
@@ -156,13 +186,14 @@ def add_veth(
     master: int,
     mtu: int,
     peer_mac: str,
+    peer_mtu: int = 0,
     peer_namespace: int = -1,
 ) -> None:
     """A veth pair: `name` under the master, up, and `peer` here or in another namespace, down.
 
     The kernel can't set up an end while the pair is made.
     """
-    far = _DOWN + _name(peer) + word(IFLA_MTU, mtu) + _hardware(peer_mac)
+    far = _DOWN + _name(peer) + word(IFLA_MTU, peer_mtu or mtu) + _hardware(peer_mac)
     if peer_namespace >= 0:
         far += word(IFLA_NET_NS_FD, peer_namespace)
     data = nested(VETH_INFO_PEER, far)
@@ -185,17 +216,41 @@ def move(sock: socket.socket, index: int, target: int, name: str, *, mac: str) -
     request(sock, RTM_NEWLINK, body)
 
 
-def set_port(sock: socket.socket, index: int, *, master: int, forwarding: int) -> None:
-    """A link as a port of a bridge, up, with a mask of reserved addresses whose frames pass."""
-    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, IFF_UP, IFF_UP) + word(IFLA_MASTER, master))
-    set_forwarding(sock, index, forwarding)
+def set_master(sock: socket.socket, index: int, master: int, *, up: bool = True) -> None:
+    """A link as a port of a bridge, up unless that is left as it is."""
+    flags = IFF_UP if up else 0
+    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, flags, flags) + word(IFLA_MASTER, master))
 
 
 def set_forwarding(sock: socket.socket, index: int, mask: int) -> None:
-    """The mask of a port that is one already."""
-    data = nested(IFLA_INFO_SLAVE_DATA, attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask)))
-    slave = nested(IFLA_LINKINFO, attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + data)
-    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + slave)
+    """The mask of reserved addresses whose frames a port lets pass."""
+    _set_port(sock, index, attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask)))
+
+
+def stop_learning(sock: socket.socket, index: int) -> None:
+    """The bridge does not learn addresses behind a port."""
+    _set_port(sock, index, attribute(IFLA_BRPORT_LEARNING, b"\0"))
+
+
+def forget_learned(sock: socket.socket, index: int) -> None:
+    """The bridge forgets the addresses that it learned behind a port."""
+    _set_port(sock, index, attribute(IFLA_BRPORT_FLUSH, b""))
+
+
+def set_port_flags(sock: socket.socket, index: int, *, locked: bool, isolated: bool, group: int) -> None:
+    """The flags of a port, and the group of its link. A locked port neither learns nor keeps what it learned."""
+    data = attribute(IFLA_BRPORT_LEARNING, bytes([not locked])) + attribute(
+        IFLA_BRPORT_LOCKED, bytes([locked])
+    )
+    data += attribute(IFLA_BRPORT_ISOLATED, bytes([isolated]))
+    if locked:
+        data += attribute(IFLA_BRPORT_FLUSH, b"")
+    _set_port(sock, index, data, word(IFLA_GROUP, group))
+
+
+def _set_port(sock: socket.socket, index: int, data: bytes, more: bytes = b"") -> None:
+    slave = attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + nested(IFLA_INFO_SLAVE_DATA, data)
+    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + more + nested(IFLA_LINKINFO, slave))
 
 
 def set_mtu(sock: socket.socket, index: int, mtu: int) -> None:
@@ -225,37 +280,26 @@ def delete_together(sock: socket.socket, indices: Iterable[int]) -> None:
         request(sock, RTM_DELLINK, _DOWN + word(IFLA_GROUP, _GOING))
 
 
-def add_receiver(sock: socket.socket, index: int, peer: str) -> None:
-    """One more receiver of a VXLAN's frames for many."""
-    request(sock, RTM_NEWNEIGH, _receiver(index, peer), flags=NLM_F_CREATE | NLM_F_APPEND)
-
-
-def remove_receiver(sock: socket.socket, index: int, peer: str) -> None:
-    """One receiver less. The number of the error is ENOENT where there was none."""
-    request(sock, RTM_DELNEIGH, _receiver(index, peer))
-
-
-def receivers(sock: socket.socket, index: int) -> Iterator[str]:
-    """Yield the receivers of a VXLAN's frames for many. Raises LinkError."""
-    for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, index, 0, 0)):
-        found = attributes(body, _NEIGHBOUR.size)
-        if (
-            _NEIGHBOUR.unpack_from(body)[1] == index
-            and found.get(NDA_LLADDR) == ANYBODY
-            and (destination := found.get(NDA_DST))
-        ):
-            yield str(ip_address(destination))
-
-
 def addresses(sock: socket.socket) -> dict[int, list[IPv4Address | IPv6Address]]:
     """Return the IP addresses of every link by its index. Raises LinkError."""
     found: dict[int, list[IPv4Address | IPv6Address]] = {}
-    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+    for index, address in _addresses(sock, 0):
+        found.setdefault(index, []).append(address)
+    return found
+
+
+def addresses_of(sock: socket.socket, index: int) -> list[IPv4Address | IPv6Address]:
+    """Return the IP addresses of one link; what others there are costs nothing. Raises LinkError."""
+    with filtering(sock):
+        return [address for each, address in _addresses(sock, index) if each == index]
+
+
+def _addresses(sock: socket.socket, index: int) -> Iterator[tuple[int, IPv4Address | IPv6Address]]:
+    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, index)):
         values = attributes(body, _ADDRESS.size)
         payload = values.get(IFA_LOCAL) or values.get(IFA_ADDRESS)
         if payload is not None and len(payload) in (4, 16):
-            found.setdefault(_ADDRESS.unpack_from(body)[4], []).append(ip_address(payload))
-    return found
+            yield _ADDRESS.unpack_from(body)[4], ip_address(payload)
 
 
 def _decoded(body: bytes) -> RawLink:
@@ -279,7 +323,16 @@ def _decoded(body: bytes) -> RawLink:
         vtep=_vtep(data) if kind == "vxlan" else None,
         forwarding=number(slave.get(IFLA_BRPORT_GROUP_FWD_MASK)),
         snooping=kind == "bridge" and bool(number(data.get(IFLA_BR_MCAST_SNOOPING))),
+        learned_limit=number(data[IFLA_BR_FDB_MAX_LEARNED]) if _has_limit(kind, data) else None,
+        locked=bool(number(slave.get(IFLA_BRPORT_LOCKED))),
+        isolated=bool(number(slave.get(IFLA_BRPORT_ISOLATED))),
+        group=number(found.get(IFLA_GROUP)),
+        policy=kind == "vxlan" and IFLA_VXLAN_GBP in data,
     )
+
+
+def _has_limit(kind: str, data: dict[int, bytes]) -> bool:
+    return kind == "bridge" and IFLA_BR_FDB_MAX_LEARNED in data
 
 
 def _vtep(data: dict[int, bytes]) -> tuple[int, int, int, str, str]:
@@ -301,11 +354,6 @@ def _endpoint(address: str, four: int, six: int) -> bytes:
         return b""
     packed = ip_address(address).packed
     return attribute(four if len(packed) == 4 else six, packed)
-
-
-def _receiver(index: int, peer: str) -> bytes:
-    head = _NEIGHBOUR.pack(AF_BRIDGE, index, NUD_PERMANENT | NUD_NOARP, NTF_SELF, 0)
-    return head + attribute(NDA_DST, ip_address(peer).packed) + attribute(NDA_LLADDR, ANYBODY)
 
 
 def _name(name: str) -> bytes:

@@ -12,8 +12,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.node.networkmanager.bus import NM
 from lanloom.node.ports import MAIN_TABLE, Connection, ConnectionPhase, Lease
+
+NM = "org.freedesktop.NetworkManager"
+"""NetworkManager's name on the bus, and what the names of its interfaces begin with."""
 
 ACTIVATED = 100
 FAILED = 120

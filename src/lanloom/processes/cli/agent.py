@@ -115,11 +115,11 @@ async def _run(
     import random
     import time
 
+    from lanloom.cli.cluster import connect
     from lanloom.node.host import open_host
     from lanloom.processes.agent import run_agent
-    from lanloom.processes.agentmetrics import AgentMetrics
+    from lanloom.processes.metrics import AgentMetrics
     from lanloom.runtime.cni import CniSettings
-    from lanloom.runtime.connect import connect
     from lanloom.runtime.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(features), random.Random()

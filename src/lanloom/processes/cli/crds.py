@@ -51,8 +51,8 @@ def command(applying: bool, kubeconfig: str | None, output: str) -> None:
 
 
 async def _install(kubeconfig: str | None, applying: bool) -> "tuple[Definition, ...]":
+    from lanloom.cli.cluster import connect
     from lanloom.processes.definitions import install
-    from lanloom.runtime.connect import connect
 
     async with connect(kubeconfig) as client:
         return await install(client, dry_run=not applying)

@@ -117,6 +117,7 @@ async def _checks(
     kubeconfig: str | None,
     features: "Sequence[Feature]",
 ) -> "tuple[Check, ...]":
+    from lanloom.cli.cluster import connect
     from lanloom.kube.errors import KubeError
     from lanloom.node.host import open_host
     from lanloom.processes.checks import (
@@ -126,7 +127,6 @@ async def _checks(
         check_cni,
         check_network_manager,
     )
-    from lanloom.runtime.connect import connect
 
     async with open_host("", *directories) as host:
         agent = await check_agent(address)

@@ -24,9 +24,9 @@ def agent_features(ctx: click.Context, names: Sequence[str]) -> Sequence[Feature
     """
     every = {feature.name: feature for feature in features_of(ctx) if feature.agent}
     if unknown := [name for name in names if name not in every]:
-        told = ", ".join(dict.fromkeys(unknown))
+        named = ", ".join(dict.fromkeys(unknown))
         raise click.BadParameter(
-            f"{told}: the features of an agent are: {', '.join(every)}", param_hint="--feature"
+            f"{named}: the features of an agent are: {', '.join(every)}", param_hint="--feature"
         )
     return tuple(feature for name, feature in every.items() if not names or name in names)
 

@@ -12,8 +12,7 @@ from lanloom.cli.options import profiles_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lanloom.hostunit.files import Tree
-    from lanloom.hostunit.install import Systemd, UnitStatus
+    from lanloom.hostunit import Systemd, Tree, UnitStatus
 
 _root_option = click.option(
     "--root",
@@ -50,7 +49,7 @@ def install(root: Path) -> None:
       sudo lanloom host install
       lanloom host install --root /host
     """
-    from lanloom.hostunit.install import install as install_unit
+    from lanloom.hostunit import install as install_unit
 
     _change(root, install_unit, "The unit is installed already; nothing to do.")
 
@@ -64,7 +63,7 @@ def uninstall(root: Path) -> None:
     Example:
       sudo lanloom host uninstall
     """
-    from lanloom.hostunit.install import uninstall as uninstall_unit
+    from lanloom.hostunit import uninstall as uninstall_unit
 
     _change(root, uninstall_unit, "The unit is not installed; nothing to do.")
 
@@ -82,9 +81,8 @@ def status(root: Path, output: str) -> None:
     Example:
       lanloom host status --output json
     """
-    from lanloom.hostunit.files import HostError, Tree
-    from lanloom.hostunit.install import Systemctl
-    from lanloom.hostunit.install import status as unit_status
+    from lanloom.hostunit import HostError, Systemctl, Tree
+    from lanloom.hostunit import status as unit_status
 
     try:
         found = unit_status(Tree(root), Systemctl())
@@ -113,7 +111,7 @@ def watch(profiles: Path, memory: Path) -> None:
     Example:
       lanloom host watch
     """
-    from lanloom.hostunit.files import HostError
+    from lanloom.hostunit import HostError
     from lanloom.node.errors import ProfileError
     from lanloom.runtime.process import first_of, run_process
 
@@ -124,15 +122,14 @@ def watch(profiles: Path, memory: Path) -> None:
 
 
 async def _watch(profiles: Path, memory: Path) -> None:
-    from lanloom.hostunit.install import run_script, watch
+    from lanloom.hostunit import run_script, watch
     from lanloom.node.profiles import ProfileDirectory
 
     await watch(ProfileDirectory(profiles).changes(), lambda: run_script(profiles, memory))
 
 
 def _change(root: Path, change: "Callable[[Tree, Systemd], tuple[str, ...]]", nothing: str) -> None:
-    from lanloom.hostunit.files import HostError, Tree
-    from lanloom.hostunit.install import Systemctl
+    from lanloom.hostunit import HostError, Systemctl, Tree
 
     try:
         tree = Tree(root)

@@ -95,9 +95,9 @@ async def _run(
     import random
     import time
 
+    from lanloom.cli.cluster import connect
     from lanloom.processes.manager import Manager
-    from lanloom.processes.managermetrics import ManagerMetrics
-    from lanloom.runtime.connect import connect
+    from lanloom.processes.metrics import ManagerMetrics
     from lanloom.runtime.probes import ProbeServer, pages
 
     metrics = ManagerMetrics(features)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.kube.ports import Client
-    from lanloom.processes.blockers import Explanation
-    from lanloom.processes.kinds import Target
+    from lanloom.processes.blockers import Explanation, Target
     from lanloom.runtime.blockers import Blocker
     from lanloom.runtime.feature import Feature
 
@@ -30,7 +29,7 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
     Names are offered as soon as only one kind can be meant: bash puts a blank after a kind alone.
     """
-    from lanloom.processes.kinds import Kinds
+    from lanloom.processes.blockers import Kinds
     from lanloom.refusals import Malformed
 
     known = Kinds(features_of(ctx))
@@ -84,7 +83,7 @@ def command(
       lanloom why-not-deleted nic/db1-0 -n shop
       lanloom why-not-deleted network/prod -o json | jq '.obstacles[].waitsFor'
     """
-    from lanloom.processes.kinds import Kinds
+    from lanloom.processes.blockers import Kinds
     from lanloom.refusals import Malformed
 
     features = features_of(ctx)

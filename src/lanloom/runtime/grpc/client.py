@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from lanloom.runtime.grpc import status
+from lanloom.runtime import grpc
+from lanloom.runtime.grpc import GrpcError, unescaped
 from lanloom.runtime.grpc.http2 import (
     DATA,
     END_HEADERS,
@@ -20,7 +21,6 @@ from lanloom.runtime.grpc.http2 import (
     frame,
     settings,
 )
-from lanloom.runtime.grpc.status import GrpcError, unescaped
 
 MESSAGE_MAX = 1 << 16
 """Bytes of an answer."""
@@ -45,12 +45,12 @@ class GrpcClient(Http2Connection):
         """As asyncio says."""
         super().connection_lost(exc)
         for number in tuple(self._answers):
-            self._fail(number, status.UNAVAILABLE, "the connection was lost")
+            self._fail(number, grpc.UNAVAILABLE, "the connection was lost")
 
     async def call(self, path: str, message: bytes) -> bytes:
         """The answer to a message. Raises GrpcError; the caller limits the time."""
         if self.transport is None:
-            raise GrpcError(status.UNAVAILABLE, "the connection was lost")
+            raise GrpcError(grpc.UNAVAILABLE, "the connection was lost")
         number, self._next = self._next, self._next + 2
         headers = (
             (b":method", b"POST"),
@@ -69,7 +69,7 @@ class GrpcClient(Http2Connection):
             self.write(frame(DATA, END_STREAM, number))
             return await answer
         except ConnectionResetError:
-            raise GrpcError(status.UNAVAILABLE, "the connection was lost") from None
+            raise GrpcError(grpc.UNAVAILABLE, "the connection was lost") from None
         finally:
             self.streams.pop(number, None)
             self._answers.pop(number, None)
@@ -95,18 +95,18 @@ class GrpcClient(Http2Connection):
         """As the connection asks."""
         stream.body += data
         if len(stream.body) > MESSAGE_MAX + 5:
-            self._fail(stream.number, status.RESOURCE_EXHAUSTED, "the answer is too large")
+            self._fail(stream.number, grpc.RESOURCE_EXHAUSTED, "the answer is too large")
         elif stream.ended:
-            self._fail(stream.number, status.INTERNAL, "the answer has no status")
+            self._fail(stream.number, grpc.INTERNAL, "the answer has no status")
 
     def reset(self, stream: Stream) -> None:
         """As the connection asks."""
-        self._fail(stream.number, status.CANCELLED, "the server gave the call up")
+        self._fail(stream.number, grpc.CANCELLED, "the server gave the call up")
 
     def _finish(self, stream: Stream, trailers: Mapping[str, str]) -> None:
         code = trailers.get("grpc-status", "")
         if code != "0":
-            number = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else status.UNKNOWN
+            number = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else grpc.UNKNOWN
             said = unescaped(trailers.get("grpc-message", ""))[:2000]
             self._fail(
                 stream.number, number, said or f"HTTP status {stream.headers.get(':status', 'unknown')}"
@@ -114,7 +114,7 @@ class GrpcClient(Http2Connection):
             return
         body = stream.body
         if len(body) < 5 or body[0] or int.from_bytes(body[1:5], "big") != len(body) - 5:
-            self._fail(stream.number, status.INTERNAL, "the answer must have one message")
+            self._fail(stream.number, grpc.INTERNAL, "the answer must have one message")
             return
         answer = self._answers.get(stream.number)
         if answer is not None and not answer.done():

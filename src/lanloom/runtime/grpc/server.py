@@ -8,8 +8,9 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from lanloom.runtime import grpc
 from lanloom.runtime.callsocket import identity, listen
-from lanloom.runtime.grpc import status
+from lanloom.runtime.grpc import GrpcError, escaped
 from lanloom.runtime.grpc.http2 import (
     END_HEADERS,
     END_STREAM,
@@ -26,7 +27,6 @@ from lanloom.runtime.grpc.http2 import (
     frame,
     server_settings,
 )
-from lanloom.runtime.grpc.status import GrpcError, escaped
 
 MESSAGE_MAX = 1 << 16
 """Bytes of a request."""
@@ -128,7 +128,7 @@ class _ServerConnection(Http2Connection):
         """End all calls, the streams of answers as such that have ended."""
         for stream in tuple(self.streams.values()):
             self.reset(stream)
-            self._close(stream, status.OK, "")
+            self._close(stream, grpc.OK, "")
         self.end()
 
     def data_received(self, data: bytes) -> None:
@@ -169,7 +169,7 @@ class _ServerConnection(Http2Connection):
     def data(self, stream: Stream, data: bytes) -> None:
         stream.body += data
         if len(stream.body) > MESSAGE_MAX + 5:
-            self._close(stream, status.RESOURCE_EXHAUSTED, f"a message may have {MESSAGE_MAX} bytes")
+            self._close(stream, grpc.RESOURCE_EXHAUSTED, f"a message may have {MESSAGE_MAX} bytes")
             self.write(frame(RST_STREAM, 0, stream.number, NO_ERROR.to_bytes(4, "big")))
         elif stream.ended:
             self._begin(stream)
@@ -196,15 +196,15 @@ class _ServerConnection(Http2Connection):
         if headers.get(":method") != "POST" or not headers.get("content-type", "").startswith(
             "application/grpc"
         ):
-            raise GrpcError(status.INVALID_ARGUMENT, "this is no gRPC request: POST and application/grpc are")
+            raise GrpcError(grpc.INVALID_ARGUMENT, "this is no gRPC request: POST and application/grpc are")
         path = headers.get(":path", "")
         method = self._methods.get(path)
         if method is None:
-            raise GrpcError(status.UNIMPLEMENTED, f"there is no method {path[:200]}")
+            raise GrpcError(grpc.UNIMPLEMENTED, f"there is no method {path[:200]}")
         return method
 
     async def _answer(self, stream: Stream, method: Unary | Streaming, message: bytes) -> None:
-        code, text = status.OK, ""
+        code, text = grpc.OK, ""
         try:
             if isinstance(method, Unary):
                 await self._send(stream, await method.handler(message), first=True)
@@ -221,7 +221,7 @@ class _ServerConnection(Http2Connection):
             raise
         except Exception:
             log.exception("grpc-call-broke")
-            code, text = status.UNKNOWN, "Lanloom's agent failed; see its log"
+            code, text = grpc.UNKNOWN, "Lanloom's agent failed; see its log"
         stream.task = None
         self._close(stream, code, text)
 
@@ -246,7 +246,7 @@ class _ServerConnection(Http2Connection):
 def _message(body: bytes) -> bytes:
     """The one message of a request. Raises GrpcError."""
     if len(body) < 5 or int.from_bytes(body[1:5], "big") != len(body) - 5:
-        raise GrpcError(status.INVALID_ARGUMENT, "the request must have one message")
+        raise GrpcError(grpc.INVALID_ARGUMENT, "the request must have one message")
     if body[0]:
-        raise GrpcError(status.UNIMPLEMENTED, "compressed messages are not supported")
+        raise GrpcError(grpc.UNIMPLEMENTED, "compressed messages are not supported")
     return body[5:]

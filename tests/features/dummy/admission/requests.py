@@ -18,11 +18,10 @@ from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.admission import DummyAdmission, IsManager
-from lanloom.features.dummy.manager.reader import StoreReader, dummy_informers
+from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

@@ -58,6 +58,24 @@ NETWORK_CASES: Cases = {
         "DummyClusterNetwork red: spec.bridgeName is red-br, the bridge of ClusterNetwork red, which has an uplink "
         "through VlanConfig a; choose another bridge, or delete every VlanConfig of that ClusterNetwork",
     ),
+    "a network over the nodes without an underlay": Case(
+        request(DCNS, network(scope="cluster")),
+        (),
+        'DummyClusterNetwork red: spec.underlay is missing, which the scope "cluster" requires: name the link of the '
+        "nodes that carries the network between them, e.g. eth0",
+    ),
+    "a network over the nodes with a gateway on each": Case(
+        request(DCNS, network(scope="cluster", underlay="eth0", subnet=SUBNET, gateway="node")),
+        (),
+        'DummyClusterNetwork red: spec.gateway is "node" and spec.scope is "cluster": all nodes would have the '
+        'gateway\'s address on one network; remove the gateway, or use the scope "node"',
+    ),
+    "an underlay of a network of each node": Case(
+        request(DCNS, network(underlay="eth0")),
+        (),
+        'DummyClusterNetwork red: spec.underlay is of the scope "cluster" only: remove it, or set spec.scope to '
+        '"cluster"',
+    ),
     "a subnet that is used": Case(
         request(DCNS, network(subnet=SUBNET)),
         ((NODES, node("10.115.0.0/16")),),

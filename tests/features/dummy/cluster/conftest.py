@@ -18,16 +18,16 @@ from tests.harness.servers.real import RealServer
 CONTROLLERS = ("daemonset", "deployment", "garbagecollector", "namespace", "podgc", "replicaset")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def embedded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of an embedded server, for one module alone."""
+    """The kubeconfig of an embedded server, for these tests alone."""
     with embedded_server(tmp_path_factory.mktemp("embedded"), TOKENS) as kubeconfig:
         yield kubeconfig
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def real_cluster(real_binaries: Path) -> Iterator[Path]:
-    """The kubeconfig of a kube-apiserver with the controllers of a cluster, for one module alone."""
+    """The kubeconfig of a kube-apiserver with the controllers of a cluster, for these tests alone."""
     with RealServer(real_binaries, CONTROLLERS) as server:
         yield server.kubeconfig
 

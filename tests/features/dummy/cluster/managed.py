@@ -28,7 +28,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.acknowledgements import is_ready
+from lanloom.features.dummy.rules.daemonset import is_ready
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.rules.model import daemon_set_name
 from lanloom.kube.config import ClusterConfig

@@ -17,7 +17,7 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import Forbidden, TransportError
 from lanloom.kube.ports import Client, WatchEvent
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Interceptor, Request
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -49,17 +49,15 @@ class Tapped(Interceptor):
         """Returns when it has begun to watch a kind."""
         await self._follows.setdefault(resource.plural, asyncio.Event()).wait()
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         self._check()
-        if resource in _WEBHOOKS and verb in ("create", "patch") and not self.registers:
+        if request.resource in _WEBHOOKS and request.verb in ("create", "patch") and not self.registers:
             raise Forbidden(403, "Forbidden", "nobody may register webhooks now")
-        counts = resource.plural not in _HOUSEKEEPING
+        counts = request.resource.plural not in _HOUSEKEEPING
         if counts:
-            self.requests[f"{verb} {resource.plural}"] += 1
+            self.requests[f"{request.verb} {request.resource.plural}"] += 1
         result = await send()
-        if verb in ("get", "list"):
+        if request.verb in ("get", "list"):
             return result
         if counts:
             self._writes += 1

@@ -32,11 +32,12 @@ def ip(arguments: str, *, where: str = "host") -> str:
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> float:
-    """Waits until a condition holds; how many seconds that took."""
-    started = time.monotonic()
+    """Waits until a condition holds; how many seconds that took. Most of them pass between two looks."""
+    started = began = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, "it did not become so in time"
-        time.sleep(0.005)
+        time.sleep(max(0.005, time.monotonic() - began))
+        began = time.monotonic()
     return time.monotonic() - started
 
 

@@ -12,7 +12,7 @@ from lanloom.api.meta import rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.local import LocalClient
 
 Raw = dict[str, Any]

@@ -12,7 +12,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 
 MADE: tuple[Resource[Any], ...] = (NADS, DAEMON_SETS, NETWORKS, CLUSTER_NETWORKS)
 USERS: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)

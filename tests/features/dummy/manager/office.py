@@ -1,10 +1,10 @@
 """The manager's side of settings on a server in memory, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from lanloom.api.core import (
     CONFIG_MAPS,
@@ -17,61 +17,50 @@ from lanloom.api.core import (
 from lanloom.api.crds import manifest
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.features.dummy.manager.default import DefaultNetwork
-from lanloom.features.dummy.manager.settings import DummySettings
+from lanloom.features.dummy.manager.settings import DefaultNetwork, DummySettings
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.flags import Flags
-from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.storage import MemoryStorage
-from lanloom_embedded.local import LocalClient
-from tests.harness.virtual import run
+from lanloom.kube.informer import Informers, all_synced
+from tests.harness.cluster import Cluster, play
 
 IDENTITY = "lanloom-manager-0"
 
 
-class Office:
+class Office(Cluster):
     """The server, and a manager of which only the settings and the default network are there."""
 
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self.now = asyncio.get_running_loop().time
-        self.engine = Engine(MemoryStorage(), now=self.now, rng=Random(1))
-        self.client = LocalClient(self.engine)
-        self._stack = stack
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._numbers = count()
+        await self.client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
+        return self
 
     async def start(self, given: Flags) -> DummySettings:
         """A manager's settings, as soon as they were read."""
         informers = Informers(self.client, Random(3))
         settings = DummySettings(informers, identity=IDENTITY, given=given)
         for informer in informers.all():
-            self.begin(informer.run())
+            self._run(informer.run())
         await all_synced(informers.all())
         return settings
 
     def lead(self, settings: DummySettings) -> Callable[[], Awaitable[None]]:
         """What the leader does with them; returns what ends its term."""
-        recorder = Recorder(self.client, "lanloom-manager", IDENTITY, now=self.now, rng=Random(4))
+        recorder = self.recorder("lanloom-manager", IDENTITY, self.client, Random(4))
         network = DefaultNetwork(self.client, settings, rng=Random(5))
-        ends = [self.begin(work) for work in (settings.run(recorder), network.run())]
+        names = [self._run(work) for work in (settings.run(recorder), network.run())]
 
         async def end() -> None:
-            for each in ends:
-                await each()
+            for name in names:
+                await self.kill(name)
 
         return end
 
-    def begin(self, work: Awaitable[None]) -> Callable[[], Awaitable[None]]:
-        """Runs something until the end of the test, or until what is returned is called."""
-        task = asyncio.ensure_future(work)
-
-        async def end() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        self._stack.push_async_callback(end)
-        return end
+    def _run(self, work: Coroutine[Any, Any, None]) -> str:
+        """Runs something under a name of its own."""
+        name = f"work {next(self._numbers)}"
+        self.begin(name, work)
+        return name
 
     async def know_the_kind(self) -> None:
         """Brings the server DummyClusterNetworks."""
@@ -118,16 +107,8 @@ class Office:
 def in_an_office(test: Callable[[Office], Awaitable[None]]) -> Callable[[], None]:
     """Makes a test of a coroutine that gets the server."""
 
-    async def main() -> None:
-        async with AsyncExitStack() as stack:
-            office = Office(stack)
-            await office.engine.start()
-            stack.push_async_callback(office.engine.close)
-            await office.client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
-            await test(office)
+    def run_it() -> None:
+        play(test, Office)
 
-    def play() -> None:
-        run(main())
-
-    play.__name__, play.__doc__ = test.__name__, test.__doc__
-    return play
+    run_it.__name__, run_it.__doc__ = test.__name__, test.__doc__
+    return run_it

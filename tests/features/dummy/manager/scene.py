@@ -17,20 +17,19 @@ from lanloom.api.multus import MULTUS_NETWORKS, NADS, NetworkAttachmentDefinitio
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.manager.controllers import DummyManager
-from lanloom.features.dummy.manager.reader import dummy_informers
+from lanloom.features.dummy.reader import dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.controller import Outcome
 from lanloom.kube.errors import NotFound
-from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.manager.fleet import Fleet
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.cluster import Cluster
+from tests.harness.interceptor import Interceptor, Request
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
 
@@ -50,45 +49,26 @@ def _first_storage() -> MemoryStorage:
     return filled(lambda admin: add_kinds(admin, PLACE, "lanloom-system", "lanloom-bridges"))
 
 
-class Scene:
+class Scene(Cluster):
     """What a test does to the cluster; the network is called `net` unless told otherwise."""
 
     def __init__(self, storage: MemoryStorage) -> None:
-        loop = asyncio.get_running_loop()
-        self.now = loop.time
-        self.engine = Engine(storage, now=loop.time, rng=Random(1))
-        self.client = LocalClient(self.engine)
-        self.fleet: Fleet
+        super().__init__(storage)
+        self.fleet = Fleet(self.engine)
         self.settings = SETTINGS
         self.reconciled: list[str] = []
         self.whole = asyncio.Event()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def start(self, *nodes: str) -> None:
-        """The server, the nodes, no manager yet."""
-        await self.engine.start()
-        self.fleet = Fleet(self.engine)
+    async def populate(self, *nodes: str) -> None:
+        """The nodes, no manager yet."""
         for name in nodes:
             await self.fleet.add(name)
-        self._tasks["fleet"] = asyncio.create_task(self.fleet.run())
-
-    async def close(self) -> None:
-        """Ends everything."""
-        for name in tuple(self._tasks):
-            await self.end(name)
-        await self.engine.close()
+        self.begin("fleet", self.fleet.run())
 
     def lead(self, client: Client | None = None, name: str = "manager") -> "asyncio.Task[None]":
         """A manager that leads, with its own client if need be; `whole` is set when it has read everything."""
         self.whole.clear()
-        self._tasks[name] = asyncio.create_task(self.manage(client or LocalClient(self.engine)))
-        return self._tasks[name]
-
-    async def end(self, name: str = "manager") -> None:
-        """Ends a manager wherever it is."""
-        task = self._tasks.pop(name)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        return self.begin(name, self.manage(client or LocalClient(self.engine)))
 
     async def manage(self, client: Client) -> None:
         """A manager's life."""
@@ -96,7 +76,7 @@ class Scene:
         shared = Informers(client, rng)
         informers, using = dummy_informers(shared), user_informers(shared)
         users = Users(using, self.now)
-        recorder = Recorder(client, "lanloom-manager", "test", now=self.now, rng=rng)
+        recorder = self.recorder("lanloom-manager", "test", client, rng)
         manager = DummyManager(
             client,
             informers,
@@ -195,12 +175,9 @@ def play(story: Callable[[Scene], Awaitable[None]], *nodes: str, rng: Random | N
     storage = copy.deepcopy(_first_storage())
 
     async def main() -> None:
-        each = Scene(storage)
-        await each.start(*nodes)
-        try:
+        async with Scene(storage) as each:
+            await each.populate(*nodes)
             await story(each)
-        finally:
-            await each.close()
 
     run(main(), rng=rng)
 
@@ -243,9 +220,7 @@ class Mortal(Interceptor):
         """Requests count from now on."""
         self._counts = True
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         self._check()
         last = False
         if self._counts:

@@ -20,7 +20,7 @@ async def _die(each: Scene, client: Mortal) -> None:
     done = asyncio.create_task(client.died.wait())
     await asyncio.wait({done}, timeout=15)
     done.cancel()
-    await each.end()
+    await each.kill("manager")
 
 
 def _at_every_request(
@@ -48,7 +48,7 @@ async def _make(each: Scene, spec: dict[str, str]) -> None:
     await each.add(**spec)
     await each.rest(5)
     assert (await each.get()).status.phase == "Ready"
-    await each.end()
+    await each.kill("manager")
 
 
 SPECS: dict[str, dict[str, str]] = {

@@ -9,7 +9,7 @@ from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.ports import WatchEvent
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.manager.judge import Judge
 from tests.features.dummy.manager.scene import Scene, in_a_scene, play

@@ -18,7 +18,7 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.errors import ApiError, from_status
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from tests.features.dummy.manager.judge import Judge
 from tests.features.dummy.manager.scene import (
     IMAGE,
@@ -29,6 +29,7 @@ from tests.features.dummy.manager.scene import (
     play,
 )
 from tests.features.dummy.manager.troubled import ready, troubled
+from tests.harness.interceptor import Verb
 
 UNKNOWN = from_status(404, {"message": "404 page not found"})
 FORBIDDEN = from_status(403, {"message": "no"})
@@ -42,14 +43,14 @@ def test_users_that_cannot_be_listed_keep_the_network(error: ApiError) -> None:
     async def story(each: Scene) -> None:
         judge = Judge(each.engine)
         client = await ready(each)
-        client.failing["list", PODS.plural] = error
+        client.fail(error, "list", of=PODS)
         await each.delete()
         await each.rest(3600)
         status = (await each.get()).status
         assert status.phase == "DeletionBlocked"
         assert str(error) in status.message
         assert await each.nad() is not None
-        client.failing.clear()
+        client.calm()
         await each.rest(70)
         assert await each.is_gone()
         assert judge.wrong == []
@@ -62,17 +63,17 @@ def test_users_that_cannot_be_listed_keep_the_network(error: ApiError) -> None:
     [("patch", DUMMY_CLUSTER_NETWORKS), ("patch", NADS), ("delete", NADS), ("delete", CLUSTER_NETWORKS)],
     ids=lambda item: item if isinstance(item, str) else item.kind,
 )
-def test_a_server_that_starts(verb: str, resource: Resource[Any]) -> None:
+def test_a_server_that_starts(verb: Verb, resource: Resource[Any]) -> None:
     """What a server that starts does not serve yet is not taken for gone: the deletion goes on when it does."""
 
     async def story(each: Scene) -> None:
         judge = Judge(each.engine)
         client = await ready(each)
-        client.failing[verb, resource.plural] = UNKNOWN
+        client.fail(UNKNOWN, verb, of=resource)
         await each.delete()
         await each.rest(30)
         assert not await each.is_gone()
-        client.failing.clear()
+        client.calm()
         await each.rest(70)
         assert await each.is_gone()
         assert await each.left() == []
@@ -87,7 +88,7 @@ def test_a_user_who_comes_at_the_last_moment() -> None:
     async def story(each: Scene) -> None:
         judge = Judge(each.engine)
         client = await ready(each)
-        client.before["list", VIRTUAL_MACHINES.plural] = each.add_machine
+        client.before(each.add_machine, "list", of=VIRTUAL_MACHINES)
         await each.delete()
         await each.rest()
         assert (await each.get()).status.users == ("VirtualMachine vms/vm",)
@@ -109,8 +110,8 @@ def test_a_user_who_edits_meanwhile() -> None:
             patch = {"metadata": {"labels": {"team": "blue"}}}
             await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", patch)
 
-        for verb, plural in (("patch", DUMMY_CLUSTER_NETWORKS.plural), ("delete", NADS.plural)):
-            client.before[verb, plural] = edit
+        client.before(edit, "patch", of=DUMMY_CLUSTER_NETWORKS)
+        client.before(edit, "delete", of=NADS)
         await each.add_machine()
         await each.delete()
         await each.rest()
@@ -140,8 +141,10 @@ def test_a_status_speaks_of_what_was_judged() -> None:
 
         each.engine.ledger.listen(notice)
         change = {"spec": {"subnet": "10.52.0.0/16"}}
-        client.before["patch", DUMMY_CLUSTER_NETWORKS.plural] = lambda: each.client.patch(
-            DUMMY_CLUSTER_NETWORKS, "net", change
+        client.before(
+            lambda: each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", change),
+            "patch",
+            of=DUMMY_CLUSTER_NETWORKS,
         )
         await each.client.patch(DUMMY_CLUSTER_NETWORKS, "net", {"spec": {"subnet": "10.51.0.0/16"}})
         await each.rest()
@@ -164,7 +167,7 @@ def test_what_is_gone_already_need_not_be_deleted(plural: str) -> None:
             CLUSTER_NETWORKS.plural: (CLUSTER_NETWORKS, "dummy", ""),
         }
         resource, name, namespace = places[plural]
-        client.before["delete", plural] = lambda: each.client.delete(resource, name, namespace)
+        client.before(lambda: each.client.delete(resource, name, namespace), "delete", of=resource)
         await each.delete()
         await each.rest()
         assert await each.is_gone()
@@ -184,7 +187,7 @@ def test_another_nad_in_the_place_of_ours_is_not_deleted() -> None:
             body = {"metadata": {"name": "isolated"}, "spec": {"config": "{}"}}
             await each.client.create(NADS, body, PLACE)
 
-        client.before["delete", NADS.plural] = replace
+        client.before(replace, "delete", of=NADS)
         await each.delete()
         await each.rest()
         assert await each.is_gone()
@@ -200,7 +203,7 @@ def test_a_cluster_network_that_others_use_is_left_to_them() -> None:
 
     async def story(each: Scene) -> None:
         client = await ready(each)
-        client.failing["delete", CLUSTER_NETWORKS.plural] = FORBIDDEN
+        client.fail(FORBIDDEN, "delete", of=CLUSTER_NETWORKS)
         await each.delete()
         await each.rest()
         assert await each.is_gone()
@@ -216,8 +219,7 @@ def test_a_refused_action_is_said_and_tried_again() -> None:
     async def story(each: Scene) -> None:
         client = troubled(each)
         await each.whole.wait()
-        client.begin()
-        client.failing["create", NADS.plural] = FORBIDDEN
+        client.fail(FORBIDDEN, "create", of=NADS)
         await each.add()
         await each.rest(3600)
         status = (await each.get()).status
@@ -227,7 +229,7 @@ def test_a_refused_action_is_said_and_tried_again() -> None:
         )
         assert len(each.reconciled) < 150
         assert (await each.reasons()) == {"ErrorEnsuringNAD"}
-        client.failing.clear()
+        client.calm()
         await each.rest(70)
         assert (await each.get()).status.phase == "Ready"
 
@@ -279,7 +281,7 @@ def test_other_settings_reach_the_daemon_set() -> None:
         each.lead()
         await each.add()
         await each.rest()
-        await each.end()
+        await each.kill("manager")
         each.settings = Settings(image=IMAGE.replace("0" * 64, "1" * 64), namespace="default")
         each.lead()
         await each.rest()
@@ -372,7 +374,7 @@ def test_who_is_let_back_in_when_the_nad_is_about_to_go_keeps_it() -> None:
         note = Reservation("a", 0, each.now() + 75, "VirtualMachineInstance vms/vm")
         text = msgspec.json.encode([note]).decode()
         let_in = {"metadata": {"annotations": {ADMITTED: text}}}
-        client.before["delete", NADS.plural] = lambda: each.client.patch(NADS, "isolated", let_in, PLACE)
+        client.before(lambda: each.client.patch(NADS, "isolated", let_in, PLACE), "delete", of=NADS)
         await each.delete()
         await each.rest()
         dcn = await each.get()

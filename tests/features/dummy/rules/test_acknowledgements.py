@@ -8,7 +8,7 @@ import pytest
 from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import BRIDGE_LABEL
 from lanloom.api.meta import rfc3339
-from lanloom.features.dummy.rules.acknowledgements import (
+from lanloom.features.dummy.rules.daemonset import (
     Acknowledgement,
     acknowledgement,
     complaint,

@@ -182,12 +182,39 @@ def test_a_gateway_needs_a_subnet() -> None:
         parse(dcn(gateway="node"))
 
 
-def test_networks_over_all_nodes_are_not_there_yet() -> None:
-    """The scope cluster is refused, and the message says that virtual LANs are missing and what there is."""
-    with pytest.raises(
-        Malformed, match=r"virtual LAN .* not supported by this version of Lanloom; use .node."
-    ):
-        parse(dcn(scope="cluster"))
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, "spec.underlay is missing"),
+        ({"underlay": "../eth0"}, "can't be the name of an underlay link"),
+        ({"underlay": "sixteen-letters1"}, "can't be the name of an underlay link"),
+        ({"underlay": "eth0", "mtu": 100}, "spec.mtu is 100"),
+        ({"underlay": "eth0", "mtu": 9001}, "spec.mtu is 9001"),
+        (
+            {"underlay": "eth0", "subnet": "10.1.0.0/24", "gateway": "node"},
+            "all nodes would have the gateway's",
+        ),
+    ],
+)
+def test_networks_over_all_nodes(spec: dict[str, Any], words: str) -> None:
+    """A network over all nodes needs an underlay, and has no gateway on each node."""
+    with pytest.raises(Malformed) as caught:
+        parse(dcn(scope="cluster", **spec))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", [{"underlay": "eth0"}, {"mtu": 1400}])
+def test_networks_of_each_node_have_no_underlay(spec: dict[str, Any]) -> None:
+    """Fields of the scope cluster are refused with the scope node."""
+    with pytest.raises(Malformed, match='is of the scope "cluster" only'):
+        parse(dcn(**spec))
+
+
+def test_packets_on_a_network_over_all_nodes() -> None:
+    """Packets fit a usual underlay unless the network says how large they are."""
+    assert parse(dcn(scope="cluster", underlay="mgmt-br")).mtu == 1430
+    assert parse(dcn(scope="cluster", underlay="eth0", mtu=8950)).mtu == 8950
+    assert parse(dcn()).mtu == 0
 
 
 @pytest.mark.parametrize(

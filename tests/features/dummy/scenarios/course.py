@@ -16,16 +16,23 @@ from lanloom.api.core import (
     Node,
     Pod,
 )
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL, DummyClusterNetwork
+from lanloom.api.dummy import (
+    ABSENT,
+    BRIDGE_LABEL,
+    DUMMY_CLUSTER_NETWORKS,
+    UID_LABEL,
+    DummyClusterNetwork,
+)
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS
-from lanloom.api.meta import Key, Object
+from lanloom.api.lan import FINALIZER, LANS, NodeResult
+from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.rules.lifecycle import decide, unread
 from lanloom.features.dummy.rules.model import daemon_set_name, is_foreign, resource_name
-from lanloom.features.dummy.rules.objects import implied_cluster_network
+from lanloom.features.dummy.rules.objects import implied_cluster_network, lan_key
 from lanloom.features.dummy.rules.observed import (
     Action,
     Change,
@@ -127,6 +134,8 @@ def observe(state: State, dcn: DummyClusterNetwork) -> Observed:
         daemon_set=next((item for item in made.daemon_sets if item.metadata.key == title), None),
         network=state.find(NETWORKS, resource_name(meta.name, meta.uid)),
         cluster_network=state.find(CLUSTER_NETWORKS, implied) if implied else None,
+        lan=state.find(LANS, *reversed(lan_key(meta.name, meta.uid, state.settings))),
+        lans=state.of(LANS),
         configs=tuple(item for item in state.of(VLAN_CONFIGS) if item.spec.cluster_network == implied),
         foreign=frozenset(key for key in nads if _is_foreign(state, key, dcn)),
         made=made,
@@ -143,6 +152,7 @@ def _made(state: State, uid: str) -> Made:
         daemon_sets=_own(state, DAEMON_SETS, uid),
         networks=_own(state, NETWORKS, uid),
         cluster_networks=_own(state, CLUSTER_NETWORKS, uid),
+        lans=_own(state, LANS, uid),
     )
 
 
@@ -204,9 +214,34 @@ def nodes_act(state: State) -> State:
         )
         objects[DAEMON_SETS.kind, meta.key] = replace(daemon_set, status=status)
         for node in state.of(NODES):
-            pod = _pod(daemon_set, node, ready=node.metadata.name in state.answering)
+            ready = node.metadata.name in state.answering and not _has_ports(state, daemon_set)
+            pod = _pod(daemon_set, node, ready=ready)
             objects[PODS.kind, pod.metadata.key] = pod
-    return replace(state, objects=objects)
+    return lans_act(replace(state, objects=objects))
+
+
+def _has_ports(state: State, daemon_set: DaemonSet) -> bool:
+    """Whether a bridge that is to go can't, because the network's LAN has a port at it."""
+    labels = daemon_set.spec.template["metadata"]["labels"]
+    return labels[BRIDGE_LABEL] == ABSENT and bool(_own(state, LANS, labels[UID_LABEL]))
+
+
+def lans_act(state: State) -> State:
+    """The nodes that answer and run the agent of LANs join each LAN, and leave one that is being deleted."""
+    for lan in state.of(LANS):
+        meta = lan.metadata
+        if meta.is_deleting:
+            state = put(state, replace(lan, metadata=replace(meta, finalizers=())), LANS)
+            continue
+        joined = sorted(state.answering - state.lanless)
+        nodes = tuple(NodeResult(name=name, ready=True, mtu=1450) for name in joined)
+        ready = Condition(type="Ready", status="True", reason="Ready", message=f"{len(nodes)} nodes carry it")
+        mtu = state.lan_mtu if nodes else 0
+        status = replace(lan.status, nodes=nodes, mtu=mtu, conditions=(ready,))
+        fresh = replace(lan, metadata=replace(meta, finalizers=(FINALIZER,)), status=status)
+        if fresh != lan:
+            state = put(state, fresh, LANS)
+    return state
 
 
 def _pod(daemon_set: DaemonSet, node: Node, *, ready: bool) -> Pod:

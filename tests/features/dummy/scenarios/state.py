@@ -24,6 +24,7 @@ from lanloom.api.harvester import (
     VlanConfig,
 )
 from lanloom.api.ipam import NETWORKS, Network
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
@@ -45,6 +46,7 @@ KINDS: tuple[Resource[Any], ...] = (
     DAEMON_SETS,
     NETWORKS,
     CLUSTER_NETWORKS,
+    LANS,
     VLAN_CONFIGS,
     NODES,
     PODS,
@@ -71,8 +73,8 @@ class State(Struct, frozen=True, kw_only=True):
 
     `watched` are users as the watches have brought them, `live` as the API server says, None where it does not.
     `unseen` are kinds of whose objects the watches have not brought any. `answering` are the nodes whose pods are
-    Ready. `refusals` are actions that the API server refuses, by the plural of their resource. `waits` are the moments
-    at which somebody is to look again.
+    Ready, `lanless` those without the agent of LANs; `lan_mtu` is what LANs carry. `refusals` are actions that the API
+    server refuses, by the plural of their resource. `waits` are the moments at which somebody is to look again.
     """
 
     objects: dict[tuple[str, Key], Any] = {}
@@ -80,6 +82,8 @@ class State(Struct, frozen=True, kw_only=True):
     live: Known | None = Known()
     unseen: frozenset[str] = frozenset()
     answering: frozenset[str] = frozenset()
+    lanless: frozenset[str] = frozenset()
+    lan_mtu: int = 1450
     settings: Settings = Settings(image=IMAGE)
     refusals: dict[str, str] = {}
     failures: dict[str, Failure] = {}

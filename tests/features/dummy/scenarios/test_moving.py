@@ -15,8 +15,8 @@ from tests.features.dummy.scenarios.course import (
     run,
 )
 from tests.features.dummy.scenarios.events import VM, ready
+from tests.features.dummy.scenarios.looks import is_gone
 from tests.features.dummy.scenarios.state import Event, State
-from tests.features.dummy.scenarios.test_table import is_gone
 
 OLD, NEW = LANLOOM_NAMESPACE, BRIDGES_NAMESPACE
 

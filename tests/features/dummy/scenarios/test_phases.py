@@ -24,6 +24,7 @@ from tests.features.dummy.scenarios.events import (
     VM,
     ready,
 )
+from tests.features.dummy.scenarios.looks import condition, is_gone
 from tests.features.dummy.scenarios.state import (
     IMAGE,
     Event,
@@ -31,7 +32,6 @@ from tests.features.dummy.scenarios.state import (
     State,
     put,
 )
-from tests.features.dummy.scenarios.test_table import condition, is_gone
 
 
 def test_ready() -> None:
@@ -81,10 +81,10 @@ def test_invalid_spec() -> None:
 
 
 def test_scope_cluster() -> None:
-    """A network over all nodes needs what is not there yet, and the message says what."""
+    """A network over all nodes needs an underlay, and the message says so."""
     state = run(on.made(scope="cluster"), State())
     assert state.dcn.status.phase == "InvalidSpec"
-    assert "virtual LAN" in state.dcn.status.message
+    assert "spec.underlay is missing" in state.dcn.status.message
 
 
 @pytest.mark.parametrize("resource", [NADS, CLUSTER_NETWORKS], ids=lambda item: item.kind)

@@ -12,8 +12,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.users import WAVES, UserInformers, Users, user_informers
 from lanloom.kube.errors import Gone, KubeError, NotFound
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import EventType, Listing, WatchEvent
 
 Raw = dict[str, Any]

@@ -47,6 +47,17 @@ def machine(name: str, *titles: str, namespace: str = "own") -> Raw:
     }
 
 
+def swap(name: str, source: str, target: str, phase: str = "Moving", at: str = "") -> Raw:
+    """A NetworkSwap between two networks; `at` is where the node says that the port is."""
+    status: Raw = {"phase": phase} | ({"port": {"node": "n1", "nad": f"own/{at}"}} if at else {})
+    return {
+        "kind": "NetworkSwap",
+        "metadata": _meta("NetworkSwap", name, None, "own"),
+        "spec": {"machine": "m", "network": "nic0", "from": f"own/{source}", "to": f"own/{target}"},
+        "status": status,
+    }
+
+
 def instance(
     name: str,
     *titles: str,

@@ -36,7 +36,7 @@ from tests.features.dummy.users.objects import (
 )
 from tests.harness.virtual import run
 
-DEFINED = ("VirtualMachine", "VirtualMachineInstance")
+DEFINED = ("VirtualMachine", "VirtualMachineInstance", "NetworkSwap")
 NAD = Key("own", "a")
 
 
@@ -50,7 +50,7 @@ def test_everything_in_an_order_that_misses_nobody() -> None:
     assert _users(cluster) == []
     assert sorted(cluster.lists) == sorted(RESOURCES)
     at = cluster.lists.index
-    assert at("VirtualMachine") < at("VirtualMachineInstance") < at("Pod")
+    assert at("NetworkSwap") < at("VirtualMachine") < at("VirtualMachineInstance") < at("Pod")
     assert max(map(at, ("Deployment", "CronJob"))) < min(map(at, ("ReplicaSet", "Job")))
     assert at("Pod") == len(RESOURCES) - 1
 
@@ -61,7 +61,14 @@ def test_versions() -> None:
     for body in (machine("x"), instance("x"), pod("x"), workload("Job", "x")):
         cluster.put(body)
     found = run(list_live_users(cluster))  # type: ignore[arg-type]
-    assert [found.seen(uid(kind, "x")) for kind in (*DEFINED, "Pod", "Job")] == [101, 102, 103, None]
+    assert [
+        found.seen(uid(kind, "x")) for kind in ("VirtualMachine", "VirtualMachineInstance", "Pod", "Job")
+    ] == [
+        101,
+        102,
+        103,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("kind", RESOURCES)
@@ -101,7 +108,7 @@ def test_pods_are_never_missing() -> None:
 
 
 def test_a_cluster_without_kubevirt() -> None:
-    """Without a definition of machines there are none."""
+    """Without a definition of machines and their moves there are none."""
     cluster = Cluster()
     cluster.put(pod("p", "a"))
     for kind in DEFINED:

@@ -36,14 +36,14 @@ TEXTS = [
 ]
 TITLES = ["net", "a/net", "b/neta", "own/neta"]
 NAMES = ["x", "y", "z"]
-MAKERS = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"]
+CONTROLLERS = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"]
 
 
 def _random_object(rng: Random) -> Raw:
     """Any object that may use networks, owned by any other or none."""
     name, text = rng.choice(NAMES), rng.choice(TEXTS)
     owner = rng.choice(
-        [None, (rng.choice([*MAKERS, "VirtualMachine", "VirtualMachineInstance"]), rng.choice(NAMES))]
+        [None, (rng.choice([*CONTROLLERS, "VirtualMachine", "VirtualMachineInstance"]), rng.choice(NAMES))]
     )
     titles = rng.sample(TITLES, rng.randint(0, 2))
     match rng.randrange(6):
@@ -60,7 +60,7 @@ def _random_object(rng: Random) -> Raw:
                 rng.choice(["", "", "net", "a/net"]),
             )
             return pod(name, text, default=default, owner=owner, phase=phase, node=rng.choice(["n1", "n2"]))
-    return workload(rng.choice(MAKERS), name, text, owner=owner, done=rng.choice(["", "", "Complete"]))
+    return workload(rng.choice(CONTROLLERS), name, text, owner=owner, done=rng.choice(["", "", "Complete"]))
 
 
 def _users(cluster: Cluster, nad: Key) -> set[Title]:

@@ -12,6 +12,7 @@ from tests.features.dummy.users.objects import (
     machine,
     pod,
     renewed,
+    swap,
     workload,
 )
 from tests.harness.virtual import run
@@ -36,6 +37,15 @@ CASES: dict[str, tuple[Raw | None, Raw, Sequence[set[Key] | None]]] = {
     "another name for the same": (machine("m", "a"), machine("m", "own/a"), []),
     "an instance moves": (instance("m", "a", node="n1"), instance("m", "a", node="n2"), []),
     "an instance ends": (instance("m", "a"), instance("m", "a", phase="Succeeded"), [{A}]),
+    "a swap begins": (None, swap("s", "a", "b", phase=""), [{A, B}]),
+    "a swap goes on": (swap("s", "a", "b"), swap("s", "a", "b", phase="Recording"), []),
+    "a swap ends": (swap("s", "a", "b"), swap("s", "a", "b", phase="Succeeded"), [{A, B}]),
+    "a swap fails": (swap("s", "a", "b"), swap("s", "a", "b", phase="Failed", at="b"), [{A}]),
+    "a swap that failed is brought back": (
+        swap("s", "a", "b", phase="Failed", at="b"),
+        swap("s", "a", "b", phase="Failed", at="a"),
+        [{B}],
+    ),
     "a pod starts": (pod("p", "a", phase="Pending"), pod("p", "a"), []),
     "a pod fails": (pod("p", "a,b"), pod("p", "a,b", phase="Failed"), [{A, B}]),
     "a pod that failed lives on": (pod("p", "a", phase="Failed"), _beat(pod("p", "a", phase="Failed")), []),

@@ -17,9 +17,8 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.names import NODE_USER_PREFIX
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
-from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager.informers import ipam_informers
-from lanloom.kube.informers import Informers
+from lanloom.features.ipam.reader import AddressReader, ipam_informers
+from lanloom.kube.informer import Informers
 from lanloom.runtime.identity import MANAGERS
 from lanloom_embedded.engine.storage import MemoryStorage
 from tests.harness.cluster import Cluster, installed

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from lanloom.api.ipam import Network, Nic
 from lanloom.api.meta import Key
-from lanloom.features.ipam.admission.addresses import AddressReader
-from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.rules.addresses import parse_address
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client, WatchEvent
 from tests.features.ipam.admission.requests import holding, network, with_status
 

@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.features.ipam.admission import IpamAdmission
-from lanloom.features.ipam.admission.addresses import NetworkContext
+from lanloom.features.ipam.reader import NetworkContext
 from lanloom.kube.errors import KubeError, TransportError
 from tests.features.ipam.admission.requests import (
     AGENT,

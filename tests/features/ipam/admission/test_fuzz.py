@@ -18,9 +18,9 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
-from lanloom.features.ipam.admission.addresses import NetworkContext
+from lanloom.features.ipam.reader import NetworkContext
 from lanloom.features.ipam.rules.validate import check_network
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.state import network_of
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Listing
 from tests.features.ipam.admission.requests import (

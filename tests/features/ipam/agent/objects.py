@@ -8,7 +8,7 @@ import msgspec
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.ipam.agent.pods import hashed_interface
-from lanloom.features.ipam.agent.protocol import Command, Request
+from lanloom.features.ipam.agent.server import Command, Request
 
 Raw = dict[str, Any]
 

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lanloom.features.ipam.agent.protocol import Raw, Request
-from lanloom.features.ipam.agent.server import CniServer
+from lanloom.features.ipam.agent.server import CniServer, Raw, Request
 from tests.embedded.engine.running import until
 
 

@@ -73,14 +73,14 @@ def test_the_api_server_is_away() -> None:
     """ADD and CHECK may be tried again, STATUS says that the node can't, and DEL succeeds."""
 
     async def story(cluster: AgentCluster) -> None:
-        client = Meddled(cluster.client, "get")
-        client.meddle = no_answer
+        client = Meddled(cluster.client)
+        client.before(no_answer, "get", times=None)
         agent = cluster.agent(client=client)
         for command, code in (("ADD", 11), ("CHECK", 11), ("STATUS", 50)):
             with refusal(code, "API server"):
                 await agent.answer(request(command))  # type: ignore[arg-type]
         assert await agent.answer(request("DEL")) == {}
-        assert client.counts["get"] == 4
+        assert client.count("get") == 4
 
     play(story)
 

@@ -24,8 +24,8 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.protocol import decode
-from lanloom.runtime.cnicall import CniError
+from lanloom.features.ipam.agent.server import decode
+from lanloom.runtime.callsocket import CniError
 from tests.features.ipam.agent.objects import (
     LAN,
     Raw,

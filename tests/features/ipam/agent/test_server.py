@@ -10,12 +10,11 @@ from random import Random
 
 import pytest
 
-from lanloom.features.ipam.agent.cni import PROGRAM, program, serve_cni
-from lanloom.features.ipam.agent.protocol import LARGEST, Raw, Request
-from lanloom.features.ipam.agent.server import CniServer
+from lanloom.features.ipam.agent import PROGRAM, program, serve_cni
+from lanloom.features.ipam.agent.server import LARGEST, CniServer, Raw, Request
 from lanloom.kube.ports import Client
+from lanloom.runtime.callsocket import CniError
 from lanloom.runtime.cni import keep_installed
-from lanloom.runtime.cnicall import CniError
 from tests.cni.runtime import CONFIG, Answer, Runtime
 from tests.embedded.engine.running import until
 from tests.features.ipam.agent.cluster import AgentCluster

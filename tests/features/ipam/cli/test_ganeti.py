@@ -85,7 +85,8 @@ def test_what_verify_calls_wrong_is_not_upgraded(path: Path) -> None:
     done = lanloom("upgrade", "--force", path)
     assert done.exit_code == 0
     assert (
-        f"{path}: is wrong, and stays so: network net1: 192.0.2.2 of NIC 0 of instance inst2" in done.stderr
+        f"{path}: is incorrect and was not changed: network net1: 192.0.2.2 of NIC 0 of instance inst2"
+        in done.stderr
     )
     assert lanloom("verify", path).exit_code == 1
 

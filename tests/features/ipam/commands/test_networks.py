@@ -33,7 +33,7 @@ from lanloom.refusals import Denied, Malformed
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import WRITES, Meddled
 from tests.harness.virtual import run
 
 
@@ -46,7 +46,7 @@ async def cluster() -> AsyncIterator[tuple[Meddled, LocalClient]]:
     for manifest in manifests():
         await other.create(CRDS, manifest)
     try:
-        yield Meddled(LocalClient(engine), "create", "patch", "delete"), other
+        yield Meddled(LocalClient(engine)), other
     finally:
         await engine.close()
 
@@ -82,10 +82,9 @@ async def test_a_change_is_computed_anew_when_somebody_else_wrote_first() -> Non
         await added(client)
 
         async def meddle() -> None:
-            client.meddle = None
             await other.patch(NETWORKS, "net1", {"spec": {"tags": ["theirs"]}})
 
-        client.meddle = meddle
+        client.before(meddle, *WRITES)
         done = await changed(client, AddTags(tags=("ours",)))
         assert (await other.get(NETWORKS, "net1")).spec.tags == ("ours", "theirs")
         assert done.before is not None
@@ -99,10 +98,9 @@ async def test_a_change_that_is_not_allowed_any_more_is_refused() -> None:
         await changed(client, AddTags(tags=("ours",)))
 
         async def meddle() -> None:
-            client.meddle = None
             await other.patch(NETWORKS, "net1", {"spec": {"tags": None}})
 
-        client.meddle = meddle
+        client.before(meddle, *WRITES)
         with pytest.raises(Denied, match="has no tag"):
             await changed(client, RemoveTags(tags=("ours",)))
 
@@ -119,11 +117,11 @@ def test_a_change_gives_up_on_a_network_that_never_stands_still() -> None:
             async def meddle() -> None:
                 await other.patch(NETWORKS, "net1", {"spec": {"tags": [f"t{next(numbers)}"]}})
 
-            client.meddle = meddle
+            client.before(meddle, *WRITES, times=None)
             with pytest.raises(Denied, match="another client changes network net1 continuously"):
                 await changed(client, AddTags(tags=("ours",)))
             assert PATIENCE <= loop.time() - began < PATIENCE + 2
-            assert client.counts["patch"] < 100
+            assert client.count("patch") < 100
             assert "ours" not in (await other.get(NETWORKS, "net1")).spec.tags
 
     run(story())
@@ -153,7 +151,7 @@ async def test_what_is_as_it_was_is_not_written() -> None:
         before = await other.get(NETWORKS, "net1")
         await changed(client, AddTags(tags=("a",)))
         await changed(client, AddTags(tags=("b",)), dry_run=True)
-        assert client.counts["patch"] == 0
+        assert client.count("patch") == 0
         assert await other.get(NETWORKS, "net1") == before
 
 
@@ -197,10 +195,9 @@ async def test_two_who_add_one_name_at_the_same_time() -> None:
     async with cluster() as (client, other):
 
         async def meddle() -> None:
-            client.meddle = None
             await added(other)
 
-        client.meddle = meddle
+        client.before(meddle, *WRITES)
         with pytest.raises(Denied, match="there is a network net1 already"):
             await added(client)
 
@@ -253,11 +250,10 @@ async def test_only_the_network_that_was_looked_at_is_removed() -> None:
         await added(client)
 
         async def meddle() -> None:
-            client.meddle = None
             await other.delete(NETWORKS, "net1")
             await added(other, cidr="10.0.0.0/24")
 
-        client.meddle = meddle
+        client.before(meddle, *WRITES)
         with pytest.raises(Conflict):
             await remove(client, "net1")
         assert len((await read_state(other)).networks) == 1

@@ -205,7 +205,7 @@ def test_shell(name: str) -> None:
 def test_lines() -> None:
     """A value that would break a line is refused."""
     assert list(as_lines({"B": "2", "A": "x y"})) == ["A=x y", "B=2"]
-    with pytest.raises(Malformed, match="A holds a line break"):
+    with pytest.raises(Malformed, match="A contains a line break"):
         list(as_lines({"A": "x\ny"}))
 
 
@@ -213,5 +213,5 @@ def test_lines() -> None:
 def test_what_no_variable_holds(value: str) -> None:
     """What can't be in any environment is refused."""
     for lines in (as_lines, as_shell):
-        with pytest.raises(Malformed, match="A holds characters that no variable can hold"):
+        with pytest.raises(Malformed, match="A contains characters that are not allowed in a variable"):
             list(lines({"A": value}))

@@ -120,7 +120,7 @@ def test_changed_meanwhile(tmp_path: Path) -> None:
     path = config_file(tmp_path)
     planned = plan((path,), "upgrade")
     path.write_text(TEXT + " ")
-    with pytest.raises(Denied, match="was changed meanwhile"):
+    with pytest.raises(Denied, match="was changed by another process"):
         carry_out(planned[0], "T", dry_run=False)
     assert path.read_text() == TEXT + " "
     assert [item.name for item in tmp_path.iterdir()] == ["config.data"]

@@ -1,7 +1,6 @@
 """A cluster with KubeVirt's kinds and the controller of owners, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -17,53 +16,23 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.evidence import owner_informers
-from lanloom.features.ipam.manager.informers import ipam_informers
 from lanloom.features.ipam.manager.owners import OwnerController
+from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.errors import ApiError, NotFound, from_status
-from lanloom.kube.informers import Informers
-from lanloom.kube.ports import Listing
-from lanloom_embedded.engine.engine import Engine
+from lanloom.kube.informer import Informers
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import IpamCluster
 from tests.features.ipam.manager.objects import networks
+from tests.harness.interceptor import READS, Meddled, Request
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
 
 
-class Troubled(LocalClient):
-    """A client that gets an error wherever it reads something of the resources in `failing`; watches go on.
-
-    After it has read something of those in `afterwards`, other things happen before it gets to know the answer.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.failing: dict[str, ApiError] = {}
-        self.afterwards: dict[str, Callable[[], Awaitable[None]]] = {}
-        self.reads = 0
-
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
-        self._check(resource)
-        return await super().get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says. A list without a selector is an informer's."""
-        if labels:
-            self._check(resource)
-        found = await super().list(resource, namespace, labels=labels, fields=fields)
-        if labels and (happens := self.afterwards.get(resource.plural)) is not None:
-            await happens()
-        return found
-
-    def _check(self, resource: Resource[T]) -> None:
-        self.reads += 1
-        if (error := self.failing.get(resource.plural)) is not None:
-            raise error
+def _is_evidence(request: Request) -> bool:
+    """A list without a selector is an informer's."""
+    return request.verb == "get" or bool(request.selector)
 
 
 class OwnerCluster(IpamCluster):
@@ -79,9 +48,18 @@ class OwnerCluster(IpamCluster):
     def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
         super().__init__(storage, seed=seed)
         self._rng = Random(seed)
-        self.troubled = Troubled(self.engine)
+        self.meddled = Meddled(LocalClient(self.engine))
         self.leaks = 0
         self._term: asyncio.Task[None] | None = None
+
+    @property
+    def reads(self) -> int:
+        """How many objects and lists the controller has read, besides those of its informers."""
+        return sum(item.verb in READS and _is_evidence(item) for item in self.meddled.requests)
+
+    def make_unreadable(self, resource: Resource[Any], error: ApiError) -> None:
+        """The controller gets an error wherever it reads something of a resource; watches go on."""
+        self.meddled.fail(error, *READS, of=resource, where=_is_evidence)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -89,11 +67,11 @@ class OwnerCluster(IpamCluster):
         return self
 
     async def _control(self) -> None:
-        shared = Informers(self.troubled, self._rng)
+        shared = Informers(self.meddled, self._rng)
         nics, owners = ipam_informers(shared).nics, owner_informers(shared)
-        recorder = self.recorder("lanloom-manager", "test", self.troubled, self._rng)
+        recorder = self.recorder("lanloom-manager", "test", self.meddled, self._rng)
         controller = OwnerController(
-            self.troubled, nics, owners, recorder, rng=self._rng, leaked=self._count_leak
+            self.meddled, nics, owners, recorder, rng=self._rng, leaked=self._count_leak
         )
         async with asyncio.TaskGroup() as group:
             for informer in (nics, *owners.all()):

@@ -1,104 +1,67 @@
 """The moments at which an address could be given twice, played one by one: a simulation may take long to meet them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, TypeVar, cast
 
 import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from lanloom.api.ipam import NETWORKS, NICS, Grant
+from lanloom.api.ipam import NETWORKS, NICS, Grant, Nic
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,
     Gone,
-    TransportError,
     from_status,
 )
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
+from tests.harness.interceptor import Meddled, Request
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 ADDRESS = "192.0.2.12"
 
 
-class Meddled(LocalClient):
-    """The client of a manager to whom things happen.
+class Behind(Meddled):
+    """A client that lists, the first time, NICs as they were; it hears no more of them until `ears` is set."""
 
-    `granted` happens just after it has written a grant. While `losing` is set, its writes of that NIC's status get no
-    answer, and are in `lost`, to be made by whoever wants. While `unserved` is set, the server says of writes of that
-    NIC that there is no such resource. `stale` is what its informer lists; it hears no more until `ears` is set.
-    """
+    def __init__(self, engine: Engine, stale: Listing[Nic]) -> None:
+        super().__init__(LocalClient(engine))
+        self.ears = asyncio.Event()
+        self._stale: Listing[Any] | None = stale
+        self._is_behind = True
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.granted: Callable[[], Awaitable[None]] | None = None
-        self.losing = ""
-        self.unserved = ""
-        self.lost: list[Callable[[], Awaitable[Any]]] = []
-        self.stale: Listing[Any] | None = None
-        self.ears: asyncio.Event | None = None
-        self.lists = 0
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if (request.verb, request.resource) == ("list", NICS) and self._stale is not None:
+            stale, self._stale = self._stale, None
+            return cast("R", stale)
+        return await super()._ask(request, send)
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says, or a loss."""
-
-        def write() -> Awaitable[T]:
-            return LocalClient.patch(self, resource, name, patch, namespace, subresource=subresource)
-
-        if self.losing and (resource.plural, name) == (NICS.plural, self.losing):
-            self.lost.append(write)
-            raise TransportError("no answer")
-        if self.unserved and (resource.plural, name) == (NICS.plural, self.unserved):
-            raise from_status(404, {})
-        answer = await write()
-        if resource.plural == NETWORKS.plural and "grants" in patch.get("status", {}) and self.granted:
-            happens, self.granted = self.granted, None
-            await happens()
-        return answer
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says, or the first time what was there some time ago."""
-        if resource.plural == NICS.plural:
-            self.lists += 1
-            if self.lists == 1 and self.stale is not None:
-                return self.stale
-        return await super().list(resource, namespace, labels=labels, fields=fields)
-
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says, or nothing."""
-        if resource.plural == NICS.plural and self.stale is not None:
-            ears, self.stale = self.ears or asyncio.Event(), None
-            await ears.wait()
+        if resource == NICS and self._is_behind:
+            self._is_behind = False
+            await self.ears.wait()
             raise Gone(410, "Expired", "too old resource version")
-        async for event in super().watch(
-            resource, namespace, resource_version=resource_version, labels=labels, fields=fields
-        ):
+        async for event in super()._hear(resource, begin):
             yield event
+
+
+def _granted(request: Request) -> bool:
+    return "grants" in request.body.get("status", {})
+
+
+def _lose(client: Meddled) -> None:
+    """Writes of the young NIC's status get no answer, and may arrive later."""
+    client.lose("patch", of=NICS, name="young")
 
 
 async def _old_and_young(cluster: IpamCluster, *wanted: str) -> None:
@@ -136,8 +99,8 @@ async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamClus
             NICS, "young", {"metadata": base, "status": late}, PLACE, subresource="status"
         )
 
-    successor = Meddled(cluster.engine)
-    successor.granted = arrive
+    successor = Meddled(LocalClient(cluster.engine))
+    successor.after(arrive, "patch", of=NETWORKS, where=_granted)
     cluster.lead("manager-2", successor)
     await _no_address_twice(cluster)
     assert await cluster.ips("young") == (ADDRESS,)
@@ -147,10 +110,10 @@ async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamClus
 async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) -> None:
     """What was granted to a NIC stays its own while a write of that may still arrive, and another asks for it."""
     await cluster.kill("manager-1")
-    client = Meddled(cluster.engine)
+    client = Meddled(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster, "192.0.2.15")
-    client.losing = "young"
+    _lose(client)
     await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
@@ -158,10 +121,10 @@ async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) 
     async def arrive() -> None:
         await client.lost[0]()
 
-    client.granted = arrive
+    client.after(arrive, "patch", of=NETWORKS, where=_granted)
     await cluster.change("old", ips=[ADDRESS])
     await asyncio.sleep(10)
-    client.losing = ""
+    client.calm()
     await _no_address_twice(cluster)
     assert await cluster.ips("young") == (ADDRESS,)
 
@@ -170,10 +133,10 @@ async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) 
 async def test_a_write_that_would_be_refused_holds_nothing(cluster: IpamCluster) -> None:
     """What was granted is free as soon as the NIC has a later version: the write that is under way can't succeed."""
     await cluster.kill("manager-1")
-    client = Meddled(cluster.engine)
+    client = Meddled(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster)
-    client.losing = "young"
+    _lose(client)
     await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
@@ -183,7 +146,7 @@ async def test_a_write_that_would_be_refused_holds_nothing(cluster: IpamCluster)
     assert await cluster.ips("old") == (ADDRESS,)
     with pytest.raises(Conflict):
         await client.lost[0]()
-    client.losing = ""
+    client.calm()
     await _no_address_twice(cluster)
 
 
@@ -198,12 +161,12 @@ async def test_a_new_leader_takes_up_a_write_without_a_version(cluster: IpamClus
     await cluster.client.patch(NETWORKS, "net", {"status": {"grants": [grant]}}, subresource="status")
     await cluster.change("old", ips=[ADDRESS])
     await cluster.change("young", ips=["192.0.2.15"])
-    successor = Meddled(cluster.engine)
-    successor.losing = "young"
+    successor = Meddled(LocalClient(cluster.engine))
+    _lose(successor)
     cluster.lead("manager-2", successor)
     await asyncio.sleep(10)
     assert await cluster.ips("old") == ()
-    successor.losing = ""
+    successor.calm()
     await _no_address_twice(cluster)
     assert (await cluster.ips("old"), await cluster.ips("young")) == ((ADDRESS,), ("192.0.2.15",))
 
@@ -218,8 +181,7 @@ async def test_a_new_leader_does_not_go_by_what_it_watched(cluster: IpamCluster)
     await cluster.kill("manager-1")
     await cluster.change("old", ips=[ADDRESS])
     present = await cluster.client.list(NICS)
-    successor = Meddled(cluster.engine)
-    successor.stale = replace(present, readable=(await cluster.get("old"), before))
+    successor = Behind(cluster.engine, replace(present, readable=(await cluster.get("old"), before)))
     cluster.lead("manager-2", successor)
     await _no_address_twice(cluster)
 
@@ -228,17 +190,17 @@ async def test_a_new_leader_does_not_go_by_what_it_watched(cluster: IpamCluster)
 async def test_a_server_that_does_not_know_nics_yet(cluster: IpamCluster) -> None:
     """A NIC is not taken for gone because a server that has just started says that there are no NICs at all."""
     await cluster.kill("manager-1")
-    client = Meddled(cluster.engine)
+    client = Meddled(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster, ADDRESS)
-    client.unserved = "young"
+    client.fail(from_status(404, {}), "patch", of=NICS, where=lambda request: request.name == "young")
     await cluster.change("young", ips=["192.0.2.15"])
     await asyncio.sleep(1)
     await cluster.change("old", ips=[ADDRESS])
     await asyncio.sleep(2)
     assert await cluster.ips("young") == (ADDRESS,)
     assert await cluster.ips("old") == ()
-    client.unserved = ""
+    client.calm()
     await _no_address_twice(cluster)
 
 
@@ -249,8 +211,7 @@ async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None
     await cluster.change("young", network="")
     await cluster.rest()
     await cluster.kill("manager-1")
-    successor = Meddled(cluster.engine)
-    successor.stale, successor.ears = await cluster.client.list(NICS), asyncio.Event()
+    successor = Behind(cluster.engine, await cluster.client.list(NICS))
     await cluster.change("young", network="net", ips=[ADDRESS])
     cluster.lead("manager-2", successor)
     await asyncio.sleep(3)
@@ -266,10 +227,10 @@ async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None
 async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) -> None:
     """A network that is deleted while an address is on its way to a NIC is still there, and can't be made anew."""
     await cluster.kill("manager-1")
-    client = Meddled(cluster.engine)
+    client = Meddled(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster)
-    client.losing = "young"
+    _lose(client)
     await cluster.change("young", ips=[ADDRESS])
     await asyncio.sleep(3)
     assert client.lost
@@ -277,7 +238,7 @@ async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) ->
     await cluster.rest()
     with pytest.raises(AlreadyExists):
         await cluster.network()
-    client.losing = ""
+    client.calm()
     await cluster.delete("young")
     await cluster.rest()
     await cluster.network()
@@ -291,9 +252,9 @@ async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) 
         await cluster.nic(f"nic{number}", "pool", network=f"net{number}")
     await cluster.rest()
     await cluster.kill("manager-1")
-    successor = Meddled(cluster.engine)
+    successor = Meddled(LocalClient(cluster.engine))
     cluster.lead("manager-2", successor)
     await cluster.rest()
-    assert successor.lists == 2
+    assert successor.count("list", of=NICS) == 2
     holders = {item.status.allocator.holder for item in (await cluster.client.list(NETWORKS)).items}
     assert holders == {"manager-2"}

@@ -22,7 +22,7 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.owners import LEAK_SECONDS
 from lanloom.kube.errors import KubeError, NotFound
-from lanloom_embedded.engine.stored import Change
+from lanloom_embedded.engine.storage import Change
 from tests.features.ipam.manager.ownercluster import UNWELL, OwnerCluster
 from tests.harness.cluster import play
 
@@ -128,13 +128,13 @@ class Story:
     async def trouble(self, resource: Resource[Any], on: bool) -> None:
         """The controller can't read that kind any more, or can again."""
         if on:
-            self.cluster.troubled.failing[resource.plural] = UNWELL
+            self.cluster.make_unreadable(resource, UNWELL)
         else:
-            self.cluster.troubled.failing.clear()
+            self.cluster.meddled.calm()
 
     async def end_all(self) -> None:
         """Nothing is left that uses an address, and everything can be read again."""
-        self.cluster.troubled.failing.clear()
+        self.cluster.meddled.calm()
         for resource in READ:
             for item in (await self.client.list(resource, "default")).items:
                 with suppress(NotFound):

@@ -189,18 +189,19 @@ def test_a_nic_that_somebody_begins_to_use_is_not_let_go() -> None:
     async def story(cluster: OwnerCluster) -> None:
         await has_moved(cluster)
         await cluster.remove(VIRTUAL_MACHINE_INSTANCES)
+        used: list[int] = []
 
         async def use() -> None:
-            cluster.troubled.afterwards.clear()
+            used.append(1)
             await cluster.configure_machine(lan="blue")
             await cluster.client.patch(
                 NICS, "web-eth0", {"metadata": {"annotations": {"used": "1"}}}, "default"
             )
 
-        cluster.troubled.afterwards["pods"] = use
+        cluster.meddled.after(use, "list", of=PODS, where=lambda request: bool(request.selector))
         await cluster.remove(NICS, "web-eth0")
         assert not await cluster.is_gone(LEAK_SECONDS)
-        assert not cluster.troubled.afterwards
+        assert used
 
     play(story, OwnerCluster)
 
@@ -213,10 +214,10 @@ def test_a_network_that_can_not_be_read_is_in_use(what: Any) -> None:
 
     async def story(cluster: OwnerCluster) -> None:
         await has_moved(cluster)
-        cluster.troubled.failing[what.plural] = UNWELL
+        cluster.make_unreadable(what, UNWELL)
         await cluster.remove(VIRTUAL_MACHINE_INSTANCES)
         assert not await cluster.is_gone(10 * LEAK_SECONDS)
-        cluster.troubled.failing.clear()
+        cluster.meddled.calm()
         assert await cluster.is_gone(2 * LEAK_SECONDS)
 
     play(story, OwnerCluster)
@@ -244,12 +245,12 @@ def test_what_can_not_be_read_is_in_use(what: Any, error: Any, asked: bool) -> N
     """While any part of the evidence can't be read, nothing goes; when it can be again, it does."""
 
     async def story(cluster: OwnerCluster) -> None:
-        cluster.troubled.failing[what.plural] = error
+        cluster.make_unreadable(what, error)
         await cluster.add_nic(VIRTUAL_MACHINE, "long-gone")
         if asked:
             await cluster.remove(NICS, "web-eth0")
         assert not await cluster.is_gone(10 * LEAK_SECONDS)
-        cluster.troubled.failing.clear()
+        cluster.meddled.calm()
         assert await cluster.is_gone(2 * LEAK_SECONDS)
 
     play(story, OwnerCluster)
@@ -289,8 +290,8 @@ def test_a_live_owner_costs_no_reads() -> None:
     async def story(cluster: OwnerCluster) -> None:
         await cluster.add_nic(POD, await cluster.add_pod("web"))
         await cluster.is_gone(10.0)
-        before = cluster.troubled.reads
+        before = cluster.reads
         assert not await cluster.is_gone(3600.0)
-        assert cluster.troubled.reads == before
+        assert cluster.reads == before
 
     play(story, OwnerCluster)

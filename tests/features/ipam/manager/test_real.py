@@ -16,14 +16,13 @@ from lanloom.api.crds import manifest
 from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
-from lanloom.features.ipam.manager.informers import ipam_informers
+from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.config import load
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import RealServer
 

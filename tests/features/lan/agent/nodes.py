@@ -1,28 +1,69 @@
 """Nodes in memory that carry LANs: an API server, and for each node a kernel that outlives its agents."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from lanloom.api.core import NODES
 from lanloom.api.lan import LAN_NODES, LANS, LANEntry
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, Object
+from lanloom.api.resource import Resource
 from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.ports import Attachment, Device
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.spec import default_group
+from lanloom.kube.errors import TransportError
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 from tests.fakes.lankernel import FakeLanKernel, LanWorld
 from tests.harness.cluster import Cluster
+from tests.harness.interceptor import Interceptor, Request
+
+R = TypeVar("R")
+T = TypeVar("T", bound=Object)
 
 NAMESPACE = "default"
 
 
+class Line(Interceptor):
+    """The line between an agent and the API server: `cut`, it lets no request through, but watches that are open.
+
+    While it is not `open`, what watches bring waits, or only what that of `late` brings. What passes is counted
+    in `work`.
+    """
+
+    cut = False
+
+    def __init__(self, inner: Client, work: Counter[str]) -> None:
+        super().__init__(inner)
+        self._work = work
+        self.late: Resource[Any] | None = None
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        async with aclosing(begin()) as stream:
+            async for event in stream:
+                if self.late in (None, resource):
+                    await self.open.wait()
+                yield event
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if self.cut:
+            raise TransportError("the line is cut")
+        self._work["requests"] += 1
+        return await send()
+
+
 class Node:
-    """A node: its kernel, its disk, and the agent that runs on it, if any."""
+    """A node: its kernel, its disk, and the agent that runs on it, if any. `work` counts what agents did."""
 
     def __init__(self, cluster: "LanCluster", name: str, number: int, mtu: int) -> None:
         self.name = name
@@ -31,7 +72,15 @@ class Node:
         self.fake = FakeHost(name, switch=FakeSwitch(), now=cluster.now)
         self._cluster = cluster
         self._kernel: FakeLanKernel | None = None
+        self.work: Counter[str] = Counter()
+        self._line = Line(cluster.client, self.work)
         self.plane: DataPlane | None = None
+
+    @property
+    def kernel(self) -> FakeLanKernel:
+        """The kernel's port of the agent that runs."""
+        assert self._kernel is not None
+        return self._kernel
 
     @property
     def spokes(self) -> Spokes:
@@ -43,7 +92,7 @@ class Node:
         """Starts an agent; for one whose API server is `away` no list ever comes."""
         cluster = self._cluster
         context = AgentContext(
-            client=cluster.client,
+            client=self._line,
             recorder=cluster.recorder("lanloom-agent", self.name, cluster.client, Random(1)),
             host=self.fake.host,
             cluster="c",
@@ -51,7 +100,7 @@ class Node:
             on_cni_part=lambda _part, _there: None,
             now=cluster.now,
             rng=Random(1),
-            observe=lambda _name, _key, _seconds, _outcome: None,
+            observe=lambda _name, _key, _seconds, _outcome: self.work.update(["reconciles"]),
             settings={},
             metrics={},
         )
@@ -59,11 +108,19 @@ class Node:
         self.plane = DataPlane(context, self._kernel)
         cluster.begin(self.name, self.plane.run() if away else _process(context, self.plane))
 
+    def cut_off(self, cut: bool = True) -> None:
+        """The node's requests get no answer from now on, or get one again."""
+        self._line.cut = cut
+
+    def deafen(self, deaf: bool = True, *, of: Resource[Any] | None = None) -> None:
+        """What the node's watches bring, or the one `of` a resource, is late from now on, or comes at last."""
+        self._line.late = of
+        (self._line.open.clear if deaf else self._line.open.set)()
+
     async def kill(self) -> None:
         """Ends the agent where it is."""
         await self._cluster.kill(self.name)
-        assert self._kernel is not None
-        await self._kernel.close()
+        await self.kernel.close()
 
     async def reboot(self) -> None:
         """The machine ends with all that is in its kernel."""
@@ -151,6 +208,10 @@ def veth(
     )
 
 
-def macvtap(spoke: str, netns: str, *, container: str = "c1", interface: str = "net1") -> Attachment:
+def macvtap(
+    spoke: str, netns: str, *, container: str = "c1", interface: str = "net1", **more: Any
+) -> Attachment:
     """A machine's attachment to a spoke."""
-    return Attachment(device=Device(spoke, "macvtap"), container=container, netns=netns, interface=interface)
+    return Attachment(
+        device=Device(spoke, "macvtap"), container=container, netns=netns, interface=interface, **more
+    )

@@ -88,6 +88,12 @@ async def test_a_mac_that_is_asked_for(node: Node, place: str, given: Raw) -> No
     assert result["interfaces"][0]["mac"] == "02:aa:00:00:00:01", place
 
 
+async def test_a_machine_behind_a_bridge(node: Node, spokes: FakeSpokes) -> None:
+    """A NAD may say that KubeVirt's bridge binding uses its interfaces; no device is needed."""
+    assert (await node.runtime.call("k8slanveth", "ADD", config("k8slanveth", binding="bridge"))).status == 0
+    assert [each.bridged for each in spokes.attached.values()] == [True]
+
+
 async def test_a_mac_of_the_arguments(node: Node) -> None:
     """CNI_ARGS may name the hardware address, as runtimes of old do."""
     result = await node.runtime.add(config(), CNI_ARGS="IgnoreUnknown=1;MAC=02:AA:00:00:00:02")
@@ -179,6 +185,7 @@ BAD_CONFIGS: list[tuple[str, int, bytes | Raw]] = [
     ("a chain", 7, config(prevResult={"cniVersion": "1.1.0"})),
     ("another MTU", 7, config(mtu=9000)),
     ("an odd MTU", 7, config(mtu="big")),
+    ("a binding of pods", 7, config(binding="bridge")),
 ]
 
 
@@ -192,7 +199,15 @@ async def test_bad_configurations(
 
 
 @pytest.mark.parametrize(
-    "more", [{"veth": None}, {"veth": "Red"}, {"veth": "a" * 14}, {"deviceID": "blueV0"}]
+    "more",
+    [
+        {"veth": None},
+        {"veth": "Red"},
+        {"veth": "a" * 14},
+        {"deviceID": "blueV0"},
+        {"binding": "masquerade"},
+        {"binding": ["bridge"]},
+    ],
 )
 async def test_bad_spokes_of_pods(node: Node, more: Raw) -> None:
     """A pod's spoke must be a spoke's name, and the device that of the spoke."""

@@ -1,5 +1,6 @@
 """Metrics of spokes: what passed the ports of those that are attached on the node."""
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from lanloom.features.lan.agent.metrics import SPOKES_SHOWN, LanAgentMetrics, SpokeTraffic
@@ -46,6 +47,20 @@ def test_refused() -> None:
         assert list(node.plane.traffic()) == []
 
     play(story, LanCluster)
+
+
+def test_refused_frames_are_shown() -> None:
+    """Frames that options dropped are shown by option, for spokes that have it, and are absent for others."""
+    registry = CollectorRegistry()
+    metrics = LanAgentMetrics(registry)
+    passed = PASSED._replace(refused=(("port-security", 7), ("isolation", 0)))
+    metrics.follow(lambda: [replace(spoke(1), traffic=passed), spoke(2)])
+    labels = {"namespace": "default", "lan": "blue", "spoke": "s1", "mode": "veth"}
+    name = "lanloom_agent_lan_spoke_refused_frames_total"
+    assert registry.get_sample_value(name, labels | {"option": "port-security"}) == 7
+    assert registry.get_sample_value(name, labels | {"option": "isolation"}) == 0
+    shown = [each for family in registry.collect() for each in family.samples if each.name == name]
+    assert len(shown) == 2
 
 
 def spoke(number: int) -> SpokeTraffic:

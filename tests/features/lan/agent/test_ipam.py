@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.ipam.agent.cni import program as ipam_plugin
+from lanloom.features.ipam.agent import program as ipam_plugin
 from lanloom.features.ipam.agent.server import CniServer
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.features.lan.agent.kubelet import api
-from lanloom.runtime.grpc.status import INVALID_ARGUMENT, GrpcError
+from lanloom.runtime.grpc import INVALID_ARGUMENT, GrpcError
 from lanloom_lab.workloads.devicemanager import MESSAGES
 
 TEXT = st.text(max_size=300)

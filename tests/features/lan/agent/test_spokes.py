@@ -59,6 +59,40 @@ async def _reports(cluster: LanCluster, node: str, count: int) -> bool:
     return len(await cluster.entries(node)) == count
 
 
+def test_calls_of_an_add() -> None:
+    """ADD looks at the LAN once, and changes it once; what is there then and the device need no call of their own."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        for name, attachment in (("p1", macvtap("blue-a", "")), ("p2", veth("blue-b", "", container="c2"))):
+            await node.spokes.allocate(attachment.device)
+            await asyncio.sleep(60)
+            node.kernel.calls.clear()
+            await node.spokes.attach(replace(attachment, netns=node.pod(name)))
+            calls = node.kernel.calls
+            assert (calls["observe"], calls["apply"], calls["tap"]) == (1, 1, 0)
+
+    play(story, LanCluster)
+
+
+def test_allocated_again_after_a_lost_end() -> None:
+    """A device is allocated to a new pod where the pod that had it is gone and its DEL never came."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
+        node.world.delete_pod("/run/netns/p1")
+        assert await node.spokes.allocate(Device("blue-a", "macvtap")) is not None
+        (waiting,) = node.world.ends
+        assert (waiting.place, waiting.link.name) == ("", "blue-aM0")
+
+    play(story, LanCluster)
+
+
 def test_allocate_and_attach_macvtap() -> None:
     """A machine's device has the same path in the answer to kubelet, after ADD, after DEL and a new ADD."""
 
@@ -109,6 +143,44 @@ def test_used_by_another() -> None:
             await node.spokes.attach(veth("blue-a", node.pod("p2"), container="c2"))
         node.world.delete_pod("/run/netns/p1")
         await node.spokes.attach(veth("blue-a", "/run/netns/p2", container="c2"))
+
+    play(story, LanCluster)
+
+
+def test_a_namespace_that_lost_its_mark() -> None:
+    """An agent takes away what an earlier one built, although somebody deleted the bridge that says whose it is."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
+        await node.kill()
+        node.world.delete_pod("/run/netns/p1")
+        node.world.delete_link("blue", "br0")
+        node.start()
+        await cluster.until(lambda: not node.world.names and not node.world.ends)
+        await node.spokes.attach(macvtap("blue-a", node.pod("p2"), container="c2"))
+
+    play(story, LanCluster)
+
+
+def test_used_the_other_way() -> None:
+    """A spoke that a pod has is refused to a machine on the same node, and the other way round."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1"), pod="default/first"))
+        await node.spokes.attach(macvtap("blue-b", node.pod("p2"), container="c2", pod="default/second"))
+        with pytest.raises(SpokeError, match="blue-a is used by default/first on this node") as refused:
+            await node.spokes.attach(macvtap("blue-a", node.pod("p3"), container="c3"))
+        with pytest.raises(SpokeError, match="blue-b is used by default/second on this node"):
+            await node.spokes.attach(veth("blue-b", "/run/netns/p3", container="c3"))
+        assert refused.value.again
+        await node.spokes.detach("c1", "net1")
+        await node.spokes.attach(macvtap("blue-a", "/run/netns/p3", container="c3"))
 
     play(story, LanCluster)
 

@@ -4,7 +4,6 @@ The API server is in the process. What a test makes lies below its temporary dir
 """
 
 import asyncio
-import os
 import socket
 import struct
 import subprocess
@@ -12,42 +11,68 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
 from lanloom.api.core import NODES
+from lanloom.api.lan import LANEntry
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.tapdevice import TapDevices
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import Traffic
-from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
+from lanloom.node.errors import NamespaceError
+from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace, open_namespace
 from lanloom.node.records import RecordDirectory
 from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.lan.agent.nodes import LanCluster
 from tests.harness.cluster import installed
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def run(where: Path, command: str, *, check: bool = True) -> str:
-    """What a command prints that runs in the namespace at a path."""
-    done = subprocess.run(
-        ["nsenter", f"--net={where}", *command.split()], capture_output=True, text=True, check=False
-    )
+    """What a command prints that runs in the namespace at a path, which its process inherits from a thread inside."""
+    try:
+        with open_namespace(where) as inside:
+            done = inside.call(
+                lambda: subprocess.run(command.split(), capture_output=True, text=True, check=False)
+            )
+    except NamespaceError as error:
+        assert not check, f"{command}: {error}"
+        return ""
     assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
+def batch(where: Path, *commands: str) -> None:
+    """Runs lines of `ip` in the namespace at a path, all by one program."""
+    with open_namespace(where) as inside:
+        done = inside.call(
+            lambda: subprocess.run(
+                ["ip", "-batch", "-"], input="\n".join(commands), capture_output=True, text=True, check=False
+            )
+        )
+    assert done.returncode == 0, f"{commands}: {done.stdout}{done.stderr}"
+
+
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Waits until something holds; fails if that takes longer."""
+    """Waits until something holds; fails if that takes longer.
+
+    Looking takes processor time from those who bring it about: on the lab's kernel, starting a program takes long.
+    """
     loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    began = loop.time()
+    end = began + seconds
     while not await asyncio.to_thread(condition):
         assert loop.time() < end, "it does not come about"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(min(max(0.02, 2 * (loop.time() - began)), 0.5))
+        began = loop.time()
 
 
 def reaches(where: Path, target: str) -> bool:
@@ -138,13 +163,25 @@ class Machine:
         return self.pods.path(name)
 
     async def attach(
-        self, spoke: str, pod: str, address: str = "", *, mode: str = "veth", interface: str = "net1"
+        self,
+        spoke: str,
+        pod: str,
+        address: str = "",
+        *,
+        mode: str = "veth",
+        interface: str = "net1",
+        **more: Any,
     ) -> Attached:
-        """A new pod on a spoke; `address` (a CIDR) for its interface."""
+        """A new pod on a spoke; `address` (a CIDR) for its interface, `more` of what is asked for."""
         path = await asyncio.to_thread(self.pod, pod)
         device = Device(spoke, mode)  # type: ignore[arg-type]
         attachment = Attachment(
-            device=device, container=f"c-{pod}", netns=str(path), interface=interface, pod=f"default/{pod}"
+            device=device,
+            container=f"c-{pod}",
+            netns=str(path),
+            interface=interface,
+            pod=f"default/{pod}",
+            **more,
         )
         attached = await self.spokes.attach(attachment)
         if address:
@@ -168,6 +205,22 @@ class Machine:
         """What passed the ports of attached spokes."""
         assert self._plane is not None
         return {each.spoke: each.traffic for each in self._plane.traffic()}
+
+    async def apply(self, step: LanStep) -> None:
+        """Has the agent's kernel apply a step."""
+        assert self._kernel is not None
+        await self._kernel.apply(DesiredLan(uid="", ns=step.ns), (step,))
+
+    def look(self) -> None:
+        """Has the agent look at its LANs soon: the kernel does not announce all that somebody changes."""
+        assert self._plane is not None
+        for entry in self._plane.entries():
+            self._plane.reconciler.wake(entry.uid)
+
+    def entries(self) -> tuple[LANEntry, ...]:
+        """What the agent reports."""
+        assert self._plane is not None
+        return self._plane.entries()
 
     def taps(self) -> set[str]:
         """The device files."""
@@ -204,26 +257,17 @@ class Lab:
             self.machines.append(machine)
             with make_namespace(machine.name) as made:
                 self.hosts.bind(machine.name, made)
-            run(
+            batch(
                 self.hosts.path("switch"),
-                f"ip link add p{number} up mtu {mtu} master br0 type veth peer name u0",
+                f"link add p{number} up mtu {mtu} master br0 type veth peer name u0",
+                f"link set u0 netns {machine.host}",
             )
-            with open(machine.host) as target:
-                os.set_inheritable(target.fileno(), True)
-                subprocess.run(
-                    [
-                        "nsenter",
-                        f"--net={self.hosts.path('switch')}",
-                        *f"ip link set u0 netns /proc/{os.getpid()}/fd/{target.fileno()}".split(),
-                    ],
-                    check=True,
-                )
-            for command in (
+            batch(
+                machine.host,
                 f"link set u0 up mtu {mtu}",
                 "link set lo up",
                 f"address add {machine.address}/24 dev u0",
-            ):
-                run(machine.host, f"ip {command}")
+            )
 
     def clear(self) -> None:
         """Takes all namespaces away."""
@@ -289,6 +333,10 @@ class Wire:
     def send(self, frame: bytes) -> None:
         """Puts a frame on the wire."""
         self._sock.send(frame)
+
+    def mark(self, value: int) -> None:
+        """Marks the frames that it sends from now on."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, value)
 
     def heard(self) -> list[tuple[int, bytes]]:
         """What came since: VLAN id (0 for none) and frame."""

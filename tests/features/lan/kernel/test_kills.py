@@ -76,7 +76,7 @@ class Ground:
             await kernel.apply(wanted, plan(wanted, await kernel.observe(wanted)))
             for number in range(PODS):
                 if wanted.present:
-                    await kernel.tap(FIRST + number, quick=True)
+                    await kernel.tap(FIRST + number)
                 else:
                     await kernel.forget_tap(FIRST + number)
             return await kernel.observe(wanted)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.features.lan.agent.ports import Device
+from lanloom.features.lan.rules.lansteps import ForgetLearned
 from lanloom.node.namespaces import open_namespace
 from tests.features.lan.kernel.machines import Lab, Wire, frame, lab, owner, played, reaches, run, until
 
@@ -214,3 +215,31 @@ async def test_lans_are_apart(made: Lab) -> None:
 
         await until(arrived)
         assert not any(b"blue's own" in got for _, got in near.heard() + far.heard())
+
+
+@played(2)
+async def test_learned_addresses_are_forgotten(made: Lab) -> None:
+    """What was learned to be at a peer is forgotten in the bridge and in the VXLAN link; what is pinned there stays."""
+    await made.cluster.lan(spokeOptions={"blue-b": {"portSecurity": True}})
+    for machine in made.machines:
+        await machine.offers()
+    await made[0].attach("blue-a", "p", "172.16.0.1/24")
+    secured = await made[1].attach("blue-b", "q", "172.16.0.2/24")
+    learned = await made[1].attach("blue-c", "r", "172.16.0.3/24")
+    await joined(made)
+    lan, pod = made[0].lan(), made[0].pods.path("p")
+
+    def known(mac: str) -> set[str]:
+        lines = run(lan, "bridge fdb show dev vx0").splitlines()
+        return {"peer" if " dst " in line else "bridge" for line in lines if line.startswith(mac)}
+
+    for address in ("172.16.0.2", "172.16.0.3"):
+        await until(partial(reaches, pod, address))
+    await until(lambda: known(secured.mac) == known(learned.mac) == {"peer", "bridge"})
+    await made[1].kill()
+    for name in ("q", "r"):
+        await asyncio.to_thread(run, made[1].pods.path(name), "ip link set net1 down")
+    await made[0].apply(ForgetLearned(ns="blue", vxlan="vx0"))
+    assert known(learned.mac) == set()
+    assert known(secured.mac) == {"peer", "bridge"}
+    assert made[0].receivers() == {made[1].address}

@@ -14,20 +14,19 @@ from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry
 from lanloom.api.meta import Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.port import SharedUsers
+from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.manager import LanManager, lan_informers
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.interceptor import Interceptor, Verb
+from tests.harness.interceptor import Interceptor, Request
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
 
@@ -61,11 +60,9 @@ class Counting(Interceptor):
         super().__init__(LocalClient(engine))
         self.requests: list[str] = []
 
-    async def _ask(
-        self, verb: Verb, resource: Resource[Any], send: Callable[[], Coroutine[Any, Any, R]]
-    ) -> R:
-        if resource in (LANS, LAN_NODES, NADS):
-            self.requests.append(f"{verb} {resource.kind}")
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.resource in (LANS, LAN_NODES, NADS):
+            self.requests.append(f"{request.verb} {request.resource.kind}")
         return await send()
 
 

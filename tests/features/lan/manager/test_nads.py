@@ -2,9 +2,9 @@
 
 import json
 
+from lanloom.api.dummy import GUARDED
 from lanloom.api.lan import FINALIZER, UID_LABEL
 from lanloom.api.multus import NADS
-from lanloom.api.nadguard import GUARDED
 from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene
 
 

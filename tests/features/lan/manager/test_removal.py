@@ -1,12 +1,16 @@
 """A LAN goes, and never from under a user."""
 
+from typing import Any
+
 import pytest
 
 from lanloom.api.core import NODES
-from lanloom.api.lan import FORCE_DELETE, LANS
+from lanloom.api.lan import FORCE_DELETE, LAN_NODES, LANS
 from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
 from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene
 from tests.features.lan.samples import entry
+from tests.harness.deaf import Deaf
 
 
 @in_a_scene
@@ -55,6 +59,28 @@ async def test_a_node_that_carries_it_keeps_a_lan(scene: Scene) -> None:
     await scene.carries("node1")
     await scene.rest()
     assert await scene.is_gone()
+
+
+@pytest.mark.parametrize("kind", [NADS, LAN_NODES], ids=["nads", "reports"])
+def test_a_deaf_manager_lets_it_go(kind: Resource[Any]) -> None:
+    """A manager that hears nothing of NADs or of reports of nodes asks again for what it has seen: the LAN goes."""
+
+    @in_a_scene
+    async def story(scene: Scene) -> None:
+        await scene.end()
+        scene.lead(Deaf(scene.client, kind))
+        await scene.rest()
+        lan = await scene.add()
+        await scene.add_node("node1")
+        await scene.carries("node1", entry(lan))
+        await scene.rest()
+        await scene.delete()
+        await scene.rest(20.0)
+        await scene.carries("node1")
+        await scene.rest(60.0)
+        assert await scene.is_gone()
+
+    story()
 
 
 @in_a_scene

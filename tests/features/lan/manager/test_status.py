@@ -1,6 +1,9 @@
 """The status of a LAN follows what its nodes report."""
 
-from tests.features.lan.manager.scene import Scene, in_a_scene
+from msgspec.structs import replace
+
+from lanloom.api.lan import LANS
+from tests.features.lan.manager.scene import PLACE, Scene, in_a_scene
 from tests.features.lan.samples import entry
 
 
@@ -66,4 +69,41 @@ async def test_a_report_wakes_its_lans_only(scene: Scene) -> None:
     scene.counted.requests.clear()
     await scene.carries("node1", entry(lan, message="still well"))
     await scene.rest()
+    assert scene.counted.requests == ["patch LAN"]
+
+
+UPLINK = {"clusterNetwork": "cluster-1", "vlan": 2012}
+
+
+@in_a_scene
+async def test_the_node_of_the_uplink(scene: Scene) -> None:
+    """A LAN with an uplink is ready while a node joins it to the VLAN, which the status names."""
+    lan = await scene.add(uplink=UPLINK)
+    for name in ("node1", "node2"):
+        await scene.add_node(name)
+    await scene.rest()
+    assert await scene.reason() == "False UplinkDown"
+    assert (await scene.message()).startswith("no node joins it to VLAN 2012 of cluster network cluster-1")
+    await scene.carries("node1", entry(lan))
+    await scene.carries("node2", replace(entry(lan, address="10.0.0.2"), uplink=True))
+    await scene.rest()
+    assert await scene.reason() == "True Ready"
+    assert [(node.name, node.uplink) for node in (await scene.get()).status.nodes] == [
+        ("node1", False),
+        ("node2", True),
+    ]
+
+
+@in_a_scene
+async def test_a_status_of_somebody_else(scene: Scene) -> None:
+    """A status that somebody else wrote, or of which the manager knows nothing, is written anew, once."""
+    lan = await scene.add()
+    await scene.rest()
+    before = (await scene.get()).status
+    wrong = {"status": {"summary": "9/9", "conditions": []}}
+    scene.counted.requests.clear()
+    await scene.client.patch(LANS, lan.metadata.name, wrong, PLACE, subresource="status")
+    await scene.rest()
+    status = (await scene.get()).status
+    assert (status.summary, len(status.conditions)) == (before.summary, len(before.conditions))
     assert scene.counted.requests == ["patch LAN"]

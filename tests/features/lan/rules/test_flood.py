@@ -36,7 +36,7 @@ def test_others() -> None:
         report("n3", "10.0.0.3"),
         report("n4", "10.0.0.4", uid="other"),
     )
-    assert found == Peers(frozenset({"10.0.0.2", "10.0.0.3"}), 1400)
+    assert found == Peers(frozenset({"10.0.0.2", "10.0.0.3"}), 1400, narrowest="n2")
 
 
 @pytest.mark.parametrize(

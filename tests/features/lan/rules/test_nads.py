@@ -4,11 +4,14 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api.lan import SpokeOptions
 from lanloom.api.meta import Key, ObjectMeta, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import convert
 from lanloom.features.lan.rules.nads import (
+    RESOURCE_NAME,
     body_of,
     is_as_wanted,
     is_config_wanted,
@@ -115,6 +118,22 @@ def test_a_nad_of_k8slan_is_known_by_its_owner() -> None:
     plain = _stored(merge(body_of(LAN, PODS), {"metadata": {"labels": None, "ownerReferences": None}}))
     assert is_as_wanted(PODS, plain)
     assert not is_as_wanted(MACHINES, plain)
+
+
+def test_a_spoke_for_machines_that_migrate() -> None:
+    """With the bridge binding the NAD for pods names no resource, also if it named one before; the other one does."""
+    options = {LAN.spec.spokes[0]: SpokeOptions(binding="bridge")}
+    bridged = replace(LAN, spec=replace(LAN.spec, spoke_options=options))
+    machines, pods, *others = wanted_nads(bridged)
+    assert (machines, *others) == tuple(each for each in wanted_nads(LAN) if each != PODS)
+    assert json.loads(pods.config) == json.loads(PODS.config) | {"binding": "bridge"}
+    made = _stored(body_of(bridged, pods))
+    assert RESOURCE_NAME not in made.metadata.annotations and is_as_wanted(pods, made)
+    assert repair(bridged, pods, made) == {}
+    patch = repair(bridged, pods, _stored(body_of(LAN, PODS)))
+    assert patch["metadata"]["annotations"] == {RESOURCE_NAME: None}
+    assert patch["spec"] == {"config": pods.config}
+    assert repair(LAN, PODS, made)["metadata"]["annotations"] == {RESOURCE_NAME: PODS.resource}
 
 
 def test_what_is_no_configuration() -> None:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags
+from lanloom.features.lan.rules.pins import wanted_pins
 from lanloom.features.lan.rules.plan import plan
 from tests.fakes.lankernel import FakeLanKernel, LanWorld, remove
 
@@ -18,7 +20,15 @@ PEERS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
 PODS = ("/run/netns/p1", "/run/netns/p2")
 
 
-def _port(name: str, kind: str, pod: str, addresses: tuple[str, ...], fresh: bool) -> DesiredPort:
+def _port(
+    name: str,
+    kind: str,
+    pod: str,
+    addresses: tuple[str, ...],
+    fresh: bool,
+    flags: PortFlags = UNFLAGGED,
+    mtu: int = 0,
+) -> DesiredPort:
     mode = "macvtap" if kind == "M" else "veth"
     return DesiredPort(
         name=f"{name}{kind}0",
@@ -27,10 +37,12 @@ def _port(name: str, kind: str, pod: str, addresses: tuple[str, ...], fresh: boo
         index=500_000_000 + ord(name) if kind == "M" else 0,
         netns=pod,
         interface=f"net-{name}{kind}" if pod else "",
-        mac="02:00:00:00:00:01",
+        mac=f"02:00:00:00:00:{ord(name) + (kind == 'M'):02x}",
         addresses=addresses,
         routes=(PodRoute(dst="0.0.0.0/0", gw="192.0.2.1"),) if addresses else (),
         fresh=fresh,
+        flags=flags,
+        mtu=mtu,
     )
 
 
@@ -42,6 +54,21 @@ PORTS = st.builds(
     st.sampled_from(["", *PODS]),
     ADDRESSES,
     st.booleans(),
+    st.builds(PortFlags, st.booleans(), st.booleans()),
+    st.sampled_from([0, 1280, 9000]),
+)
+PINS = st.dictionaries(st.sampled_from(["02:00:00:00:00:fe", "02:00:00:00:00:fd"]), st.sampled_from(PEERS))
+FILTERS = st.none() | st.builds(
+    PacketFilter,
+    isolates=st.booleans(),
+    vxlan=st.just("vx0"),
+    limits=st.dictionaries(st.sampled_from(["aV0", "bM0"]), st.integers(1, 3)),
+)
+PORT_FILTERS = st.none() | st.builds(
+    PortFilter,
+    sources=st.dictionaries(st.sampled_from(["aV0", "cV0"]), st.just("02:00:00:00:00:01")),
+    isolated=st.sampled_from([(), ("bM0",)]),
+    needed=st.booleans(),
 )
 
 
@@ -66,6 +93,11 @@ def desires(draw: st.DrawFn) -> DesiredLan:
         flood=draw(st.frozensets(st.sampled_from(PEERS))) if vtep else frozenset(),
         present=draw(st.integers(0, 5)) > 0,
         built=True,
+        isolates=draw(st.booleans()),
+        learned_limit=draw(st.sampled_from([0, 5])),
+        pins=draw(PINS),
+        packet_filter=draw(FILTERS),
+        port_filter=draw(PORT_FILTERS),
     )
 
 
@@ -88,13 +120,17 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
     if space is None:
         return
     names = sorted(space.links)
-    match choose(5):
+    match choose(7):
         case 0:
             world.delete_name("blue")
         case 1 if space.flood:
             space.flood.pop()
         case 2:
             space.sealed = False
+        case 3 if space.pins:
+            space.pins.popitem()
+        case 4:
+            space.packet_filter = space.port_filter = ""
         case _ if names:
             remove(world, space, names[choose(len(names))])
 
@@ -129,9 +165,16 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
                 assert seen.links[port.name].master == bridge
                 end = seen.ends[port.name]
                 assert end is not None and end.in_pod == bool(port.netns)
+                assert end.mtu <= min(last.mtu, port.mtu or last.mtu) or not port.netns
+                assert seen.links[port.name].has(port.flags)
                 if port.fresh and port.mode == "veth":
                     assert end.addresses.issuperset(port.addresses)
         assert seen.flood == last.flood
+        assert seen.pins == wanted_pins(last, seen)
+        assert seen.packet_filter == (last.packet_filter.digest if last.packet_filter else "")
+        assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
+        assert seen.links["br0"].learned_limit == last.learned_limit
+        assert last.vtep is None or seen.links["vx0"].policy
         assert len(world.ends) == sum(port.mode == "macvtap" or bool(port.netns) for port in last.ports)
 
     asyncio.run(main())

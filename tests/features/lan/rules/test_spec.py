@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.lan import LANSpec
+from lanloom.api.lan import LANSpec, SpokeOptions
 from lanloom.features.lan.rules.spec import (
     changed_underlays,
     check,
@@ -55,6 +55,21 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"default_vxlan_dev": "lo"}, "spec.defaultVxlanDev is"),
     ({"vxlan_dev_map": {"node1": "a" * 16}}, 'spec.vxlanDevMap["node1"] is'),
     ({"vxlan_dev_map": {"node1": ""}}, 'spec.vxlanDevMap["node1"] is'),
+    ({"max_learned_macs": -1}, "spec.maxLearnedMacs is -1"),
+    ({"max_learned_macs": 65536}, "from 1 to 65535, or 0 for any number"),
+    ({"mtu": 67}, "spec.mtu is 67"),
+    ({"mtu": 65536}, "from 68 to 65535 bytes"),
+    (
+        {"spoke_options": {"c": SpokeOptions()}},
+        'spec.spokeOptions names "c", which spec.spokes does not have',
+    ),
+    ({"spoke_options": {"a": SpokeOptions(mtu=1)}}, 'spec.spokeOptions["a"].mtu is 1'),
+    (
+        {"spoke_options": {"a": SpokeOptions(max_learned_macs=-2)}},
+        'spec.spokeOptions["a"].maxLearnedMacs is -2',
+    ),
+    ({"mtu": 1400, "spoke_options": {"a": SpokeOptions(mtu=1401)}}, "and spec.mtu is 1400"),
+    ({"port_security": True, "spoke_options": {"a": SpokeOptions(max_learned_macs=2)}}, "exactly one MAC"),
     ({"spokes": ()}, "spec.spokes has 0 entries; it must have from 1 to 4095"),
     ({"spokes": tuple(f"s{number}" for number in range(4096))}, "has 4096 entries"),
     ({"spokes": ("a", "a")}, 'spec.spokes names "a" more than once'),
@@ -144,6 +159,8 @@ def test_a_field_that_stays(field: str) -> None:
 def test_fields_that_may_change() -> None:
     """Spokes come and go, and nodes get their own underlay; a LAN that is invalid is mended in any field."""
     check_changes(lan(), lan(spokes=("c",), vxlan_dev_map={"node1": "eth1"}))
+    check_changes(lan(), lan(port_security=True, max_learned_macs=9, mtu=1400))
+    check_changes(lan(), lan(spoke_options={"a": SpokeOptions(isolated=True)}))
     check_changes(lan(ns=""), lan(vni=9))
 
 

@@ -82,6 +82,7 @@ def facts(
     nodes: tuple[Node, ...] = NODES,
     others: tuple[LAN, ...] = (),
     size: int = 0,
+    source: str = "",
 ) -> Facts:
     """The facts of a frame from n1 to n2."""
     reports: dict[str, LANNode] = {
@@ -96,4 +97,5 @@ def facts(
         nodes={item.metadata.name: item for item in nodes},
         now=NOW,
         size=size,
+        source=source,
     )

@@ -1,24 +1,28 @@
 """Where a frame stops by the kernel of a node: agents built the LAN, and somebody damaged it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from lanloom.api.core import NAMESPACES
+from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.trace.facts import Facts
 from lanloom.features.lan.trace.hops import stopped_at, trace
 from lanloom.features.lan.trace.reading import Asked, read_facts, with_kernel
 from lanloom.refusals import Denied
 from tests.fakes.lankernel import FakeLanKernel, LanWorld
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
+from tests.features.lan.agent.test_uplink import PLACE, UPLINK, VLAN, trunk
 from tests.harness.cluster import play
 
 ASKED = Asked(lan="blue", sender="blue-a", receiver="blue-b")
 
 
-async def attached(cluster: LanCluster, *, mode: str = "veth") -> tuple[Node, Node]:
-    """Two nodes with a pod each, whose agents have ended: nobody heals."""
-    await cluster.lan()
+async def attached(cluster: LanCluster, *, mode: str = "veth", **spec: Any) -> tuple[Node, Node]:
+    """Two nodes with a pod each, whose agents have ended: nobody heals. `spec` is what the LAN has besides."""
+    await cluster.lan(**spec)
     nodes = await cluster.node("n1", 1), await cluster.node("n2", 2)
     attach = veth if mode == "veth" else macvtap
     for node, spoke in zip(nodes, ("blue-a", "blue-b"), strict=True):
@@ -200,5 +204,57 @@ def test_names() -> None:
         ):
             with pytest.raises(Denied, match=words):
                 await read_facts(cluster.client, asked, now=cluster.now())
+
+    play(story, LanCluster)
+
+
+@pytest.mark.parametrize("mode", ["veth", "macvtap"])
+def test_port_security_by_the_kernel(mode: str) -> None:
+    """A secured port stops frames of an interface that has another address now, and all without its entry."""
+
+    async def story(cluster: LanCluster) -> None:
+        near, _ = await attached(cluster, mode=mode, portSecurity=True)
+        assert stopped_at(trace(await live(cluster, near))) is None
+        (end,) = near.world.ends
+        near.world.ends = [replace(end, link=replace(end.link, mac="02:00:00:00:00:99"))]
+        found = stopped_at(trace(await live(cluster, near)))
+        assert found is not None and found.kind == "port" and "from 02:00:00:00:00:99" in found.reason
+        near.world.names["blue"].pins.clear()
+        found = stopped_at(trace(await live(cluster, near)))
+        assert found is not None and "has no forwarding entry for" in found.reason
+
+    play(story, LanCluster)
+
+
+def test_joint_with_a_vlan() -> None:
+    """The port that joins the LAN to its VLAN is read from the kernel, and each fault of it is told."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.keep(NAMESPACES, {"metadata": {"name": BRIDGES_NAMESPACE}})
+        await cluster.lan(uplink=UPLINK)
+        node = await cluster.node("n1", 1)
+        trunk(node, VLAN)
+        await cluster.until(lambda: len(node.spokes.devices()) == 8)
+        await node.spokes.attach(veth("blue-a", node.pod("p")))
+
+        async def joined() -> bool:
+            return [entry.uplink for entry in await cluster.entries("n1")] == [True]
+
+        await cluster.until_later(joined)
+        asked = Asked(lan="blue", sender="blue-a", receiver="uplink")
+        hops = trace(await live(cluster, node, asked))
+        assert [hop.state for hop in hops if hop.name == "hostB0"] == ["ok"] and stopped_at(hops) is None
+        far = next(end for end in node.world.ends if end.place == PLACE)
+        for fault, words in (
+            (replace(far, link=replace(far.link, up=False)), "the port at cluster-1-br is down"),
+            (replace(far, place=""), "the port is not in the bridge cluster-1-br"),
+        ):
+            node.world.ends = [fault if end.place == far.place else end for end in node.world.ends]
+            hop = stopped_at(trace(await live(cluster, node, asked)))
+            assert hop is not None and (hop.kind, hop.name) == ("port", "hostB0") and words in hop.reason
+            node.world.ends = [far if end is fault else end for end in node.world.ends]
+        await node.kill()
+        hop = stopped_at(trace(await live(cluster, node, asked)))
+        assert hop is not None and "no port joins the LAN to cluster-1-br" in hop.reason
 
     play(story, LanCluster)

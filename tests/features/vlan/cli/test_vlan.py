@@ -14,7 +14,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetwork
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork, VlanConfig
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.rules.status import L3_READY, READY
-from lanloom.features.vlan.views.objects import read_objects
+from lanloom.features.vlan.views import read_objects
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served

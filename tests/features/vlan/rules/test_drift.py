@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lanloom.features.vlan.rules.drift import drift
 from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.plan import drift
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

@@ -1,64 +1,38 @@
 """Staged roll-out: in which order nodes get a new configuration, and what stops it."""
 
-from collections.abc import Iterable
-from random import Random
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lanloom.api import names
-from lanloom.api.harvester import ClusterNetwork
 from lanloom.features.vlan.rules.readiness import Cause
 from lanloom.features.vlan.rules.rollout import (
     EVERY_NODE,
     Percentage,
     RolloutPolicy,
     RolloutState,
-    may_carry,
-    revision,
 )
 from lanloom.features.vlan.rules.stages import (
     Member,
-    Standing,
     roll_out,
     rollout_events,
-    standing,
 )
-from tests.features.vlan.cluster import (
-    cluster_network,
-    cluster_of,
-    nad,
-    vlan_config,
+from tests.features.vlan.rules.rolling import (
+    DOWN,
+    NEVER_SEEN,
+    NEW,
+    OLD,
+    WELL,
+    WELL_BEFORE,
+    ill,
+    released,
+    state,
 )
 
-OLD, NEW = "old", "new"
 ONE = RolloutPolicy()
-WELL_BEFORE, WELL = Member(live=True, revision=OLD), Member(live=True, revision=NEW)
-NEVER_SEEN = Member(live=True, causes=(Cause("NoReport", "its agent has not reported yet"),))
-DOWN = Member(live=False, revision=OLD)
-
-
-def ill(reason: str, revision: str = OLD, message: str = "why") -> Member:
-    """A live node that reports this reason."""
-    return Member(live=True, revision=revision, causes=(Cause(reason, message),))
 
 
 def nodes(**members: Member) -> dict[str, Member]:
     """Nodes by name."""
     return members
-
-
-def state(*released: str, stopped: str = "") -> RolloutState:
-    """A roll-out of the new revision that has released these."""
-    return RolloutState(revision=NEW, released=released, stopped=stopped)
-
-
-def released(policy: RolloutPolicy, previous: RolloutState, members: dict[str, Member]) -> tuple[str, ...]:
-    """The nodes that are released after one step."""
-    return roll_out(policy, previous, NEW, members)[0].released
 
 
 @pytest.mark.parametrize(
@@ -284,174 +258,3 @@ def test_a_message_names_a_few_of_many() -> None:
     policy = RolloutPolicy(max_unavailable=Percentage(100))
     _, finding = roll_out(policy, state(), NEW, {f"n{number:03}": WELL_BEFORE for number in range(500)})
     assert finding.message.endswith("updating: n000, n001, n002, n003, n004 and 495 more")
-
-
-MEMBERS = st.sampled_from(
-    [
-        WELL_BEFORE,
-        WELL,
-        NEVER_SEEN,
-        DOWN,
-        replace(WELL, live=False),
-        *(
-            ill(reason, revision)
-            for reason in ("DHCPTimeout", "UplinkDown", "Held")
-            for revision in (OLD, NEW)
-        ),
-        ill("Activating", NEW),
-        ill("RolledBack"),
-    ]
-)
-NAMES = [f"n{number}" for number in range(8)]
-CLUSTERS = st.dictionaries(st.sampled_from(NAMES), MEMBERS)
-POLICIES = st.builds(
-    RolloutPolicy,
-    max_unavailable=st.integers(1, 4) | st.integers(1, 100).map(Percentage),
-    canary=st.lists(st.sampled_from(NAMES), unique=True, max_size=3).map(tuple),
-)
-
-
-def limit_of(policy: RolloutPolicy, members: Iterable[Member]) -> int:
-    """How many nodes may be unavailable."""
-    return policy.limit(sum(member.live for member in members))
-
-
-@given(POLICIES, CLUSTERS, st.sets(st.sampled_from(NAMES)))
-def test_one_step_keeps_every_rule(
-    policy: RolloutPolicy, members: dict[str, Member], before: set[str]
-) -> None:
-    """From any state: never more than maxUnavailable, canaries first, nobody after a failure, the same twice."""
-    previous = state(*sorted(before))
-    after, finding = roll_out(policy, previous, NEW, members)
-    assert roll_out(policy, previous, NEW, members) == (after, finding)
-    if after.released == (EVERY_NODE,):
-        assert all(standing(item, NEW, False) is Standing.DONE for item in members.values())
-        return
-    was = {name: standing(item, NEW, name in before) for name, item in members.items()}
-    done = {name for name, value in was.items() if value is Standing.DONE}
-    new = set(after.released) - before - done
-    assert before <= set(after.released)
-    assert all(members[name].live for name in new)
-    assert not (new and Standing.FAILED in was.values())
-    living = [name for name in policy.canary if name in members and members[name].live]
-    assert not new or new <= set(living) or done.issuperset(living)
-    limit = limit_of(policy, members.values())
-    moving = {name for name, value in was.items() if value is Standing.UPDATING}
-    unready = {name for name, value in was.items() if value in (Standing.UNREADY, Standing.NO_CARRIER)}
-    assert len(moving | new) <= max(limit, len(moving))
-    if any(was[name] is Standing.READY and name not in living for name in new):
-        assert len(moving | new | unready) <= limit, (was, new)
-
-
-class World:
-    """Nodes that take a configuration up in their own time; `rng` decides who does what next."""
-
-    def __init__(self, rng: Random, members: dict[str, Member]) -> None:
-        self.members = members
-        self._rng = rng
-
-    def happen(self, state: RolloutState) -> None:
-        """One node goes on: a released one takes the configuration up, and then becomes well."""
-        name = self._rng.choice(sorted(self.members))
-        member = self.members[name]
-        if not member.live:
-            member = replace(member, live=True)
-        elif member.revision == NEW:
-            member = WELL
-        elif name in state.released or EVERY_NODE in state.released:
-            member = self._rng.choice((WELL, ill("Activating", NEW), ill("UplinkDown", NEW)))
-        self.members[name] = member
-
-
-@settings(deadline=None)
-@given(st.integers(0, 2**32), POLICIES, CLUSTERS)
-def test_it_always_finishes_when_all_become_well(
-    seed: int, policy: RolloutPolicy, members: dict[str, Member]
-) -> None:
-    """Whatever the nodes are like at first: if they take up what they are given and return, all are done in the end.
-
-    Meanwhile never more nodes that were well are without the network than the policy allows.
-    """
-    world = World(Random(seed), dict(members))
-    current = RolloutState()
-    at_stake: set[str] = set()
-    for _ in range(600):
-        before = set(current.released)
-        was = {name: standing(item, NEW, name in before) for name, item in world.members.items()}
-        current, finding = roll_out(policy, current, NEW, world.members)
-        if finding.status == "True" and EVERY_NODE in current.released:
-            return
-        at_stake |= {name for name in current.released if was.get(name) is Standing.READY}
-        busy = {name for name in at_stake if was[name] is not Standing.DONE}
-        limit = limit_of(policy, world.members.values())
-        new = busy - before
-        assert not new or len(busy) <= limit
-        world.happen(current)
-    pytest.fail(f"{current} {finding} {world.members}")
-
-
-POLICY = {names.ROLLOUT: "{}"}
-L3_KEY = names.PREFIX + "mode-default-x"
-
-
-def revision_of(*objects: dict[str, Any], annotations: dict[str, str] | None = None) -> str:
-    """The revision of cluster-1 with these objects."""
-    cluster = cluster_of(objects)
-    return revision(POLICY if annotations is None else annotations, cluster.configs, cluster.nads)
-
-
-def test_a_revision_is_of_what_nodes_carry() -> None:
-    """Uplinks, networks and addresses make another revision; their order, and what is nobody's, does not."""
-    config, network, other = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
-    base = revision_of(config, network)
-    assert revision_of(config, other, network) == revision_of(other, network, config)
-    assert revision_of(config, network, annotations=POLICY | {"example.org/note": "mine"}) == base
-    others = {
-        revision_of(config),
-        revision_of(network),
-        revision_of(config, network, other),
-        revision_of(vlan_config("a", "cluster-1", nics=("eth2",)), network),
-        revision_of(config, nad("x", "cluster-1", 6)),
-        revision_of(config, network, annotations=POLICY | {L3_KEY: "dhcp"}),
-    }
-    assert len(others | {base}) == 7
-
-
-def test_what_agents_do_not_see_does_not_count() -> None:
-    """Objects that are being deleted are gone, and a NAD without its label is none, for the manager as for agents."""
-    config, network, bare = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
-    del bare["metadata"]["labels"]
-    gone = nad("z", "cluster-1", 7)
-    leaving = vlan_config("b", "cluster-1")
-    for item in (gone, leaving):
-        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert revision_of(config, network, bare, gone, leaving) == revision_of(config, network)
-
-
-def test_without_a_policy_there_is_no_revision() -> None:
-    """A revision in every report would make a change for one node cost a write by each."""
-    assert revision_of(vlan_config("a", "cluster-1"), annotations={L3_KEY: "dhcp"}) == ""
-
-
-def network_with(**annotations: str) -> ClusterNetwork:
-    """cluster-1 with these annotations."""
-    named = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
-    return cluster_of([cluster_network("cluster-1", **named)]).networks[0]
-
-
-@pytest.mark.parametrize(
-    ("network", "node1", "node2"),
-    [
-        (network_with(), True, True),
-        (network_with(rollout="{}"), False, False),
-        (network_with(rollout="{", rollout_state='{"revision": "new", "released": ["node1"]}'), True, False),
-        (network_with(rollout="{}", rollout_state='{"revision": "new", "released": ["*"]}'), True, True),
-        (network_with(rollout="{}", rollout_state='{"revision": "old", "released": ["*"]}'), False, False),
-        (network_with(rollout="{}", rollout_state="{"), False, False),
-        (network_with(rollout="{}", rollout_state="[" * 100_000), False, False),
-    ],
-    ids=["no policy", "no state", "released", "everybody", "another revision", "broken", "hostile"],
-)
-def test_who_may_carry_it(network: ClusterNetwork, node1: bool, node2: bool) -> None:
-    """Under a policy only who is released for the present revision; nobody by a state that can't be read."""
-    assert (may_carry(network, "node1", NEW), may_carry(network, "node2", NEW)) == (node1, node2)

@@ -9,7 +9,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.features.vlan.rules.names import interface_name, report_name
-from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.features.vlan.views import VlanObjects
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

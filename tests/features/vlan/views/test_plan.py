@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusterranges import Taken
 from lanloom.api.meta import Object
-from lanloom.features.vlan.views.apply import LAST_APPLIED
-from lanloom.features.vlan.views.manifests import Document, ManifestError, read_files
-from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.features.vlan.views import VlanObjects
+from lanloom.features.vlan.views.apply import LAST_APPLIED, Document, ManifestError, read_files
 from lanloom.features.vlan.views.plan import VlanPlan, plan
 from tests.features.vlan.cluster import (
     cluster_network,

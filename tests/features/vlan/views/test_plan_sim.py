@@ -4,7 +4,7 @@ from typing import Any
 
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.views.objects import read_objects
+from lanloom.features.vlan.views import read_objects
 from lanloom.features.vlan.views.plan import VlanPlan, plan
 from tests.features.vlan.cluster import nad, vlan_config
 from tests.features.vlan.quiet import (

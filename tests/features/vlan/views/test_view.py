@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.meta import Condition, Object
-from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.features.vlan.views import VlanObjects
 from lanloom.features.vlan.views.view import (
     ClusterNetworkView,
     NetworkView,

@@ -1,6 +1,6 @@
 """The webhooks of isolated networks: networks, their NADs, and VlanConfigs, validated here.
 
-`references` validates the NADs that machines and pods name; `reservations` records on NADs what was allowed.
+`references` validates the NADs that machines and pods name, and records on NADs the requests that are allowed.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -14,16 +14,16 @@ from lanloom.api.admission import (
     Verdict,
     new_of,
     old_of,
-    refusal,
 )
 from lanloom.api.core import NAMESPACES, PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.dummy.admission.references import References
-from lanloom.features.dummy.manager.reader import StoreReader, read_ranges
+from lanloom.features.dummy.reader import StoreReader, read_ranges
 from lanloom.features.dummy.rules.admit import (
     NODE_GATEWAY,
     check_claims,
@@ -41,15 +41,15 @@ from lanloom.features.dummy.rules.admit_references import Reservation, reservati
 from lanloom.features.dummy.rules.model import Isolated, owner_of
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
 from lanloom.features.dummy.users import shared_live_users
-from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied, Malformed, Refusal
+from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.webhooktable import (
     EVERY,
     WRITTEN,
     TableAdmission,
     Webhook,
+    verdict_of,
 )
 from lanloom.text import listed
 
@@ -204,15 +204,15 @@ class DummyAdmission(TableAdmission):
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses what is written of a DummyClusterNetwork."""
-        return await _verdict(self._network(request))
+        return await verdict_of(self._network(request))
 
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses what is written of a NAD."""
-        return await _verdict(self._nad(request))
+        return await verdict_of(self._nad(request))
 
     async def validate_config(self, request: AdmissionRequest) -> Verdict:
         """Allows or refuses what is written of a VlanConfig."""
-        return await _verdict(self._config(request))
+        return await verdict_of(self._config(request))
 
     async def validate_reference(self, request: AdmissionRequest) -> Verdict:
         """Whether a machine or a pod may refer to the networks that it names."""
@@ -247,20 +247,12 @@ class DummyAdmission(TableAdmission):
         return ()
 
 
-async def _verdict(validation: Awaitable[tuple[str, ...]]) -> Verdict:
-    """The verdict with the reason. What can't be checked is refused too."""
-    try:
-        return Verdict(warnings=await validation)
-    except (Refusal, Unreadable) as refused:
-        return refusal(refused)
-    except KubeError as error:
-        return refusal(f"the request can't be validated now because {error}; try again")
-
-
 WEBHOOKS = (
     Webhook("validate", DUMMY_CLUSTER_NETWORKS, EVERY, DummyAdmission.validate_network),
     Webhook("validate", NADS, EVERY, DummyAdmission.validate_nad),
     Webhook("validate", VLAN_CONFIGS, WRITTEN, DummyAdmission.validate_config),
+    # Whoever moves a running machine's NIC refers to both networks; a swap is no pod that others wait for.
+    Webhook("validate", NETWORK_SWAPS, ("CREATE",), DummyAdmission.validate_reference),
     Webhook("refer", VIRTUAL_MACHINES, WRITTEN, DummyAdmission.validate_reference),
     Webhook("refer", VIRTUAL_MACHINE_INSTANCES, ("CREATE",), DummyAdmission.validate_reference),
     Webhook("refer", PODS, ("CREATE",), DummyAdmission.validate_reference),

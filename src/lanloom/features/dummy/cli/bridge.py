@@ -98,7 +98,7 @@ def command(
     try:
         run_process(_keep(task, ready_file))
     except ExceptionGroup as errors:
-        message = _told(first_of(errors, Obstructed, OSError), ready_file)
+        message = _reason(first_of(errors, Obstructed, OSError), ready_file)
         if termination_log.exists():
             termination_log.write_text(message)
         raise click.ClickException(message) from None
@@ -117,7 +117,7 @@ def _check_gateway(gateway: str) -> None:
         )
 
 
-def _told(error: Exception, ready_file: Path) -> str:
+def _reason(error: Exception, ready_file: Path) -> str:
     """Why the process ends, in a sentence."""
     if isinstance(error, OSError):
         return (

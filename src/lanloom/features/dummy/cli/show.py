@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lanloom.features.dummy.views import DummyView
     from lanloom.kube.ports import Client
 
-_LISTED = 30
-_EVENTS = 10
 _UNSEEN = "no manager has processed it yet; check that one runs"
 
 
@@ -109,7 +107,7 @@ async def _read_view(client: "Client", name: str) -> "DummyView":
     """Read one network with its Events. Raises KubeError, and ClickException for an unknown name."""
     from msgspec.structs import replace
 
-    from lanloom.features.dummy.views import read_events
+    from lanloom.cli.details import read_events
     from lanloom.text import quote
 
     views = await _read_views(client)
@@ -122,22 +120,21 @@ async def _read_view(client: "Client", name: str) -> "DummyView":
 
 def _print_remarks(views: "tuple[DummyView, ...]") -> None:
     """Print what to do about the first network that is not ready."""
-    from lanloom.cli.console import console as make_console
-    from lanloom.cli.console import paragraph
+    from lanloom.cli.details import print_remarks
 
-    console = make_console()
-    if not views:
-        console.print("No DummyClusterNetwork exists. Create one (see examples/dummy.yaml).")
-    bad = next((view for view in views if not view.is_ready), None)
-    if bad is not None:
-        console.print(paragraph(f"{bad.name}: {bad.shown_phase}: {bad.message or _UNSEEN}"))
-        console.print(paragraph(f"See `lanloom dummy show {bad.name}`."))
+    print_remarks(
+        views,
+        "No DummyClusterNetwork exists. Create one (see examples/dummy.yaml).",
+        lambda view: "" if view.is_ready else f"{view.name}: {view.shown_phase}: {view.message or _UNSEEN}",
+        lambda view: f"lanloom dummy show {view.name}",
+    )
 
 
 def _print_network(view: "DummyView") -> None:
     """Print everything about one network."""
     from lanloom.cli.console import console as make_console
     from lanloom.cli.console import paragraph
+    from lanloom.cli.details import event_lines, print_section
 
     console = make_console()
     console.print(
@@ -150,17 +147,19 @@ def _print_network(view: "DummyView") -> None:
         console.print(paragraph(f"Its deletion was requested at {view.deleting}.", 2))
     for line in _spec(view):
         console.print(paragraph(line, 2))
-    _print_section(console, "Conditions", _conditions(view))
-    _print_section(console, "Created objects", _resources(view))
+    print_section(console, "Conditions", _conditions(view))
+    print_section(console, "Created objects", _resources(view))
     _print_nodes(console, view)
-    _print_section(console, "Used by", map(str, view.users))
-    _print_section(console, "Requests that may still be stored", _requests(view))
-    _print_section(console, "Events", _events(view))
+    print_section(console, "Used by", map(str, view.users))
+    print_section(console, "Requests that may still be stored", _requests(view))
+    print_section(console, "Events", event_lines(view.events))
     _print_next(console, view)
 
 
 def _spec(view: "DummyView") -> Iterable[str]:
     yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
+    if view.scope == "cluster":
+        yield f"LAN {view.lan or '(not created yet)'}, underlay {view.underlay or '-'}, MTU {view.mtu}"
     gateway = ", and each node is a gateway to the networks that it reaches" if view.gateway == "node" else ""
     yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses from Lanloom"
 
@@ -184,33 +183,12 @@ def _requests(view: "DummyView") -> Iterable[str]:
         yield f"{item.title}, at the latest at {item.until}"
 
 
-def _events(view: "DummyView") -> Iterable[str]:
-    for item in view.events[-_EVENTS:]:
-        times = f" (x{item.count})" if item.count > 1 else ""
-        yield f"{item.last} {item.type} {item.reason}{times}: {item.message}"
-
-
 def _print_nodes(console: "Console", view: "DummyView") -> None:
     from lanloom.features.dummy.views import NODE_FIELDS
 
     if view.nodes:
         console.print()
         print_rows(console, NODE_FIELDS, view.nodes, edge=False)
-
-
-def _print_section(console: "Console", title: str, lines: Iterable[str]) -> None:
-    """Print a titled section; nothing if it is empty."""
-    from lanloom.cli.console import paragraph
-
-    every = list(lines)
-    if not every:
-        return
-    console.print()
-    console.print(paragraph(f"{title}:", style="bold"))
-    for line in every[:_LISTED]:
-        console.print(paragraph(line, 2))
-    if len(every) > _LISTED:
-        console.print(paragraph(f"and {len(every) - _LISTED} more: see --output json", 2))
 
 
 def _print_next(console: "Console", view: "DummyView") -> None:

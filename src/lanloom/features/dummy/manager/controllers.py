@@ -14,13 +14,13 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import ADMITTED, DRIFTED, DummyClusterNetwork
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.ipam import Network
+from lanloom.api.lan import LAN
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import bridge_name
 from lanloom.api.workloads import DaemonSet
-from lanloom.features.dummy.manager.executor import ActionExecutor
-from lanloom.features.dummy.manager.networks import Networks, Orphans
-from lanloom.features.dummy.manager.reader import (
+from lanloom.features.dummy.manager.networks import ActionExecutor, Networks, Orphans
+from lanloom.features.dummy.reader import (
     BY_BRIDGE,
     BY_NAD,
     BY_NETWORK,
@@ -29,7 +29,7 @@ from lanloom.features.dummy.manager.reader import (
     DummyInformers,
     nads_of,
 )
-from lanloom.features.dummy.rules.acknowledgements import READY
+from lanloom.features.dummy.rules.daemonset import READY
 from lanloom.features.dummy.rules.model import Settings, owner_of
 from lanloom.features.dummy.users import Users
 from lanloom.kube.conditions import find
@@ -133,6 +133,7 @@ class DummyManager:
         informers.nodes.on_change(self._node_changed, changed(node_key))
         informers.networks.on_change(self._network_changed)
         informers.cluster_networks.on_change(self._cluster_network_changed, changed(spec_key))
+        informers.lans.on_change(self._lan_changed)
         informers.configs.on_change(self._config_changed, changed(cluster_network_key))
         users.on_change(self._users_changed)
 
@@ -151,6 +152,7 @@ class DummyManager:
             stores.daemon_sets.store.items(),
             stores.networks.store.items(),
             stores.cluster_networks.store.items(),
+            stores.lans.store.items(),
         )
         for uid in dict.fromkeys(owner_of(item) for items in left for item in items):
             self._check_orphan(uid)
@@ -187,6 +189,12 @@ class DummyManager:
                 self._networks.enqueue(other.metadata.name)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._check_orphan(old.metadata.uid)
+
+    def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
+        """Reports of nodes change a LAN often; what is waited for is that it goes."""
+        wake = self._networks.enqueue if new is None else self._networks.enqueue_spaced
+        for dcn in self._owners(old, new):
+            wake(dcn.metadata.name)
 
     def _conflicting(self, dcn: DummyClusterNetwork) -> list[DummyClusterNetwork]:
         """The networks that may have to give way to one, or may go on once it is gone."""

@@ -1,25 +1,36 @@
-"""The settings of isolated networks: flags and environment, then the ConfigMap `lanloom-dummy`, then defaults.
+"""The settings of isolated networks, and the network that exists by default.
 
-A change of the ConfigMap takes effect at once. An invalid entry leaves the entry's last valid value in force; it is
-logged, and reported by an Event on the ConfigMap, so that a typing error stops no manager.
+Flags and environment precede the ConfigMap `lanloom-dummy`, which precedes defaults. A change of the ConfigMap takes
+effect at once. An invalid entry leaves the entry's last valid value in force; it is logged, and reported by an Event on
+the ConfigMap, so that a typing error stops no manager.
+
+The default network is created when a leader begins, unless an administrator opts out. An existing one stays as it is,
+whatever its spec, and so does one that is being deleted: then there is none until the next leader begins. To remove it
+permanently, set `default: "false"` in the ConfigMap and delete it. It is not recreated in between, because its deletion
+in a running cluster is intended; and the deletion is not remembered, because no invisible state should outlive a
+restart.
 """
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 
 import structlog
 from msgspec.structs import asdict
 
-from lanloom.api.core import CONFIG_MAPS, PODS, ConfigMap, Pod
+from lanloom.api.core import CONFIG_MAPS, NAMESPACES, PODS, ConfigMap, Pod
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CONTROLLER
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import lean
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.daemonset import has_digest
 from lanloom.features.dummy.rules.flags import Flags, read_entries, settings
 from lanloom.features.dummy.rules.model import Settings
+from lanloom.kube.controller import backoff
+from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.ports import Client
 
 CONTAINER = "manager"
 """The manager's container, where its pod has several."""
@@ -111,3 +122,73 @@ class DummySettings:
             log.info("dummy-settings", **asdict(found))
             for handler in self._handlers:
                 handler()
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
+
+
+class DefaultNetwork:
+    """Creates the network. `run` is the leader's."""
+
+    def __init__(self, client: Client, settings: DummySettings, *, rng: Random) -> None:
+        self._client = client
+        self._settings = settings
+        self._rng = rng
+        self._changed = asyncio.Event()
+        settings.on_change(self._changed.set)
+
+    async def run(self) -> None:
+        """Creates it, and again when it is called otherwise or asked for anew, until cancelled."""
+        await self._settings.informer.synced()
+        made, failures = "", 0
+        while True:
+            self._changed.clear()
+            settings = self._settings.current()
+            wanted = settings.name if settings.default else ""
+            if wanted in ("", made):
+                made, failures = wanted, 0
+                await self._changed.wait()
+                continue
+            try:
+                await self._create(settings)
+                made = wanted
+            except KubeError as error:
+                report = log.debug if error.reported else log.warning
+                report("default-network-not-created", name=wanted, error=str(error))
+                pause = backoff(failures, self._rng, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
+                failures += 1
+                await self._sleep(pause)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Not longer than until the settings change."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _create(self, settings: Settings) -> None:
+        """Raises KubeError, as long as the server does not know the kind or its webhooks refuse, too."""
+        body = {
+            "metadata": {"name": settings.name, "annotations": {MANAGED_BY: MANAGED_BY_CONTROLLER}},
+            "spec": {
+                "bridgeName": settings.bridge,
+                "nadName": settings.nad,
+                "nadNamespace": await self._nad_namespace(settings),
+            },
+        }
+        try:
+            await self._client.create(DUMMY_CLUSTER_NETWORKS, body)
+        except AlreadyExists:
+            return
+        log.info("default-network-created", name=settings.name)
+
+    async def _nad_namespace(self, settings: Settings) -> str:
+        """Where nobody said, Harvester's namespace if there is one, else Lanloom's."""
+        if self._settings.explicit.nad_namespace is not None:
+            return settings.nad_namespace
+        try:
+            await self._client.get(NAMESPACES, settings.nad_namespace)
+        except NotFound:
+            return LANLOOM_NAMESPACE
+        return settings.nad_namespace

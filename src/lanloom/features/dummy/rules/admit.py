@@ -1,6 +1,6 @@
-"""What admission refuses of DummyClusterNetworks, of VlanConfigs, and of the NADs of isolated networks.
+"""What admission rejects of DummyClusterNetworks, VlanConfigs, and the NADs of isolated networks.
 
-A network may take nothing that is another object's. Its NAD follows from the network, whoever writes it.
+A network may not take the place of another object. Its NAD follows from the network, whoever writes it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,12 +28,12 @@ from lanloom.text import listed
 
 
 def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:
-    """Whether a request is about the NAD of an isolated network, or about one that is to become that."""
+    """Return whether a request is about a NAD that belongs to an isolated network, or will."""
     return any(item is not None and owner_of(item) for item in (new, old))
 
 
 def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
-    """A new NAD that is nobody's takes no place of an isolated network's. Raises Denied."""
+    """Check that a new NAD of another owner takes no place of an isolated network. Raises Denied."""
     for item in networks:
         if item.spec.nad == new.metadata.key and not item.metadata.is_deleting:
             raise Denied(
@@ -49,7 +49,7 @@ def check_nad(
     *,
     by_manager: bool,
 ) -> None:
-    """Raises Denied. A NAD whose network is gone is anybody's to change."""
+    """Check a change of a network's NAD. A NAD without its network may be changed by anybody. Raises Denied."""
     known = {item.metadata.uid: item for item in networks}
     uid, was = owner_of(new), owner_of(old) if old is not None else ""
     if was != uid and was in known:
@@ -78,7 +78,10 @@ def check_nad(
 def check_nad_deletion(
     nad: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork], *, by_manager: bool
 ) -> None:
-    """A NAD goes when its network does, and a manager may delete one that nobody new can refer to. Raises Denied."""
+    """Check the deletion of a network's NAD. Raises Denied.
+
+    A NAD is deleted after its network is, or by a manager if it accepts no new users.
+    """
     uid = owner_of(nad)
     owner = next((item for item in networks if item.metadata.uid == uid), None)
     if owner is None:
@@ -99,7 +102,7 @@ def check_nad_deletion(
 def check_unused(
     nad: NetworkAttachmentDefinition, users: Sequence[User], requests: Sequence[Reservation]
 ) -> None:
-    """Nobody uses the NAD, and nobody can come who was allowed to. Raises Denied."""
+    """Check that a NAD has no users, and that no admitted request can still add one. Raises Denied."""
     if users:
         raise Denied(
             f"{_title(nad)}: it is used by {listed(map(str, users))}; remove the network from them, or delete them"
@@ -173,7 +176,7 @@ NODE_GATEWAY = (
 
 
 def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None:
-    """No other network has the same NAD or the same bridge. Raises Denied."""
+    """Check that no other network has the same NAD or the same bridge. Raises Denied."""
     for item in networks:
         if item.metadata.uid == net.uid or item.metadata.name == net.name:
             continue
@@ -192,7 +195,7 @@ def check_claims(net: Isolated, networks: Iterable[DummyClusterNetwork]) -> None
 
 
 def check_place(net: Isolated, nad: NetworkAttachmentDefinition | None) -> None:
-    """In the NAD's place there is nothing of anybody else. Raises Denied."""
+    """Check that no object of another owner is in the place of the NAD. Raises Denied."""
     if nad is None or is_ours(nad.metadata, net.uid):
         return
     leftover = UID_LABEL in nad.metadata.labels
@@ -206,19 +209,19 @@ def check_place(net: Isolated, nad: NetworkAttachmentDefinition | None) -> None:
 
 
 def check_uplinks(net: Isolated, configs: Iterable[VlanConfig]) -> None:
-    """No VlanConfig gives the bridge an uplink. Raises Denied."""
+    """Check that no VlanConfig gives the bridge an uplink. Raises Denied."""
     if fault := uplink_fault(net.bridge, configs):
         raise Denied(f"DummyClusterNetwork {net.name}: {fault}")
 
 
 def check_subnet(net: Isolated, ranges: Ranges, others: Iterable[Isolated]) -> None:
-    """Nothing in the cluster uses the subnet. Raises Denied."""
+    """Check that the cluster does not use the subnet. Raises Denied."""
     if fault := overlaps(net, ranges, others):
         raise Denied(f"DummyClusterNetwork {net.name}: {fault}")
 
 
 def check_config(new: VlanConfig, old: VlanConfig | None, networks: Iterable[DummyClusterNetwork]) -> None:
-    """An isolated network gets no uplink. Raises Denied."""
+    """Check that a VlanConfig gives no isolated network an uplink. Raises Denied."""
     cluster_network = new.spec.cluster_network
     if not cluster_network or (old is not None and old.spec.cluster_network == cluster_network):
         return

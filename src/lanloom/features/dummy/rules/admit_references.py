@@ -1,9 +1,10 @@
-"""References to the NADs of isolated networks: which are new with a request, and why one is refused.
+"""References to the NADs of isolated networks: which references a request adds, and why one is rejected.
 
-Between the moment at which a webhook allows an object and the moment at which the API server stores it, no list shows
-it. So the webhook writes a reservation with its uid onto the NAD before it allows it. That write is refused once the
-NAD is marked as draining: whoever marked it knows everything that can still come. A reservation is settled when its
-object was observed, newer than the request knew it, or when the API server must have given the request up.
+Between the moment at which a webhook allows an object and the moment at which the API server stores it, no list
+contains the object. So the webhook writes a reservation with its uid to the NAD before it allows the object. That write
+is rejected once the NAD is marked as draining: the controller that marked it knows every object that can still be
+stored. A reservation is settled when its object was observed in a newer version than the request is based on, or when
+the API server must have given the request up.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from lanloom.api.core import Pod
 from lanloom.api.dummy import (
     ADMITTED,
     DRAINING,
+    GUARDED,
     NAME_ANNOTATION,
     UID_LABEL,
 )
@@ -24,9 +26,9 @@ from lanloom.api.kubevirt import (
     VirtualMachineInstanceSpec,
     nad_of,
 )
+from lanloom.api.liveupdate import NetworkSwap
 from lanloom.api.meta import Key, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NetworkAttachmentDefinition
-from lanloom.api.nadguard import GUARDED
 from lanloom.api.references import (
     ANY,
     made_by,
@@ -41,36 +43,36 @@ Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
 
 
 def new_references(new: Object, old: Object | None) -> tuple[Key, ...]:
-    """The NADs to which an object refers and did not before, ordered.
+    """Return the NADs to which an object refers and did not refer before, in order.
 
-    What can't be read is left out. Multus does not attach a pod whose networks it can't read, and whoever asks for the
-    users of a network counts such an object anyway; to refuse it would be to judge what is nobody's business here.
+    References that can't be read are left out. Multus does not attach a pod whose networks it can't read, and queries
+    for the users of a network count such an object anyway. Its validation is the task of other components.
     """
     before = references_of(old).networks if old is not None else frozenset[Key]()
     return tuple(sorted(references_of(new).networks - before))
 
 
 def meant(nad: Key, claimed: Iterable[Key]) -> tuple[Key, ...]:
-    """The NADs that a reference may mean: itself, or where it leaves the namespace open, those that somebody claims."""
+    """Return the NADs that a reference may mean: itself, or claimed NADs if it leaves the namespace open."""
     if nad.namespace != ANY:
         return (nad,)
     return tuple(sorted({key for key in claimed if key.name == nad.name}))
 
 
 def is_isolated(nad: NetworkAttachmentDefinition) -> bool:
-    """Whether the NAD is that of an isolated network, or guarded for another feature in the same way."""
+    """Return whether a NAD is that of an isolated network, or guarded for another feature in the same way."""
     return UID_LABEL in nad.metadata.labels or GUARDED in nad.metadata.annotations
 
 
 def is_closed(nad: NetworkAttachmentDefinition, *, for_users: bool = False) -> bool:
-    """Whether nobody new may refer to it, because it is about to go; or not even who has used it before."""
+    """Return whether a NAD accepts no new users because it is about to be deleted, or not even former users."""
     return nad.metadata.is_deleting or (not for_users and DRAINING in nad.metadata.annotations)
 
 
 def closed_since(nad: NetworkAttachmentDefinition) -> float | None:
-    """Since when nobody new may use a NAD; None if anybody may, or if that can't be read.
+    """Return since when a NAD accepts no new users; None if it accepts them, or if the time can't be read.
 
-    Nobody may use one either that somebody deleted, and that only a finalizer keeps.
+    A deleted NAD that only a finalizer keeps accepts no users, either.
     """
     text = nad.metadata.annotations.get(DRAINING) or nad.metadata.deletion_timestamp or ""
     try:
@@ -80,11 +82,11 @@ def closed_since(nad: NetworkAttachmentDefinition) -> float | None:
 
 
 def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bool:
-    """Whether an object is nobody new on a NAD that is closed: `owners`, who make it and one another, use it already.
+    """Return whether an object on a closed NAD is no new user: one of its controllers (`owners`) uses the NAD already.
 
-    Machines are reviewed, so one that refers to the NAD did so before. Workloads are not: the one that stands behind
-    the others must have been created in a second before the mark's. One that got the network by an edit since then
-    can't be told apart; it only keeps the network from going.
+    Machines are reviewed, so a machine that refers to the NAD did so before. Workloads are not: the topmost controller
+    must have been created in a second before that of the mark. A workload that received the network by an edit since
+    then can't be told apart. It only prolongs the deletion of the network.
     """
     uses = {mark for item in owners for mark in made_by(item).networks}
     if uses.isdisjoint(marks_of(nad.metadata.key)):
@@ -96,7 +98,7 @@ def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bo
 
 
 def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
-    """Why an object may not refer to a NAD that is closed."""
+    """Return why an object may not refer to a NAD that is closed."""
     return (
         f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} does not "
         f"accept new users: {_reason(nad)}. Existing workloads can still restart; for a new one, name another "
@@ -117,13 +119,15 @@ def _reason(nad: NetworkAttachmentDefinition) -> str:
 
 
 def title_of(item: Object) -> str:
-    """An object for a message. One whose name the API server is still to make is told by its beginning."""
+    """Return an object for a message: by the beginning of its name if the API server is yet to generate the name."""
     name = item.metadata.name or f"{item.metadata.generate_name}…"
     return f"{type(item).__name__} {Key(item.metadata.namespace, name)}"
 
 
 def _field(item: Object, nad: Key) -> str:
-    """Where an object names the NAD."""
+    """Return the field in which an object names the NAD."""
+    if isinstance(item, NetworkSwap):
+        return "spec.to" if item.spec.target == nad else "spec.from"
     prefix, annotations, spec = _place(item)
     for index, network in enumerate(spec.networks):
         if network.multus is None:
@@ -160,9 +164,10 @@ NAMESPACE_MAX = 200
 
 
 class Reservation(Struct, frozen=True, order=True):
-    """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and until when.
+    """A request: the object's uid, the resourceVersion that it is based on (0 for a creation), and its time limit.
 
-    `until` is in seconds since the epoch. `title` is for people: `VirtualMachine default/a`; `namespace` is its.
+    `until` is in seconds since the epoch. `title` is for messages: `VirtualMachine default/a`; `namespace` is that of
+    the object.
     """
 
     uid: str
@@ -176,7 +181,7 @@ _DECODER = msgspec.json.Decoder(tuple[Reservation, ...])
 
 
 def reservations_of(nad: NetworkAttachmentDefinition) -> tuple[Reservation, ...]:
-    """What the NAD says of requests. Raises ValueError where that can't be read: then anything may come."""
+    """Return the reservations on a NAD. Raises ValueError if they can't be read: then any object may be stored."""
     text = nad.metadata.annotations.get(ADMITTED, "")
     return _DECODER.decode(text) if text else ()
 
@@ -184,10 +189,11 @@ def reservations_of(nad: NetworkAttachmentDefinition) -> tuple[Reservation, ...]
 def with_reservations(
     nad: NetworkAttachmentDefinition, more: Iterable[Reservation], seen: VersionOf, now: float
 ) -> str:
-    """The annotation's new value: without what is settled, with what is new.
+    """Return the new value of the annotation: without settled reservations, with new ones.
 
-    Of two requests about one object only the newer can be stored: the object has the version that it is based on, so
-    the other one's is gone. Instead of what can't be read there stands somebody who may come, as long as he may.
+    Of two requests about one object, only the newer one can be stored: the object has the version that it is based on,
+    so the other request was rejected. A part that can't be read is replaced by a reservation for an unknown object,
+    with the longest time limit.
     """
     try:
         known = reservations_of(nad)
@@ -200,12 +206,12 @@ def with_reservations(
 
 
 def unsettled(requests: Iterable[Reservation], seen: VersionOf, now: float) -> tuple[Reservation, ...]:
-    """Those that may still be stored."""
+    """Return the reservations whose objects may still be stored."""
     return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
 
 
 def closing(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> dict[str, str]:
-    """What is to be written on a NAD that drains: that it does, and of pending requests, where that can't be read."""
+    """Return the annotations of a NAD that drains: the mark, and pending requests if the present ones can't be read."""
     missing = {}
     if not nad.metadata.is_deleting and closed_since(nad) is None:
         missing[DRAINING] = rfc3339(now)
@@ -219,7 +225,7 @@ def closing(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> di
 def is_crowded(
     nad: NetworkAttachmentDefinition, namespace: str, more: int, seen: VersionOf, now: float
 ) -> bool:
-    """Whether so many requests of a namespace are open that it has to wait; `more` are about to be noted."""
+    """Return whether a namespace has so many open requests that it must wait; `more` are about to be recorded."""
     try:
         known = unsettled(reservations_of(nad), seen, now)
     except ValueError:

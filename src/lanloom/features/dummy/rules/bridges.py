@@ -1,4 +1,4 @@
-"""The DaemonSet of a DummyClusterNetwork and what its nodes say: while bridges are kept, and while they are removed."""
+"""The DaemonSet of a DummyClusterNetwork and the reports of its nodes: while it maintains bridges, and removes them."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from lanloom.api.core import EventDraft
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.acknowledgements import Acknowledgement, acknowledgement, titles
 from lanloom.features.dummy.rules.daemonset import (
+    Acknowledgement,
     State,
     UnknownImage,
+    acknowledgement,
     daemon_set_body,
     daemon_set_patch,
+    titles,
 )
 from lanloom.features.dummy.rules.model import (
     Isolated,
@@ -35,7 +37,7 @@ from lanloom.text import listed
 
 
 class Bridges(Struct, frozen=True, kw_only=True):
-    """How the bridges are, and what to do. `failed` is true where no DaemonSet can keep them."""
+    """State of the bridges, and the actions. `failed` is true if no DaemonSet can maintain them."""
 
     finding: Finding
     acknowledgement: Acknowledgement
@@ -45,14 +47,14 @@ class Bridges(Struct, frozen=True, kw_only=True):
 
 
 def acknowledgement_of(observed: Observed, state: State) -> Acknowledgement:
-    """What the nodes say."""
+    """Return the acknowledgements of the nodes."""
     return acknowledgement(
         observed.nodes, observed.pods, state, now=observed.now, patience=observed.settings.node_timeout
     )
 
 
 def keeping(observed: Observed, net: Isolated) -> Bridges:
-    """Bridges that are to be there on every node."""
+    """Return the state of bridges that should exist on every node."""
     known = acknowledgement_of(observed, "present")
     current = observed.daemon_set
     running = current or next(iter(observed.made.daemon_sets), None)
@@ -69,23 +71,24 @@ def keeping(observed: Observed, net: Isolated) -> Bridges:
         return _failed(known, "NoImage", str(error))
     if current is None:
         event = EventDraft("Normal", "DaemonSetCreated", f"created the DaemonSet {_title(wanted)}")
-        return _changing(observed, known, Create(DAEMON_SETS, wanted, event), "is being created")
+        return _updating(observed, known, Create(DAEMON_SETS, wanted, event), "is being created")
     if current.metadata.is_deleting:
         message = f"the DaemonSet {_title(wanted)} is being deleted; it is recreated afterwards"
         return _failed(known, "BeingDeleted", message)
     if patch := daemon_set_patch(current, wanted):
         event = EventDraft("Normal", "DaemonSetRepaired", f"repaired the DaemonSet {_title(wanted)}")
         change = Change(DAEMON_SETS, current.metadata.key, patch, event)
-        return _changing(observed, known, change, "is being repaired")
+        return _updating(observed, known, change, "is being repaired")
     return Bridges(
         finding=_progress(current, known), acknowledgement=known, actions=_strays(observed, current)
     )
 
 
 def _strays(observed: Observed, current: DaemonSet) -> tuple[Action, ...]:
-    """Takes away DaemonSets of the network's elsewhere, as those of older versions are in Lanloom's own namespace.
+    """Return the actions that delete DaemonSets of the network elsewhere, as older versions had in Lanloom's namespace.
 
-    Not before the pods of the present one keep the bridge on every node: a node would be without anybody who does.
+    They wait until the pods of the present DaemonSet maintain the bridge on every node. Otherwise a node would be
+    without a reconciler.
     """
     strays = [item for item in observed.made.daemon_sets if item.metadata.key != current.metadata.key]
     own = tuple(pod for pod in observed.pods if pod.metadata.namespace == current.metadata.namespace)
@@ -98,10 +101,10 @@ def _strays(observed: Observed, current: DaemonSet) -> tuple[Action, ...]:
 
 
 def removing(observed: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...]:
-    """What makes these DaemonSets take the bridges away; nothing once all of them are told to. Raises UnknownImage.
+    """Return the actions by which these DaemonSets remove the bridges; none once all of them do. Raises UnknownImage.
 
-    One elsewhere than where DaemonSets are made now may not be changed, only deleted: another one does its work. That
-    is made first, so that it is known which bridge is to go, whatever happens in between.
+    A DaemonSet outside of the present namespace may not be changed, only deleted, and another one does its work. That
+    one is created first, so that the bridge to remove is known, whatever happens in between.
     """
     staying = [item for item in sets if not item.metadata.is_deleting]
     here = [item for item in staying if item.metadata.namespace == observed.settings.namespace]
@@ -113,7 +116,7 @@ def removing(observed: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...
 
 
 def remover(observed: Observed, bridge: str) -> Create | None:
-    """A DaemonSet that takes bridges away whose own one is gone; None where no image for it is known."""
+    """Return a DaemonSet that removes bridges whose own DaemonSet does not exist; None if no image for it is known."""
     meta = observed.dcn.metadata
     try:
         body = daemon_set_body(meta.name, meta.uid, bridge, observed.settings, "absent", _address(observed))
@@ -123,7 +126,7 @@ def remover(observed: Observed, bridge: str) -> Create | None:
 
 
 def _heir(observed: Observed, item: DaemonSet) -> Create:
-    """The DaemonSet that removes what one elsewhere keeps. Raises UnknownImage."""
+    """Return the DaemonSet that removes the bridges of one in another namespace. Raises UnknownImage."""
     meta = observed.dcn.metadata
     settings = _with_image(observed.settings, item, meta.uid)
     bridge = bridge_of(item) or observed.dcn.spec.bridge_name
@@ -134,7 +137,7 @@ def _heir(observed: Observed, item: DaemonSet) -> Create:
 
 
 def bridge_of(item: DaemonSet) -> str:
-    """The bridge that a DaemonSet keeps; empty if it can't be read, because somebody changed it."""
+    """Return the bridge that a DaemonSet maintains; empty if it can't be read because another client changed it."""
     return _argument(item, "--name")
 
 
@@ -147,7 +150,7 @@ def _argument(item: DaemonSet, flag: str) -> str:
 
 
 def _address(observed: Observed) -> str:
-    """The address that the network's bridges have; empty where the spec is not valid."""
+    """Return the address of the network's bridges; empty if the spec is invalid."""
     try:
         return bridge_address(parse(observed.dcn))
     except Malformed:
@@ -155,7 +158,7 @@ def _address(observed: Observed) -> str:
 
 
 def _removal(observed: Observed, item: DaemonSet) -> Raw:
-    """The patch. The bridge is the one that the DaemonSet keeps: the spec may have been changed by force.
+    """Return the patch. The bridge is that of the DaemonSet: the spec may have been changed by force.
 
     Raises UnknownImage.
     """
@@ -167,7 +170,7 @@ def _removal(observed: Observed, item: DaemonSet) -> Raw:
 
 
 def _with_image(settings: Settings, current: DaemonSet | None, uid: str) -> Settings:
-    """The settings; where they know no image, the one that runs goes on."""
+    """Return the settings; without an image, with that of the running DaemonSet."""
     if settings.image or current is None or not is_ours(current.metadata, uid):
         return settings
     try:
@@ -181,7 +184,7 @@ def _failed(known: Acknowledgement, reason: str, message: str) -> Bridges:
     return Bridges(finding=Finding("False", reason, message), acknowledgement=known, failed=True)
 
 
-def _changing(observed: Observed, known: Acknowledgement, action: Create | Change, verb: str) -> Bridges:
+def _updating(observed: Observed, known: Acknowledgement, action: Create | Change, verb: str) -> Bridges:
     failure = observed.failure
     if failure is not None and failure.plural == DAEMON_SETS.plural:
         refused = Finding("False", "Refused", failure.message)
@@ -194,7 +197,10 @@ def _changing(observed: Observed, known: Acknowledgement, action: Create | Chang
 
 
 def _progress(current: DaemonSet, known: Acknowledgement) -> Finding:
-    """How far the nodes are. A DaemonSet is rolled out when its controller has seen it and every pod is new."""
+    """Return the progress of the nodes.
+
+    A DaemonSet is rolled out when its controller observed it and all pods are new.
+    """
     count = f"{len(known.acknowledged)} of {len(known.live)} nodes"
     if known.missing:
         return Finding(

@@ -1,30 +1,28 @@
-"""The DaemonSet that keeps the bridge of an isolated network on every node, and later takes it away.
+"""The DaemonSet that maintains the bridge of an isolated network on every node, and later removes it.
 
-Its pods have the host's network and NET_ADMIN, and nothing else: no host PIDs, no file of the host, no account of the
-API. A pod is Ready when the bridge is as its label says, which is how a node acknowledges.
+Its pods have the network of the host and NET_ADMIN, and nothing else: no host PIDs, no file of the host, no account of
+the API. A pod is Ready when the bridge is as its label says. This is how a node acknowledges.
 
-An API server fills in defaults. Taken for somebody's change, they would be removed and filled in again for ever; were
-every addition kept, somebody could add a container or the host's PIDs to a pod. So `defaulted` keeps known defaults
-and empty values, and removes the rest.
+An API server fills in defaults. If these counted as changes of another client, they would be removed and filled in
+again forever. If every addition were kept, a client could add a container or the PIDs of the host to a pod. So
+`defaulted` keeps known defaults and empty values, and removes the rest.
+
+Nodes that are up are awaited, and nodes that were up a moment ago for a limited time. A node that stays away is cleaned
+by its own agent when it returns.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from lanloom.api.dummy import (
-    ABSENT,
-    BRIDGE_LABEL,
-    NAME_ANNOTATION,
-    PRESENT,
-    UID_LABEL,
-)
+from msgspec import Struct
+
+from lanloom.api.core import Node, Pod
+from lanloom.api.dummy import ABSENT, BRIDGE_LABEL, NAME_ANNOTATION, PRESENT, UID_LABEL
+from lanloom.api.meta import parse_rfc3339
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.model import (
-    Raw,
-    Settings,
-    daemon_set_name,
-    ownership,
-)
+from lanloom.features.dummy.rules.model import Raw, Settings, daemon_set_name, ownership
+from lanloom.kube.conditions import find, is_true
 from lanloom.kube.patches import merge_diff
 from lanloom.refusals import Denied
 
@@ -49,7 +47,7 @@ _PEOPLES = ("kubectl.kubernetes.io/restartedAt",)
 
 
 def defaulted(have: Any, want: Any) -> Any:
-    """What is to stand where `have` is and `want` is wanted. Equal to `have` if nothing has to be changed."""
+    """Return the value for `want` in the place of `have`; equal to `have` if nothing must change."""
     if isinstance(want, dict) and isinstance(have, dict):
         extra = {key: value for key, value in have.items() if key not in want and _may_stay(key, value)}
         return extra | {key: defaulted(have.get(key), value) for key, value in want.items()}
@@ -77,20 +75,20 @@ _ROLLING = {PRESENT: "10%", ABSENT: "100%"}
 
 
 class UnknownImage(Denied):
-    """The image of the bridges' DaemonSets is not known, or not by its digest."""
+    """The image of the DaemonSets is unknown, or known without its digest."""
 
 
 def has_digest(image: str) -> bool:
-    """Whether an image is named so that it is always the same one: `name@sha256:<64 hexadecimal digits>`."""
+    """Return whether an image is named immutably: `name@sha256:<64 hexadecimal digits>`."""
     return _IMAGE.fullmatch(image) is not None
 
 
 def daemon_set_body(
     name: str, uid: str, bridge: str, settings: Settings, state: State, gateway: str = ""
 ) -> Raw:
-    """The whole DaemonSet, for the DummyClusterNetwork of that name and uid. Raises UnknownImage.
+    """Return the whole DaemonSet for the DummyClusterNetwork of that name and uid. Raises UnknownImage.
 
-    `gateway` is the bridge's address as a CIDR, by which a bridge is known that pods had made before.
+    `gateway` is the address of the bridge as a CIDR. It identifies a bridge that pods created earlier.
     """
     _check_image(name, settings.image)
     title = daemon_set_name(name, uid)
@@ -118,10 +116,10 @@ def daemon_set_body(
 
 
 def daemon_set_patch(current: DaemonSet, wanted: Raw) -> Raw:
-    """The merge patch that mends a DaemonSet, on the version that was read; empty if it is as wanted.
+    """Return the merge patch that corrects a DaemonSet, on the version that was read; empty if it is correct.
 
-    What a server adds by itself stays. Whatever else somebody added to its pods goes: containers, volumes,
-    capabilities, an account, the host's PIDs.
+    Additions of the server stay. All other additions to its pods are removed: containers, volumes, capabilities, an
+    account, the PIDs of the host.
     """
     metadata = wanted["metadata"]
     have: Raw = {
@@ -195,3 +193,108 @@ def _container(image: str, arguments: list[str]) -> Raw:
         },
         "volumeMounts": [{"name": "run", "mountPath": _RUN}],
     }
+
+
+READY = "Ready"
+"""The condition of nodes and of pods, of Kubernetes."""
+
+_COMPLAINT_MAX = 400
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True):
+    """Progress of the nodes. `missing` are live nodes without an acknowledgement, each with the reason if it is known.
+
+    `away` are existing nodes that are not awaited any more. `until` is when the next node joins them (seconds since the
+    epoch), None if all awaited nodes are up.
+    """
+
+    live: tuple[str, ...] = ()
+    acknowledged: tuple[str, ...] = ()
+    missing: dict[str, str] = {}
+    away: tuple[str, ...] = ()
+    until: float | None = None
+
+
+def acknowledgement(
+    nodes: Iterable[Node], pods: Iterable[Pod], state: str, *, now: float, patience: float
+) -> Acknowledgement:
+    """Return the progress of the nodes towards bridges that are present or absent, from the pods of the DaemonSet.
+
+    `patience` is for how many seconds a node that is not ready is awaited. A bridge is removed only if no pod is left
+    that maintains it.
+    """
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_node.setdefault(pod.spec.node_name, []).append(pod)
+    ends = {node.metadata.name: _given_up(node, patience) for node in nodes}
+    live = tuple(sorted(name for name, end in ends.items() if end is None or now < end))
+    done = dict.fromkeys(name for name in live if _has_acknowledged(by_node.get(name, ()), state))
+    return Acknowledgement(
+        live=live,
+        acknowledged=tuple(done),
+        missing={name: _why(by_node.get(name, ())) for name in live if name not in done},
+        away=tuple(sorted(ends.keys() - live)),
+        until=min((end for name in live if (end := ends[name]) is not None), default=None),
+    )
+
+
+def is_up(node: Node) -> bool:
+    """Return whether the kubelet of a node has recently reported the node as ready."""
+    return is_true(node.status.conditions, READY)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return whether a pod is Ready and not being deleted."""
+    return not pod.metadata.is_deleting and is_true(pod.status.conditions, READY)
+
+
+def complaint(pod: Pod) -> str:
+    """Return why a pod is not ready, in its own words or those of the kubelet; empty if neither reports a reason."""
+    for container in pod.status.container_statuses:
+        for state in (container.state, container.last_state):
+            if state.terminated is not None and state.terminated.message:
+                return _one_line(state.terminated.message)
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
+            return _one_line(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
+    return ""
+
+
+def _one_line(text: str) -> str:
+    """Shorten a text for a message: kubelets and runtimes report up to 4 KiB, with line breaks."""
+    found = " ".join(text.split())
+    return found if len(found) <= _COMPLAINT_MAX else f"{found[:_COMPLAINT_MAX]}…"
+
+
+def _has_acknowledged(pods: Iterable[Pod], state: str) -> bool:
+    found = False
+    for pod in pods:
+        label = pod.metadata.labels.get(BRIDGE_LABEL)
+        if state != PRESENT and label != state and not pod.has_ended:
+            return False  # who keeps the bridge may still make it again
+        found = found or (label == state and is_ready(pod))
+    return found
+
+
+def _why(pods: Iterable[Pod]) -> str:
+    return next((text for pod in pods if (text := complaint(pod))), "")
+
+
+def _given_up(node: Node, patience: float) -> float | None:
+    """Return when a node stops being awaited; None while it is up."""
+    if node.metadata.is_deleting:
+        return 0.0
+    if is_up(node):
+        return None
+    found = find(node.status.conditions, READY)
+    since = (found.last_transition_time if found else "") or node.metadata.creation_timestamp or ""
+    try:
+        return parse_rfc3339(since) + patience
+    except ValueError:
+        return 0.0
+
+
+def titles(missing: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the awaited nodes for a message, nodes with a reason first."""
+    ordered = sorted(missing.items(), key=lambda item: (not item[1], item[0]))
+    return tuple(f"{name} ({why})" if why else name for name, why in ordered)

@@ -1,10 +1,10 @@
-"""What a DummyClusterNetwork needs while it exists: its finalizer, what is made for it, and its bridges.
+"""What a DummyClusterNetwork needs while it exists: its finalizer, the objects created for it, and its bridges.
 
-Each part is checked by itself and says what is missing; the first part that is not well decides the phase. Nothing is
-made for an object that is wrong or has to give way, and nothing that was made for it is taken away.
+Each part is checked by itself and reports what is missing. The first part with a problem decides the phase. Nothing is
+created for an object that is invalid or must give way, and nothing that was created for it is removed.
 
-Conflicts are an older network with the same NAD or bridge, an uplink, or somebody's addresses. Admission refuses all of
-them; the checks here are for what came in while no webhook answered, and for what changed since.
+Conflicts are an older network with the same NAD or bridge, an uplink, or addresses in use. Admission rejects all of
+them. The checks here are for objects that were stored while no webhook answered, and for later changes.
 """
 
 from collections.abc import Iterator
@@ -25,6 +25,7 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
@@ -37,8 +38,10 @@ from lanloom.features.dummy.rules.objects import (
     ipam_network_body,
     ipam_network_patch,
     is_as_wanted,
+    lan_body,
     nad_body,
     nad_patch,
+    readiness,
     uplink_fault,
 )
 from lanloom.features.dummy.rules.observed import (
@@ -66,7 +69,7 @@ from lanloom.text import listed
 
 
 def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
-    """Why nothing can be made of the network, whatever it was before."""
+    """Return why nothing can be created for the network, whatever it was before."""
     for other in _elders(observed):
         if shared := _shared(other, net):
             return Finding(
@@ -82,7 +85,7 @@ def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
 
 
 def taken_addresses(observed: Observed, net: Isolated) -> Finding | None:
-    """Whose addresses the subnet overlaps. A network that is there already goes on, and says so."""
+    """Return the owners of addresses that the subnet overlaps. An existing network continues, and reports it."""
     if net.subnet is None:
         return None
     fault = overlaps(net, observed.ranges, _isolated(observed))
@@ -95,7 +98,7 @@ def _elders(observed: Observed) -> Iterator[DummyClusterNetwork]:
 
 
 def _age(dcn: DummyClusterNetwork) -> tuple[str, str]:
-    """What orders networks by age: RFC 3339 in UTC sorts as text, and uids decide among those of one second."""
+    """Return the key that orders networks by age: RFC 3339 in UTC sorts as text, and uids within one second."""
     return dcn.metadata.creation_timestamp or "", dcn.metadata.uid
 
 
@@ -116,17 +119,17 @@ def _isolated(observed: Observed) -> Iterator[Isolated]:
 
 
 _KEPT = frozenset({NADS.kind, DAEMON_SETS.kind})
-_FINE = Finding("True", "AsWanted")
+_AS_WANTED = Finding("True", "AsWanted")
 _PENDING = "Pending"
 
 
 class _Part(Struct, frozen=True, kw_only=True):
-    """One part of a network: what is wrong with it, and what to do. With `stuck`, nothing may follow it.
+    """One part of a network: its problem, and the actions. With `stuck`, no other part may follow.
 
-    It is `unsure` if who uses the network must be read anew first; `wait` are the seconds after which to look again.
+    It is `unsure` if the users of the network must be read live first; `wait` is after how many seconds to check again.
     """
 
-    finding: Finding = _FINE
+    finding: Finding = _AS_WANTED
     actions: tuple[Action, ...] = ()
     stuck: bool = False
     unsure: bool = False
@@ -136,7 +139,7 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 def ensure(observed: Observed) -> Decision:
-    """The decision for a network that nobody deletes."""
+    """Return the decision for a network whose deletion was not requested."""
     try:
         net = parse(observed.dcn)
     except Malformed as error:
@@ -149,14 +152,15 @@ def ensure(observed: Observed) -> Decision:
         patch = on_version(observed.dcn, finalizers=[*observed.dcn.metadata.finalizers, FINALIZER])
         change = Change(DUMMY_CLUSTER_NETWORKS, observed.dcn.metadata.key, patch)
         return Decision(status=observed.dcn.status, actions=(change,))
-    parts = (_cluster_network(observed, net), _network(observed, net), _nad(observed, net))
+    lan = _lan(observed, net)
+    parts = (_cluster_network(observed, net), _network(observed, net), lan, _nad(observed, net))
     if any(part.unsure for part in parts):
         return Decision(status=observed.dcn.status, live_read="users")
     return _composed(observed, parts, net, overlap)
 
 
 def _refusal(observed: Observed, why: Finding, *, conflict: bool) -> Decision:
-    """Says why the object stays as it is. What was made for it before stays, too."""
+    """Return the decision that reports why the object has no effect. Objects created for it before stay."""
     unmade = Finding("False", why.reason, why.message)
     found = Findings(
         phase="InvalidSpec",
@@ -181,16 +185,18 @@ def _composed(
     else:
         actions += [*bridges.actions, *_orphaned(observed, net)]
     parts = tuple(_with_failure(observed, part) for part in parts)
-    unwell = [part.finding for part in parts if part.finding.status != "True"]
+    lan = _joined(parts[2], observed, net, bridges)
+    unwell = [part.finding for part in (*parts[:2], *parts[3:]) if part.finding.status != "True"]
     broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
     acknowledged = bridges.acknowledgement
-    phase, reason, message = _phase(broken, bridges)
+    phase, reason, message = _phase(broken, lan, bridges)
     found = Findings(
         phase=phase,
         reason=reason,
         message=message,
-        nad=broken or _FINE,
+        nad=broken or _AS_WANTED,
         bridges=bridges.finding,
+        lan=lan if net.scope == "cluster" else None,
         drifted=next((part.drifted for part in parts if part.drifted), None),
         conflict=next(filter(None, (*(part.conflict for part in parts), bridges.conflict)), overlap),
         nodes=acknowledged,
@@ -201,15 +207,27 @@ def _composed(
     return _decision(observed, found, tuple(actions), min(waits, default=None))
 
 
-def _phase(broken: Finding | None, bridges: Bridges) -> tuple[Phase, str, str]:
-    """Phase, and reason and message of the condition Ready."""
+def _joined(part: _Part, observed: Observed, net: Isolated, bridges: Bridges) -> Finding:
+    """Return how the LAN of a network is; fine for one that needs none."""
+    if part.finding.status != "True" or observed.lan is None or net.scope == "node":
+        return part.finding
+    return readiness(observed.lan, net, bridges.acknowledgement)
+
+
+def _phase(broken: Finding | None, lan: Finding, bridges: Bridges) -> tuple[Phase, str, str]:
+    """Return phase, and reason and message of the condition Ready."""
+    if broken is not None and broken.reason != _PENDING:
+        return "ErrorEnsuringNAD", broken.reason, broken.message
+    if lan.status != "True" and lan.reason in _LAN_FAULTS:
+        return "ErrorEnsuringLAN", lan.reason, lan.message
     if broken is not None:
-        on_the_way = broken.reason == _PENDING
-        return "Pending" if on_the_way else "ErrorEnsuringNAD", broken.reason, broken.message
+        return "Pending", broken.reason, broken.message
     if bridges.failed:
         return "ErrorEnsuringDaemonSet", bridges.finding.reason, bridges.finding.message
     if bridges.finding.status != "True":
         return "Pending", bridges.finding.reason, bridges.finding.message
+    if lan.status != "True":
+        return "Pending", lan.reason, lan.message
     return "Ready", "Ready", bridges.finding.message
 
 
@@ -223,7 +241,7 @@ def _decision(
 
 
 def _with_failure(observed: Observed, part: _Part) -> _Part:
-    """The part, with why its action was refused if it was."""
+    """Return the part, with the reason why its action was rejected, if it was."""
     failure = observed.failure
     if failure is None or failure.plural not in {item.resource.plural for item in part.actions}:
         return part
@@ -237,7 +255,10 @@ def _pending(what: str) -> Finding:
 
 
 def _cluster_network(observed: Observed, net: Isolated) -> _Part:
-    """Harvester takes no NAD of a bridge without its ClusterNetwork. One that is there is used, whoever made it."""
+    """Return the part that creates the ClusterNetwork, without which Harvester rejects the NAD of a bridge.
+
+    An existing one is used, whoever created it.
+    """
     name = implied_cluster_network(net.bridge)
     if not name:
         return _Part()
@@ -264,6 +285,24 @@ def _network(observed: Observed, net: Isolated) -> _Part:
     return _Part(finding=_pending(f"the Network of {net.subnet} is being repaired"), actions=(change,))
 
 
+_LAN_FAULTS = frozenset({"Refused", "Conflict", "InvalidSpec", "MTUTooLarge", "BeingDeleted"})
+"""Reasons for which a LAN does not become ready by itself."""
+
+
+def _lan(observed: Observed, net: Isolated) -> _Part:
+    """The LAN of a network with the scope cluster. Its spec never changes, as it follows from fields that don't."""
+    if net.scope == "node":
+        return _Part()
+    if observed.lan is None:
+        body = lan_body(net, observed.settings, observed.lans)
+        event = EventDraft("Normal", "LANCreated", f"created the LAN {body['metadata']['name']}")
+        create = Create(LANS, body, event)
+        return _Part(finding=_pending(f"the LAN {create.key} is being created"), actions=(create,))
+    if not is_ours(observed.lan.metadata, net.uid):
+        return _foreign(LANS, observed.lan)
+    return _leaving(LANS, observed.lan) if observed.lan.metadata.is_deleting else _Part()
+
+
 def _nad(observed: Observed, net: Isolated) -> _Part:
     nad = observed.nad
     if nad is None:
@@ -281,9 +320,9 @@ def _nad(observed: Observed, net: Isolated) -> _Part:
 
 
 def _drift(observed: Observed, net: Isolated, nad: NetworkAttachmentDefinition) -> _Part:
-    """A NAD of ours that somebody changed is put right, but not under those who use it as it is.
+    """Return the part that corrects a changed NAD of the network, unless it has users.
 
-    Watches may be late, so the API server is asked before it is taken for unused.
+    Watches may lag behind, so the API server is asked before the NAD counts as unused.
     """
     users, wait = observed.users.users_of(net.nad), None
     if not users:
@@ -323,7 +362,7 @@ def _leaving(resource: Resource[Any], item: Object) -> _Part:
 
 
 def _orphaned(observed: Observed, net: Isolated) -> list[Action]:
-    """A Network whose subnet was taken out of the spec, once the NAD knows it no more."""
+    """Return the part that deletes a Network whose subnet was removed from the spec, once the NAD lacks it."""
     if net.subnet is not None or observed.nad is None or not is_as_wanted(observed.nad, net):
         return []
     return [deletion(NETWORKS, item) for item in observed.made.networks if not item.metadata.is_deleting]

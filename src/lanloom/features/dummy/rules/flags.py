@@ -1,6 +1,6 @@
-"""Settings of the controller as somebody gave them: what can be said, how it is read, and whose word holds.
+"""Settings of the controller from flags, environment and ConfigMap: syntax, parsing and precedence.
 
-Flags, environment and the ConfigMap say the same things in the same words, and are read by the same functions.
+All three have the same settings in the same words, and are read by the same functions.
 """
 
 import re
@@ -33,7 +33,7 @@ _BOOLEANS = {
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """Settings of which any may be missing: None is not said. Fields are those of `Settings`."""
+    """Settings of which any may be missing: None is not set. Fields are those of `Settings`."""
 
     default: bool | None = None
     name: str | None = None
@@ -47,16 +47,16 @@ class Flags(Struct, frozen=True, kw_only=True):
     pod_cidrs: tuple[str, ...] | None = None
 
     def over(self, other: "Flags") -> "Flags":
-        """What this one says, and what only the other one does."""
+        """Return these settings, completed by those of `other`."""
         return replace(other, **self.said())
 
     def said(self) -> dict[str, Any]:
-        """The fields that were said."""
+        """Return the fields that are set."""
         return {field: value for field, value in asdict(self).items() if value is not None}
 
 
 def settings(given: Flags, image: str = "") -> Settings:
-    """The settings, with defaults for what was not said. `image` is the one to use if none was named."""
+    """Return the settings, with defaults for those not set. `image` is used if no other image was set."""
     return replace(Settings(image=image), **given.said())
 
 
@@ -78,9 +78,9 @@ KEYS = {
 
 
 def read_entries(data: Mapping[str, str], last: Flags) -> tuple[Flags, tuple[str, ...]]:
-    """What a ConfigMap's entries say, and what is wrong with some of them.
+    """Return the settings of a ConfigMap's entries, and the problems of some of them.
 
-    Of an entry that can't be read holds what `last` says, the settings that were read from it before.
+    An entry that can't be read keeps the value of `last`, the settings that were read from it before.
     """
     found: dict[str, Any] = {}
     faults = []
@@ -98,7 +98,7 @@ def read_entries(data: Mapping[str, str], last: Flags) -> tuple[Flags, tuple[str
 
 
 def read(field: str, text: str) -> Any:
-    """The value of a field of `Settings`, None for an empty text. Raises Malformed, which doesn't name the field."""
+    """Return the value of a field of `Settings`, None for an empty text. Raises Malformed without the field's name."""
     text = text.strip()
     return _READERS[field](text) if text else None
 

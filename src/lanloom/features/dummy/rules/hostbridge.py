@@ -26,7 +26,7 @@ ISOLATED_MARK = register_family("lanloom-dummy", "DummyClusterNetwork")
 
 
 def alias_of(owner: str) -> str:
-    """The ifalias of an owner's bridge."""
+    """Return the ifalias of an owner's bridge."""
     return f"{ISOLATED_MARK} {owner}"
 
 
@@ -40,17 +40,17 @@ class Port(Struct, frozen=True):
 class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
-    The host gets no IPv6 link-local address on it, and takes part in its IPv4 only with the bridge's own addresses;
-    with a `gateway` (a CIDR, which CNI's plugin gives the bridge) it passes packets on. It filters no VLANs: nothing
-    leaves it, whatever its tags, so there is nothing to keep apart; its guests may use VLANs of their own, and it
-    works on kernels that can't filter.
-    The MTU is left to the kernel, which takes the least of the ports'. What CNI's `bridge` plugin made under that name,
-    perhaps with the address `gateway`, is marked and kept; so is the bridge with the index `known`, which was the
-    owner's before somebody changed its mark. Raises NotOurs where another link of that name is there that is not that
-    owner's.
+    The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With a
+    `gateway` (a CIDR, which CNI's plugin gives the bridge), the host forwards packets. The bridge filters no VLANs: no
+    frame leaves it, whatever its tags, so there is nothing to separate. Guests may use VLANs of their own, and the
+    bridge works on kernels that can't filter. The kernel sets the MTU to the smallest MTU of the ports.
 
-    A bridge that is made gets those of `ports` that are there and under nobody: it is in the place of one that somebody
-    deleted from under them.
+    A bridge of that name that CNI's `bridge` plugin created, perhaps with the address `gateway`, is marked and kept. So
+    is the bridge with the index `known`, which was the owner's before another program changed its mark. Raises NotOurs
+    for any other link of that name that is not that owner's.
+
+    A new bridge gets those of `ports` that still exist without a master: it replaces a bridge that was deleted while it
+    had ports.
     """
 
     unsupported: ClassVar[str] = "this kernel has no bridge support: load it with `modprobe bridge`"
@@ -97,9 +97,9 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
 
 class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
-    """Deletes the isolated bridge of that name and `owner`. A missing one is no error.
+    """Delete the isolated bridge of that name and `owner`. A missing bridge is no error.
 
-    Raises LinkInUse while anything is a port of it or stands on it, and NotOurs for a link that is not that owner's.
+    Raises LinkInUse while any link is a port of it or is on top of it, and NotOurs for a link of another owner.
     """
 
     name: str
@@ -121,16 +121,16 @@ class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
 
 def standing_on(bridge: str, links: Mapping[str, Link]) -> tuple[str, ...]:
-    """The links that a bridge's end would leave without it: its ports, and those on top of it. Ordered."""
+    """Return the links that lose a bridge when it is deleted: its ports, and links on top of it, in order."""
     users = (link.name for link in links.values() if bridge in (link.master, link.parent))
     return tuple(sorted(set(users) - {bridge}))
 
 
 def is_made_by_plugin(link: Link, links: Mapping[str, Link], gateway: str) -> bool:
-    """Whether CNI's plugin must have made `link`; `gateway` is the address (a CIDR) that it gives it, if any.
+    """Return whether CNI's plugin must have created `link`; `gateway` is the address (a CIDR) that it assigns, if any.
 
-    A plugin that is asked for no VLAN leaves the kernel's defaults, but sets `accept_ra` to 0 (plugins/main/bridge of
-    containernetworking/plugins). The ports are cables whose other ends are in pods' network namespaces.
+    A plugin without a VLAN leaves the defaults of the kernel, but sets `accept_ra` to 0 (plugins/main/bridge of
+    containernetworking/plugins). The ports are veth links whose peers are in the network namespaces of pods.
     """
     plain = link.ignores_routers and not (link.vlan_filtering or link.spanning_tree)
     alone = not (link.alias or link.master or link.addresses6)
@@ -144,7 +144,7 @@ def is_made_by_plugin(link: Link, links: Mapping[str, Link], gateway: str) -> bo
 
 
 def check_owner(title: str, name: str, owner: str) -> None:
-    """Raise LinkError for a name or an owner that can't be, NotOurs for a name of the installer's."""
+    """Raise LinkError for an invalid name or owner, NotOurs for a name of the installer's."""
     if not is_owner(owner):
         raise LinkError(f"{title}: {owner!r} is not a uid; a uid has at most 63 letters, digits and dashes")
     check_name(title, name)
@@ -185,10 +185,11 @@ PORTS_SECONDS = 60.0
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """The bridge `bridge` of `owner`, a uid: it is to be there, or nothing of that owner's is.
+    """The bridge `bridge` of `owner`, a uid: it should exist, or no bridge of that owner should.
 
-    `gateway` is the address (a CIDR) that the network's pods have CNI's plugin give the bridge, if any. `known` is the
-    index of the bridge that had the owner's mark when it was last looked at, 0 for none; `ports` are those it had.
+    `gateway` is the address (a CIDR) that the pods of the network have CNI's plugin assign to the bridge, if any.
+    `known` is the index of the bridge that had the owner's mark when it was last observed, 0 for none; `ports` are its
+    ports then.
     """
 
     bridge: str
@@ -200,14 +201,14 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
     @property
     def making(self) -> EnsureIsolatedBridge:
-        """The step that makes the bridge, or takes it over."""
+        """Return the step that creates the bridge, or takes it over."""
         return EnsureIsolatedBridge(
             name=self.bridge, owner=self.owner, gateway=self.gateway, known=self.known, ports=self.ports
         )
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a look at the links says: all is as it should be, or what is due now, or what stands in the way.
+    """The state of the links: all is as it should be, or the steps that are due now, or the problem.
 
     A `fault` is a complete message, and is accepted for `patience` seconds.
     """
@@ -219,10 +220,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
-    """The assignment for whoever looks again: the bridge that is the owner's now is so whatever becomes of its mark.
+    """Return the assignment for the next observation: the owner's bridge stays known, whatever happens to its mark.
 
-    Only who has seen the mark on a bridge knows that; for anybody else one without it is somebody else's. And only he
-    knows the ports that it had when it is gone.
+    Only a process that observed the mark on a bridge knows this. For others, a bridge without it has another owner. The
+    ports of a removed bridge are known only to that process, too.
     """
     link = links.get(task.bridge)
     if link is None:
@@ -234,7 +235,7 @@ def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
 
 
 def evaluate(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    """The verdict on a host with these links."""
+    """Return the verdict on a host with these links."""
     return _present(task, links) if task.state == "present" else _absent(task, links)
 
 
@@ -247,14 +248,15 @@ def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
 
 
 def _is_apart(task: Assignment, link: Link) -> bool:
-    """Whether the host takes no more part in the network than it should."""
+    """Return whether the host uses the network no more than it should."""
     return link.secluded and link.forwarding == bool(task.gateway)
 
 
 def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    """A link of that name that is not the owner's is none of its business; one that was renamed still is.
+    """Return the verdict on a bridge that should not exist.
 
-    What would be taken over if it were to stay is, and goes then: no reconciler may have seen it before.
+    A link of that name with another owner is left alone; a renamed bridge of the owner is not. A bridge that would be
+    taken over if it should exist is taken over first, and then deleted: perhaps no reconciler has observed it before.
     """
     if _is_adoptable(task, links):
         free = () if standing_on(task.bridge, links) else (_removal(task, task.bridge),)
@@ -294,10 +296,10 @@ def _fault(step: LinkStep, links: Mapping[str, Link]) -> str:
 def orphaned_bridges(
     networks: Iterable[DummyClusterNetwork], links: Mapping[str, Link]
 ) -> tuple[LinkStep, ...]:
-    """The steps that rid a host of the bridges that none of the networks has, and that nobody uses.
+    """Return the steps that delete the unused bridges on a host that belong to none of the networks.
 
-    Only what has the mark, or the name of what is half-made, is looked at. A network that is being deleted still has
-    its bridge; one that says no bridge's name may have any.
+    Only links with the mark, or with the name of a half-made bridge, count. A network that is being deleted still has
+    its bridge; a network whose spec has no bridge name may have any.
     """
     bridges = {item.metadata.uid: item.spec.bridge_name for item in networks}
     half_made = {unfinished_name(uid) for uid in bridges}

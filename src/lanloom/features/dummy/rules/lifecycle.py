@@ -1,7 +1,7 @@
-"""The life of a DummyClusterNetwork as a state machine: what is observed goes in, what to do and to say comes out.
+"""The life of a DummyClusterNetwork as a state machine: from its observed state to actions and status.
 
-Whether somebody deletes it is asked before anything else, so that an object that is wrong can go like any other. There
-is no state but what the objects say, so any order of events and any number of deaths end alike.
+Deletion is checked before anything else, so that an invalid object can be deleted like any other. The state is in the
+objects only, so any order of events and any number of crashes end alike.
 """
 
 from msgspec.structs import replace
@@ -49,12 +49,12 @@ _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "
 
 
 def decide(observed: Observed) -> Decision:
-    """What to do for a DummyClusterNetwork, and what it is to say of itself."""
+    """Return the decision for a DummyClusterNetwork: actions, status and Events."""
     return _departure(observed) if observed.dcn.metadata.is_deleting else ensure(observed)
 
 
 def _departure(observed: Observed) -> Decision:
-    """The decision for a network that is being deleted. Without our finalizer it is not ours to look after."""
+    """Return the decision for a network that is being deleted. Without Lanloom's finalizer, nothing is done."""
     dcn = observed.dcn
     if FINALIZER not in dcn.metadata.finalizers:
         return Decision(status=dcn.status)
@@ -70,7 +70,7 @@ def _departure(observed: Observed) -> Decision:
 
 
 def unread(observed: Observed, why: str) -> Decision:
-    """The decision where the API server did not say what was to be read anew: unseen users may exist."""
+    """Return the decision if the live read failed: users that no watch delivered may exist."""
     if not observed.dcn.metadata.is_deleting:
         return ensure(replace(observed, live=Live(made=observed.made)))
     if is_committed(observed.dcn):
@@ -80,12 +80,12 @@ def unread(observed: Observed, why: str) -> Decision:
 
 
 def is_committed(dcn: DummyClusterNetwork) -> bool:
-    """Whether it was found, and written down, that nobody uses the network: then its NADs may be gone for that."""
+    """Return whether the status records that the network has no users: then its NADs may be missing for that reason."""
     return dcn.status.phase == "Terminating"
 
 
 def are_removed(dcn: DummyClusterNetwork) -> bool:
-    """Whether it was written down that all bridges are gone: then the DaemonSet may be gone for that."""
+    """Return whether the status records that all bridges are removed: then the DaemonSet may be missing."""
     found = find(dcn.status.conditions, BRIDGES_READY)
     return is_committed(dcn) and found is not None and found.reason == REMOVED
 
@@ -98,8 +98,8 @@ def _release(dcn: DummyClusterNetwork) -> Action:
 
 
 def _said(observed: Observed, step: Teardown) -> Decision:
-    """The step, with what the network says of it."""
-    terminating = step.stage in ("nads", "bridges", "others", "done")
+    """Return the step, with the conditions that the network reports with it."""
+    terminating = step.stage in ("nads", "lans", "bridges", "others", "done")
     phase: Phase = "Terminating" if terminating else "DeletionBlocked"
     message = step.message
     if observed.failure is not None and step.actions:
@@ -130,9 +130,10 @@ def _said(observed: Observed, step: Teardown) -> Decision:
 
 
 def _keeping(observed: Observed) -> Bridges | None:
-    """What users need as long as they are there: their bridges. None where none were made.
+    """Return the bridges that users need as long as they exist; None if none were created.
 
-    Nor where the spec names another bridge by now: while an object is deleted, webhooks let every change of it pass.
+    None, too, if the spec names another bridge by now: while an object is being deleted, webhooks allow all of its
+    changes.
     """
     if not any(item.kind == DAEMON_SETS.kind for item in observed.dcn.status.resources):
         return None

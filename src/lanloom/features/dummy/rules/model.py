@@ -1,4 +1,4 @@
-"""The values of isolated networks, what their objects are called, and how these are told from others' objects."""
+"""The values of isolated networks, the names of their objects, and how to recognise these."""
 
 import hashlib
 import re
@@ -22,7 +22,10 @@ from lanloom.api.workloads import DAEMON_SETS
 
 
 class Isolated(Struct, frozen=True, kw_only=True):
-    """A DummyClusterNetwork whose spec is valid. `created` is its creationTimestamp, RFC 3339 in UTC."""
+    """A DummyClusterNetwork whose spec is valid. `created` is its creationTimestamp, RFC 3339 in UTC.
+
+    `underlay` and `mtu` are those of the LAN on which a network with the scope cluster stands.
+    """
 
     name: str
     uid: str
@@ -32,14 +35,16 @@ class Isolated(Struct, frozen=True, kw_only=True):
     scope: Scope = "node"
     subnet: IPv4Network | None = None
     gateway: Gateway = "none"
+    underlay: str = ""
+    mtu: int = 0
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How the controller works, and what the network is like that it makes at start unless `default` is off.
+    """The settings of the controller, and of the network that it creates at start unless `default` is off.
 
-    `image` is that of the bridges' DaemonSets, with its digest; empty if it is not known. `namespace` is where they
-    live. `node_timeout` are the seconds after which a node that is not ready is not waited for any more.
-    `service_cidrs` and `pod_cidrs` are ranges that the cluster does not tell by itself.
+    `image` is that of the DaemonSets, with its digest; empty if it is unknown. `namespace` is where they run.
+    `node_timeout` is after how many seconds a node that is not ready is not awaited any more. `service_cidrs` and
+    `pod_cidrs` are ranges that the cluster does not report itself.
     """
 
     default: bool = True
@@ -55,9 +60,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class User(Struct, frozen=True, order=True):
-    """Somebody who uses a network: what an operator has to change or delete. `via` says through what, if not by itself.
+    """A user of a network: the object that an operator must change or delete. `via` is what refers to it instead.
 
-    `problem` is set where it can't be read which networks it uses, and why: then it counts as a user of each.
+    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each.
     """
 
     kind: str
@@ -72,16 +77,16 @@ class User(Struct, frozen=True, order=True):
 
 
 class UserView(Protocol):
-    """Who uses which network: as the watches have brought it, or as it was read from the API server a moment ago."""
+    """The users of networks, as the watches delivered them or as read from the API server a moment ago."""
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
-        """Everybody who uses a NAD or may use it, each once, ordered."""
+        """Return everything that uses a NAD or may use it, each once, in order."""
         ...
 
     def seen(self, uid: str) -> int | None:
-        """The newest known resourceVersion of a VM, VMI or pod of that uid; None for one that is not known.
+        """Return the newest known resourceVersion of a VM, VMI or pod of that uid; None if it is unknown.
 
-        Also of one that was deleted within the last minutes.
+        It is also known for an object that was deleted within the last minutes.
         """
         ...
 
@@ -90,16 +95,17 @@ SLUG_MAX = 40
 
 
 def resource_name(name: str, uid: str) -> str:
-    """`<slug of the name, at most 40 characters>-<8 hexadecimal digits of the SHA-256 of the uid>`, a DNS-1123 label.
+    """Return `<slug of the name, at most 40 characters>-<8 hexadecimal digits of the SHA-256 of the uid>`.
 
-    Two networks never share one, whatever they are called; a network of the same name made anew gets another one.
+    It is a DNS-1123 label. Two networks never share one, whatever their names are. A network that is created again with
+    the same name gets another one.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:SLUG_MAX].strip("-") or "dcn"
     return f"{slug}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
 
 
 def daemon_set_name(name: str, uid: str) -> str:
-    """The DaemonSet that keeps the bridge of a DummyClusterNetwork on every node."""
+    """Return the name of the DaemonSet that maintains the bridge of a DummyClusterNetwork on every node."""
     return f"dummy-bridge-{resource_name(name, uid)}"
 
 
@@ -107,34 +113,34 @@ Raw = dict[str, Any]
 
 
 def ownership(name: str, uid: str) -> Raw:
-    """The label and the annotation, as members of an object's metadata."""
+    """Return the label and the annotation, as members of an object's metadata."""
     return {"labels": {UID_LABEL: uid}, "annotations": {NAME_ANNOTATION: name}}
 
 
 def owner_of(item: Object) -> str:
-    """The uid of the DummyClusterNetwork that an object was made for; empty for anything else."""
+    """Return the uid of the DummyClusterNetwork that an object was created for; empty for other objects."""
     return item.metadata.labels.get(UID_LABEL, "")
 
 
 def is_ours(metadata: ObjectMeta, uid: str) -> bool:
-    """Whether an object was made for the DummyClusterNetwork of that uid. Everything else is somebody else's."""
+    """Return whether an object was created for the DummyClusterNetwork of that uid."""
     return bool(uid) and metadata.labels.get(UID_LABEL) == uid
 
 
 def is_foreign(metadata: ObjectMeta, dcn: DummyClusterNetwork) -> bool:
-    """Whether an object is somebody else's: neither marked as the network's nor known to its status by the uid.
+    """Return whether an object has another owner: neither the network's mark nor a uid in its status.
 
-    Whoever takes the mark off by force takes the object off the network, but its users are still there.
+    A client that removes the mark by force detaches the object from the network, but its users still exist.
     """
     made = {item.uid for item in dcn.status.resources}
     return not is_ours(metadata, dcn.metadata.uid) and metadata.uid not in made
 
 
 def daemon_set_places(settings: Settings, recorded: Iterable[DummyResource]) -> frozenset[str]:
-    """The namespaces of a network's DaemonSets: where they are made, and where they were made as the status says.
+    """Return the namespaces of a network's DaemonSets: the present one, and those that the status records.
 
-    Elsewhere the label means nothing. Whoever may make DaemonSets in a namespace of his own could else keep a network
-    from going by one, and acknowledge by its pods in the name of nodes that have not.
+    In other namespaces, the label has no meaning. Otherwise, a user with the right to create DaemonSets in one
+    namespace could block the deletion of a network, and acknowledge by pods for nodes that have not.
     """
     were = (item.namespace for item in recorded if item.kind == DAEMON_SETS.kind)
     return frozenset({LANLOOM_NAMESPACE, settings.namespace, *were})

@@ -1,14 +1,19 @@
-"""What is made for an isolated network besides its DaemonSet: a NAD, a Network of addresses, a ClusterNetwork.
+"""The objects of an isolated network besides its DaemonSet: NAD, Network of addresses, ClusterNetwork, and LAN.
 
-NAD configurations are compared as values, never as text: an editor or Harvester's webhook may order and indent one
-differently. Members that repeat a default count for nothing. The MTU is Harvester's: its webhook writes that of the
-ClusterNetwork into the configuration, and refuses another one.
+NAD configurations are compared as values, never as text: an editor or Harvester's webhook may order and indent a
+configuration differently. Members that repeat a default do not count. The MTU is Harvester's: its webhook writes the
+MTU of the ClusterNetwork into the configuration, and rejects another one.
 
-Harvester's webhook, and Lanloom's own for VLANs, take a NAD of a bridge only if the bridge is called `<name>-br` and a
-ClusterNetwork of that name is there. So an isolated network whose bridge is called like that gets one without
-uplinks, unless there is one already.
+Harvester's webhook, and Lanloom's own for VLANs, accept a NAD of a bridge only if the bridge is called `<name>-br` and
+a ClusterNetwork of that name exists. So an isolated network with such a bridge gets one without uplinks, unless it
+exists.
+
+A network with the scope cluster stands on a LAN, which is joined to the network's bridge on every node. The LAN has no
+spokes: users attach to the bridge, by the NAD of the network. Its namespace is that of the DaemonSet, where nobody but
+Lanloom makes anything.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -16,21 +21,16 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VlanConfig
-from lanloom.api.ipam import (
-    NETWORKS,
-    Network,
-    PoolSpec,
-    SubnetSpec,
-)
+from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
+from lanloom.api.lan import DEFAULT_PORT, LAN, LANS, READY, VNI_MAX
+from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.dummy.rules.model import (
-    Isolated,
-    Raw,
-    is_ours,
-    ownership,
-    resource_name,
-)
+from lanloom.features.dummy.rules.daemonset import Acknowledgement
+from lanloom.features.dummy.rules.hostbridge import alias_of
+from lanloom.features.dummy.rules.model import Isolated, Raw, Settings, is_ours, ownership, resource_name
 from lanloom.features.dummy.rules.spec import label_fault
+from lanloom.features.dummy.rules.status import Finding
+from lanloom.kube.conditions import find
 from lanloom.text import listed
 
 CNI_VERSION = "0.3.1"
@@ -52,13 +52,15 @@ _IDLE: Raw = {
 
 
 def nad_config(net: Isolated) -> Raw:
-    """The CNI configuration, for the `bridge` plugin of the CNI project.
+    """Return the CNI configuration, for the `bridge` plugin of the CNI project.
 
-    The gateway is each node's own: `isGateway` gives the bridge the address that the network's subnet has as gateway,
-    `ipMasq` hides what goes out behind the node's. Pods keep the default route that they have. `forceAddress` takes the
-    bridge's former address off, where the subnet was another one; without it the plugin would fail for every pod.
+    The gateway is local to each node: `isGateway` gives the bridge the gateway address of the subnet, and `ipMasq`
+    translates outgoing traffic to the address of the node. Pods keep their default route. `forceAddress` removes the
+    bridge's former address after a change of the subnet. Without it, the plugin would fail for every pod.
     """
     config: Raw = {"cniVersion": CNI_VERSION, "name": net.nad.name, "type": "bridge", "bridge": net.bridge}
+    if net.mtu:
+        config[_MTU] = net.mtu
     if net.subnet is not None:
         config["ipam"] = {"type": "lanloom-ipam", "network": resource_name(net.name, net.uid)}
         if net.gateway == "node":
@@ -67,7 +69,7 @@ def nad_config(net: Isolated) -> Raw:
 
 
 def nad_body(net: Isolated) -> Raw:
-    """The whole NAD, to be created. Harvester's UI takes a network for usable by its label `ready`."""
+    """Return the whole NAD, to be created. Harvester's UI shows a network as usable by its label `ready`."""
     metadata = ownership(net.name, net.uid)
     metadata["labels"][names.READY_LABEL] = "true"
     return {
@@ -79,7 +81,7 @@ def nad_body(net: Isolated) -> Raw:
 
 
 def is_as_wanted(nad: NetworkAttachmentDefinition, net: Isolated) -> bool:
-    """Whether the NAD is the network's own and configures what it asks for. One that can't be read does not."""
+    """Return whether a NAD belongs to the network and has its configuration. An unreadable NAD does not."""
     found = _read(nad.spec.config)
     return (
         is_ours(nad.metadata, net.uid)
@@ -90,9 +92,9 @@ def is_as_wanted(nad: NetworkAttachmentDefinition, net: Isolated) -> bool:
 
 
 def nad_patch(nad: NetworkAttachmentDefinition, net: Isolated) -> Raw:
-    """The merge patch that mends a NAD, on the version that was read; empty if it is as wanted.
+    """Return the merge patch that corrects a NAD, on the version that was read; empty if it is correct.
 
-    Only for the network's own: that is for the caller to ask.
+    Callers check first that the NAD belongs to the network.
     """
     if is_as_wanted(nad, net):
         return {}
@@ -117,7 +119,7 @@ def _read(text: str) -> Raw | None:
 
 
 def _canonical(config: Raw) -> str:
-    """Equal for configurations that mean the same. As text, because in Python 1, 1.0 and True are equal."""
+    """Return equal texts for equivalent configurations. They are texts, because 1, 1.0 and True are equal in Python."""
     said = {key: value for key, value in config.items() if key not in _IDLE or not _is(value, _IDLE[key])}
     if type(said.get(_MTU)) is int:
         del said[_MTU]
@@ -129,23 +131,23 @@ def _is(value: Any, other: Any) -> bool:
 
 
 def gateway_of(net: Isolated) -> str:
-    """The address of every node's bridge: the subnet's first; empty without a gateway."""
+    """Return the address of the bridge on every node: the first of the subnet; empty without a gateway."""
     if net.subnet is None or net.gateway != "node":
         return ""
     return str(net.subnet.network_address + 1)
 
 
 def bridge_address(net: Isolated) -> str:
-    """The gateway as a CIDR, which every node's bridge has; empty without a gateway."""
+    """Return the gateway as a CIDR, which the bridge has on every node; empty without a gateway."""
     gateway = gateway_of(net)
     return f"{gateway}/{net.subnet.prefixlen}" if gateway and net.subnet is not None else ""
 
 
 def ipam_network_body(net: Isolated) -> Raw:
-    """The Network (ipam.lanloom.io) of whose one pool everybody on the isolated network gets an address.
+    """Return the Network (ipam.lanloom.io) with the one pool for all NICs on the isolated network.
 
-    The pool is the whole subnet: its edges and the gateway are reserved of themselves. Raises ValueError for a network
-    without a subnet, which has no addresses.
+    The pool is the whole subnet; its first and last addresses and the gateway are reserved. Raises ValueError for a
+    network without a subnet, which has no addresses.
     """
     return {
         "apiVersion": NETWORKS.api_version,
@@ -156,9 +158,9 @@ def ipam_network_body(net: Isolated) -> Raw:
 
 
 def ipam_network_patch(current: Network, net: Isolated) -> Raw:
-    """The merge patch that gives a Network the subnet again that it is to have; empty if it is as wanted.
+    """Return the merge patch that restores the subnet of a Network; empty if it is correct.
 
-    What an administrator reserved or named in it stays, and so does the subnet's UUID.
+    Names and reservations of administrators stay, and so does the UUID of the subnet.
     """
     patch: Raw = {}
     if current.metadata.annotations.get(NAME_ANNOTATION) != net.name:
@@ -186,23 +188,26 @@ _SHOWN = 5
 
 
 def implied_cluster_network(bridge: str) -> str:
-    """The ClusterNetwork whose bridge has this name; empty if none can have it."""
+    """Return the ClusterNetwork whose bridge has this name; empty if none can have it."""
     name = bridge.removesuffix(names.BRIDGE_SUFFIX)
     fits = name != bridge and len(name) <= names.CLUSTER_NETWORK_NAME_MAX
     return name if fits and not label_fault(name, "", "") else ""
 
 
 def cluster_network_body(net: Isolated, cluster_network: str) -> Raw:
-    """The ClusterNetwork without uplinks of which a NAD's bridge must be one."""
+    """Return the ClusterNetwork without uplinks that the bridge of a NAD must belong to."""
+    metadata = ownership(net.name, net.uid)
+    if net.mtu:
+        metadata["annotations"][names.UPLINK_MTU] = str(net.mtu)
     return {
         "apiVersion": CLUSTER_NETWORKS.api_version,
         "kind": CLUSTER_NETWORKS.kind,
-        "metadata": {"name": cluster_network, **ownership(net.name, net.uid)},
+        "metadata": {"name": cluster_network, **metadata},
     }
 
 
 def uplink_fault(bridge: str, configs: Iterable[VlanConfig]) -> str:
-    """Why a bridge can't be isolated: VlanConfigs give it an uplink. Empty if none does.
+    """Return why a bridge can't be isolated: VlanConfigs give it an uplink. Empty if none does.
 
     `configs` are those of the implied ClusterNetwork, or all.
     """
@@ -216,3 +221,65 @@ def uplink_fault(bridge: str, configs: Iterable[VlanConfig]) -> str:
         f"spec.bridgeName is {bridge}, the bridge of ClusterNetwork {implied}, which has an uplink through VlanConfig "
         f"{listed(uplinks, _SHOWN)}; choose another bridge, or delete every VlanConfig of that ClusterNetwork"
     )
+
+
+BRIDGE, VXLAN = "br0", "vx0"
+"""Links in the LAN's namespace on a node."""
+
+
+def lan_key(name: str, uid: str, settings: Settings) -> Key:
+    """Where the LAN of a DummyClusterNetwork is."""
+    return Key(settings.namespace, resource_name(name, uid))
+
+
+def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
+    """The LAN, to be created beside those that there are."""
+    key = lan_key(net.name, net.uid, settings)
+    return {
+        "apiVersion": LANS.api_version,
+        "kind": LANS.kind,
+        "metadata": {"name": key.name, "namespace": key.namespace, **ownership(net.name, net.uid)},
+        "spec": {
+            "ns": f"dcn-{key.name}",
+            "bridge": BRIDGE,
+            "vxlan": VXLAN,
+            "vni": choose_vni(net.uid, lans),
+            "defaultVxlanDev": net.underlay,
+            "spokes": [],
+            "hostBridge": {"name": net.bridge, "alias": alias_of(net.uid)},
+        },
+    }
+
+
+def choose_vni(uid: str, lans: Iterable[LAN]) -> int:
+    """A VNI that no LAN has. The search begins at one that follows from the uid, so that two managers agree."""
+    taken = {lan.spec.vni for lan in lans if lan.spec.vxlan_port == DEFAULT_PORT}
+    start = int(hashlib.sha256(uid.encode()).hexdigest()[:12], 16)
+    return next(
+        vni for offset in range(len(taken) + 1) if (vni := (start + offset) % VNI_MAX + 1) not in taken
+    )
+
+
+def readiness(lan: LAN, net: Isolated, nodes: Acknowledgement) -> Finding:
+    """How the LAN is, for the network: ready where every node that has the bridge is on it, with room for packets."""
+    found = find(lan.status.conditions, READY)
+    title = f"LAN {lan.metadata.key}"
+    if found is None:
+        return Finding("False", "Pending", f"the {title} is not ready yet; is a manager running?")
+    if found.status != "True":
+        return Finding("False", found.reason, f"{title}: {found.message}")
+    joined = {node.name for node in lan.status.nodes if node.ready}
+    if missing := [name for name in nodes.acknowledged if name not in joined]:
+        return Finding(
+            "False",
+            "NodesPending",
+            f"waiting for {listed(missing)} to join the {title}; the agent of LANs (deploy/lan.yaml) must run there",
+        )
+    if lan.status.mtu and lan.status.mtu < net.mtu:
+        return Finding(
+            "False",
+            "MTUTooLarge",
+            f"the network has packets of {net.mtu} bytes, and the {title} carries at most {lan.status.mtu}; recreate "
+            "the network with that spec.mtu, or raise the MTU of the underlay",
+        )
+    return Finding("True", "Joined", f"VNI {lan.spec.vni}, underlay {net.underlay}")

@@ -1,4 +1,4 @@
-"""What is known of a DummyClusterNetwork, and what may be decided: the input and the output of `rules.lifecycle`."""
+"""The observed state of a DummyClusterNetwork, and decisions: input and output of `rules.lifecycle`."""
 
 from typing import Any, Literal
 
@@ -8,6 +8,7 @@ from lanloom.api.core import EventDraft, Node, Pod
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkStatus
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.ipam import Network
+from lanloom.api.lan import LAN
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
@@ -17,25 +18,26 @@ from lanloom.features.dummy.rules.subnet import Ranges
 
 
 class Made(Struct, frozen=True, kw_only=True):
-    """What has the label with the uid of the DummyClusterNetwork."""
+    """The objects that have the label with the uid of the DummyClusterNetwork."""
 
     nads: tuple[NetworkAttachmentDefinition, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     networks: tuple[Network, ...] = ()
     cluster_networks: tuple[ClusterNetwork, ...] = ()
+    lans: tuple[LAN, ...] = ()
 
 
 class Live(Struct, frozen=True, kw_only=True):
-    """What the API server said a moment ago: what was made, read first, and who uses networks if that was asked."""
+    """The result of a live read: the network's objects, read first, and the users of networks if requested."""
 
     made: Made
     users: UserView | None = None
 
 
 class Failure(Struct, frozen=True):
-    """An action that was refused when it was tried last: the plural of its resource, and why.
+    """An action that was rejected at the last attempt: the plural of its resource, and the reason.
 
-    `conflict` is true where somebody else's object is in the way.
+    `conflict` is true if an object of another owner is in the way.
     """
 
     plural: str
@@ -44,13 +46,14 @@ class Failure(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True, kw_only=True):
-    """A DummyClusterNetwork and all that its state depends on.
+    """A DummyClusterNetwork and everything that its state depends on.
 
-    `nad`, `network` and `cluster_network` are what stands where its own would stand, whoever made it; `daemon_set` is
-    its own at its proper place. `made` is what is its own, wherever it is; without `live` that is what the watches
-    have brought. `foreign` are the NADs of its spec and of its status that are somebody else's. `others` are all other
-    DummyClusterNetworks, `configs` the VlanConfigs of its bridge's ClusterNetwork, `pods` those of its DaemonSets,
-    `ranges` what addresses the cluster uses. `now` is in seconds since the epoch.
+    `nad`, `network`, `lan` and `cluster_network` are the objects in the places of its own, whoever created them;
+    `daemon_set` is its own in the proper place. `made` are its own objects, wherever they are; without `live` as the
+    watches delivered them. `foreign` are the NADs of its spec and of its status that have another owner. `others` are
+    all other DummyClusterNetworks, `lans` all LANs if it needs one, `configs` the VlanConfigs of its bridge's
+    ClusterNetwork, `pods` those of its DaemonSets, `ranges` the addresses in use by the cluster. `now` is in seconds
+    since the epoch.
     """
 
     dcn: DummyClusterNetwork
@@ -62,6 +65,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     daemon_set: DaemonSet | None = None
     network: Network | None = None
     cluster_network: ClusterNetwork | None = None
+    lan: LAN | None = None
+    lans: tuple[LAN, ...] = ()
     configs: tuple[VlanConfig, ...] = ()
     foreign: frozenset[Key] = frozenset()
     made: Made = Made()
@@ -73,7 +78,7 @@ class Observed(Struct, frozen=True, kw_only=True):
 
 
 class Create(Struct, frozen=True):
-    """Make an object; one of that name that is there already is left alone. `event` is recorded after it."""
+    """Create an object; an existing one of that name is left alone. `event` is recorded after it."""
 
     resource: Resource[Any]
     body: Raw
@@ -81,13 +86,13 @@ class Create(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Where the object will be."""
+        """Return the key of the created object."""
         meta = self.body["metadata"]
         return Key(meta.get("namespace", ""), meta["name"])
 
 
 class Change(Struct, frozen=True):
-    """Patch an object; the patch names the version that it was made for."""
+    """Patch an object; the patch names the version that it was computed for."""
 
     resource: Resource[Any]
     key: Key
@@ -98,7 +103,7 @@ class Change(Struct, frozen=True):
 class Delete(Struct, frozen=True):
     """Delete the object of that uid, and of that version if one is given.
 
-    If it may not go (`or_release`), our marks are taken off it instead.
+    If it may not be deleted (`or_release`), Lanloom's marks are removed from it instead.
     """
 
     resource: Resource[Any]
@@ -120,10 +125,10 @@ REREAD_SECONDS = 2.0
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What to do: write `status` if it differs, record the `events`, execute the `actions` in order.
+    """The decision: write `status` if it differs, record the `events`, execute the `actions` in order.
 
-    With a `live_read` the decision is asked for again with `Observed.live`, and nothing is done before. `wait` are the
-    seconds after which to look again though nothing happens, None for never.
+    With a `live_read`, the decision is requested again with `Observed.live`, and nothing is done before. `wait` is
+    after how many seconds to check again without an event, None for never.
     """
 
     status: DummyClusterNetworkStatus
@@ -136,11 +141,11 @@ class Decision(Struct, frozen=True, kw_only=True):
 def deletion(
     resource: Resource[Any], item: Object, *, or_release: bool = False, unchanged: bool = False
 ) -> Delete:
-    """The deletion of exactly this object, only as it was read if it must be `unchanged`."""
+    """Return the deletion of exactly this object, only in the version that was read if it must be `unchanged`."""
     meta = item.metadata
     return Delete(resource, meta.key, meta.uid, or_release, meta.resource_version if unchanged else "")
 
 
 def on_version(item: Object, **members: Any) -> Raw:
-    """A patch of an object's metadata on the version that was read."""
+    """Return a patch of an object's metadata on the version that was read."""
     return {"metadata": {"resourceVersion": item.metadata.resource_version, **members}}

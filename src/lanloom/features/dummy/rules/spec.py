@@ -1,7 +1,7 @@
-"""What a DummyClusterNetwork asks for, read and judged by itself; and which of it may change later.
+"""The spec of a DummyClusterNetwork, parsed and validated by itself; and which fields may change later.
 
-The webhook and the controller ask the same questions: an object that came in while no webhook was there is told by its
-status what the webhook would have told its author.
+The webhook and the controller ask the same questions. The status of an object that was stored while no webhook answered
+reports the message that its author would have received.
 """
 
 import re
@@ -35,6 +35,7 @@ _TAKEN = frozenset(
         names.MGMT_BOND,
     }
 )
+_MANAGEMENT = frozenset({names.MGMT_BRIDGE, names.MGMT_BOND})
 _TAKEN_FORM = re.compile(
     r"(eth|ib|wlan|bond|team|dummy|docker|cni|cbr|virbr|vnet|tap|tun|tunl|wg|kube-ipvs|ovn)[0-9]+"
     r"|(en|wl|ww)[opsxb][0-9a-fA-F].*"
@@ -54,14 +55,16 @@ _UNUSABLE = tuple(
     )
 )
 
-CLUSTER_SCOPE = (
-    'spec.scope is "cluster", which requires a virtual LAN and is not supported by this version of Lanloom; '
-    'use "node": each node then has a network of its own'
-)
+CLUSTER_MTU = 1430
+"""Bytes of a packet with the scope cluster where `mtu` is missing: what VXLAN leaves of 1500, also over IPv6."""
+
+MTU_LEAST, MTU_LARGEST = 576, 9000
+
+_UNDERLAY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
 def parse(dcn: DummyClusterNetwork) -> Isolated:
-    """What the object asks for. Raises Malformed, which names every field that is wrong."""
+    """Return the network of a spec. Raises Malformed, which names every invalid field."""
     if faults := tuple(_faults(dcn.spec)):
         raise Malformed(f"DummyClusterNetwork {dcn.metadata.name}: {'. '.join(faults)}")
     spec, metadata = dcn.spec, dcn.metadata
@@ -74,13 +77,15 @@ def parse(dcn: DummyClusterNetwork) -> Isolated:
         scope=spec.scope,
         subnet=IPv4Network(spec.subnet) if spec.subnet else None,
         gateway=spec.gateway,
+        underlay=spec.underlay,
+        mtu=(spec.mtu or CLUSTER_MTU) if spec.scope == "cluster" else 0,
     )
 
 
 def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
-    """Raises Denied where a field changes that may not: everything but `subnet` and `gateway`.
+    """Raise Denied for a change of an immutable field: all fields except `subnet` and `gateway`.
 
-    An object that is invalid and for which nothing was made may change in every field: it is to be mended.
+    All fields of an invalid object may change if nothing was created for it: so it can be corrected.
     """
     if not old.status.resources and any(_faults(old.spec)):
         return
@@ -89,6 +94,8 @@ def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
         ("nadName", old.spec.nad_name, new.spec.nad_name),
         ("nadNamespace", old.spec.nad_namespace, new.spec.nad_namespace),
         ("scope", old.spec.scope, new.spec.scope),
+        ("underlay", old.spec.underlay, new.spec.underlay),
+        ("mtu", str(old.spec.mtu), str(new.spec.mtu)),
     )
     if wrong := [
         f'spec.{name} is immutable: it is "{was}" and can\'t be changed to "{to}"'
@@ -102,7 +109,7 @@ def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
 
 
 def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users: Iterable[User]) -> None:
-    """Raises Denied where addresses would change under somebody who has one of them."""
+    """Raise Denied for a change of addresses while users have some of them."""
     wrong = [
         f'spec.{name} can\'t be changed from "{was}" to "{to}"'
         for name, was, to in (
@@ -119,7 +126,7 @@ def changes_while_used(old: DummyClusterNetwork, new: DummyClusterNetwork, users
 
 
 def bridge_fault(name: str) -> str:
-    """What is wrong with the name of a bridge; empty if nothing is."""
+    """Return the problem of a bridge name; empty if it is valid."""
     if not name:
         return f"is missing: name the bridge on the nodes, at most {names.LINK_NAME_MAX} characters, e.g. dummy-br"
     if not _BRIDGE.fullmatch(name):
@@ -141,9 +148,9 @@ def bridge_fault(name: str) -> str:
 
 
 def label_fault(value: str, what: str, example: str) -> str:
-    """What is wrong with the name of a NAD or namespace; empty if nothing is.
+    """Return the problem of the name of a NAD or namespace; empty if it is valid.
 
-    Multus reads no dots in the names of NADs that annotations list, so that a label's form holds for both.
+    Multus does not accept dots in NAD names in annotations, so the syntax of labels holds for both.
     """
     if not value:
         return f"is missing: name {what}, e.g. {example}"
@@ -156,7 +163,7 @@ def label_fault(value: str, what: str, example: str) -> str:
 
 
 def subnet_fault(text: str) -> str:
-    """What is wrong with a subnet; empty if nothing is. An empty one is none at all, and right."""
+    """Return the problem of a subnet; empty if it is valid. An empty subnet is valid: there is none."""
     if not text:
         return ""
     try:
@@ -190,5 +197,37 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
             'spec.gateway is "node", which requires spec.subnet for its address: '
             "set a subnet such as 10.115.0.0/24, or remove the gateway"
         )
-    if spec.scope == "cluster":
-        yield CLUSTER_SCOPE
+    yield from _cluster_faults(spec) if spec.scope == "cluster" else _node_faults(spec)
+
+
+def _cluster_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
+    """What can't be on a network that spans the nodes."""
+    if fault := _underlay_fault(spec.underlay):
+        yield f"spec.underlay {fault}"
+    if spec.mtu and not MTU_LEAST <= spec.mtu <= MTU_LARGEST:
+        yield f"spec.mtu is {spec.mtu}: it must be from {MTU_LEAST} to {MTU_LARGEST}, or missing"
+    if spec.gateway == "node":
+        yield (
+            'spec.gateway is "node" and spec.scope is "cluster": all nodes would have the gateway\'s address on one '
+            'network; remove the gateway, or use the scope "node"'
+        )
+
+
+def _node_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
+    for name, given in (("underlay", spec.underlay), ("mtu", spec.mtu)):
+        if given:
+            yield f'spec.{name} is of the scope "cluster" only: remove it, or set spec.scope to "cluster"'
+
+
+def _underlay_fault(name: str) -> str:
+    if not name:
+        return (
+            'is missing, which the scope "cluster" requires: name the link of the nodes that carries the network '
+            "between them, e.g. eth0"
+        )
+    if len(name) > names.LINK_NAME_MAX or not _UNDERLAY.fullmatch(name) or name in _TAKEN - _MANAGEMENT:
+        return (
+            f'is "{name}", which can\'t be the name of an underlay link: name a NIC, bond or VLAN link of the nodes, '
+            f"at most {names.LINK_NAME_MAX} characters, e.g. eth0"
+        )
+    return ""

@@ -1,4 +1,4 @@
-"""How a DummyClusterNetwork's status is put together, and what of its changes is told by Events."""
+"""The status of a DummyClusterNetwork, and the Events of its changes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +11,7 @@ from lanloom.api.dummy import (
     CONFLICT,
     DRIFTED,
     IN_USE,
+    LAN_READY,
     NAD_READY,
     READY,
     DummyClusterNetworkStatus,
@@ -20,11 +21,12 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.features.dummy.rules.acknowledgements import Acknowledgement
+from lanloom.features.dummy.rules.daemonset import Acknowledgement
 from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.rules.observed import Made, Observed
 from lanloom.kube.conditions import ConditionStatus, find, set_condition
@@ -38,7 +40,7 @@ REMOVED = "Removed"
 
 
 class Finding(Struct, frozen=True):
-    """What a condition says."""
+    """Status, reason and message of a condition."""
 
     status: ConditionStatus
     reason: str
@@ -46,7 +48,7 @@ class Finding(Struct, frozen=True):
 
 
 def condition_or(status: DummyClusterNetworkStatus, type: str, otherwise: Finding) -> Finding:
-    """What a status says by a condition that is True or False; `otherwise` where it says neither."""
+    """Return the value of a condition in a status, if it is True or False; `otherwise` if it is neither."""
     known = find(status.conditions, type)
     if known is None or known.status == "Unknown":
         return otherwise
@@ -54,13 +56,14 @@ def condition_or(status: DummyClusterNetworkStatus, type: str, otherwise: Findin
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a status is made of. `drifted`, `conflict` and `in_use` are None where there is nothing to say."""
+    """The parts of a status. `lan`, `drifted`, `conflict` and `in_use` are None if there is nothing to report."""
 
     phase: Phase
     reason: str
     message: str
     nad: Finding
     bridges: Finding
+    lan: Finding | None = None
     drifted: Finding | None = None
     conflict: Finding | None = None
     in_use: Finding | None = None
@@ -71,13 +74,18 @@ class Findings(Struct, frozen=True, kw_only=True):
 def status_of(
     observed: Observed, found: Findings, resources: tuple[DummyResource, ...]
 ) -> DummyClusterNetworkStatus:
-    """The status that says so; equal to the present one where that says it already."""
+    """Return the status with these findings; equal to the present one if that has them already."""
     conditions = observed.dcn.status.conditions
     ready: ConditionStatus = "True" if found.phase == "Ready" else "False"
     conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), observed.now)
     conditions = _with(conditions, NAD_READY, found.nad, observed.now)
     conditions = _with(conditions, BRIDGES_READY, found.bridges, observed.now)
-    for type, finding in ((DRIFTED, found.drifted), (CONFLICT, found.conflict), (IN_USE, found.in_use)):
+    for type, finding in (
+        (LAN_READY, found.lan),
+        (DRIFTED, found.drifted),
+        (CONFLICT, found.conflict),
+        (IN_USE, found.in_use),
+    ):
         conditions = _with(conditions, type, finding, observed.now)
     nodes = found.nodes
     return DummyClusterNetworkStatus(
@@ -104,15 +112,16 @@ def _with(
 
 
 def resources_of(observed: Observed, made: Made, *, keep: frozenset[str]) -> tuple[DummyResource, ...]:
-    """What was made, in a fixed order; of the kinds in `keep` also what the status knows of and nobody replaced.
+    """Return the created objects in a fixed order; of the kinds in `keep` also those recorded and not replaced.
 
-    So it is remembered that there was a NAD whose users may still be there, and a DaemonSet whose bridges may.
+    So the status remembers a NAD whose users may still exist, and a DaemonSet whose bridges may.
     """
     found = [
         *_entries(NADS, made.nads),
         *_entries(DAEMON_SETS, made.daemon_sets),
         *_entries(NETWORKS, made.networks),
         *_entries(CLUSTER_NETWORKS, made.cluster_networks),
+        *_entries(LANS, made.lans),
     ]
     places = {_place(item) for item in found}
     found += [
@@ -142,18 +151,19 @@ def _place(item: DummyResource) -> tuple[str, str, str]:
     return item.kind, item.namespace, item.name
 
 
-_TOLD = {CONFLICT: "Conflict", DRIFTED: "Drifted"}
-_PROBLEMS = ("InvalidSpec", "ErrorEnsuringNAD", "ErrorEnsuringDaemonSet")
+_EVENT_REASONS = {CONFLICT: "Conflict", DRIFTED: "Drifted"}
+_PROBLEMS = ("InvalidSpec", "ErrorEnsuringNAD", "ErrorEnsuringLAN", "ErrorEnsuringDaemonSet")
 
 
 def status_events(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus) -> tuple[EventDraft, ...]:
-    """What of the difference operators should hear of: each thing when it begins, and again when it changes.
+    """Return the Events of a change of the status: for each part when it begins, and when it changes.
 
-    Of many users that go one after the other each would be a change: told are the last ones that a message names.
+    If many users disappear one after the other, each would be a change: only the last ones that fit into a message
+    count.
     """
     events = [
         EventDraft("Warning", reason, condition.message)
-        for type, reason in _TOLD.items()
+        for type, reason in _EVENT_REASONS.items()
         if (condition := _begun(old, new, type)) is not None
         and not (type == DRIFTED and find(old.conditions, DRIFTED))  # only its users have changed
     ]
@@ -184,7 +194,7 @@ def _blocked_anew(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus
 
 
 def _begun(old: DummyClusterNetworkStatus, new: DummyClusterNetworkStatus, type: str) -> Condition | None:
-    """A condition that was not there before, or said something else."""
+    """Return whether a condition is new, or has another reason or message."""
     before, after = find(old.conditions, type), find(new.conditions, type)
     if after is None or after.status != "True" or (before is not None and before.message == after.message):
         return None

@@ -1,7 +1,7 @@
-"""Whether a subnet is free: whoever is on the isolated network must still reach pods, services and nodes.
+"""Whether a subnet is free: pods on the isolated network must still reach pods, services and nodes.
 
-A pod has its addresses of the cluster and of the isolated network at once. Where the two overlap, what it sends to the
-one goes out to the other.
+A pod has addresses of the cluster and of the isolated network at the same time. If the two overlap, packets for the one
+leave through the other.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 class Ranges(Struct, frozen=True, kw_only=True):
-    """What the cluster uses by itself. What can't be read as addresses of IPv4 is in nobody's way."""
+    """Addresses in use by the cluster. Ranges that are not IPv4 conflict with nothing."""
 
     pods: tuple[Taken, ...] = ()
     services: tuple[Taken, ...] = ()
@@ -33,7 +33,7 @@ def ranges(
     pod_cidrs: Iterable[str] = (),
     service_cidrs: Iterable[str] = (),
 ) -> Ranges:
-    """What nodes tell of themselves, what was found out of services, and the ranges of the settings."""
+    """Return the ranges from nodes, from discovered services, and from the settings."""
     known = sorted(nodes, key=lambda node: node.metadata.name)
     return Ranges(
         pods=(
@@ -54,10 +54,10 @@ def ranges(
 
 
 def overlaps(net: Isolated, known: Ranges, others: Iterable[Isolated] = ()) -> str:
-    """Whose addresses the subnet contains, and what to do; empty if it is free.
+    """Return the owners of addresses in the subnet, with the remedy; empty if it is free.
 
-    Isolated networks may have the same subnet, because they never meet; unless both have a gateway on the nodes, which
-    would have two ways to the same addresses then.
+    Isolated networks may share a subnet, because they are never connected. The exception are two networks with gateways
+    on the nodes, which would have two routes to the same addresses.
     """
     if net.subnet is None:
         return ""

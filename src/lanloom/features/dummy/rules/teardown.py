@@ -1,12 +1,12 @@
-"""How what was made for a network is taken away, one step after the other, and never from under a user.
+"""How the objects of a network are removed, step by step, and never while they have users.
 
-First nobody new may come (the NADs are marked), then nobody may be there or on the way, by the watches and then by what
-the API server says at that moment; only then the NADs go, each in the version that was looked at: who uses one may make
-something anew until then, and a note on it tells. Whoever dies between two steps leaves a state from which the next one
-goes on: what was decided is told by what is gone, by the status, or both.
+First, the NADs are marked, so that they accept no new users. Then nobody may use them or be on the way, by the watches
+and then by a live read. Only then the NADs are deleted, each in the version that was read: until then, a user may
+create further objects, and a record on the NAD changes its version. A process that crashes between two steps leaves a
+state from which the next one continues: decisions follow from missing objects, from the status, or both.
 
-The same holds for what was left by a network whose finalizer somebody removed by force. It has no status any more, but
-what is left of it tells as much.
+The same holds for the remains of a network whose finalizer was removed by force. It has no status, but its remaining
+objects contain as much.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +17,10 @@ from msgspec import Struct
 from lanloom.api.dummy import DummyResource
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, Network
+from lanloom.api.lan import LAN, LANS
 from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.acknowledgements import Acknowledgement, titles
 from lanloom.features.dummy.rules.admit_references import (
     Reservation,
     closing,
@@ -28,7 +28,7 @@ from lanloom.features.dummy.rules.admit_references import (
     unsettled,
 )
 from lanloom.features.dummy.rules.bridges import acknowledgement_of, remover, removing
-from lanloom.features.dummy.rules.daemonset import UnknownImage
+from lanloom.features.dummy.rules.daemonset import Acknowledgement, UnknownImage, titles
 from lanloom.features.dummy.rules.model import User, UserView
 from lanloom.features.dummy.rules.observed import (
     REREAD_SECONDS,
@@ -42,14 +42,17 @@ from lanloom.features.dummy.rules.observed import (
 )
 from lanloom.text import listed
 
-Stage = Literal["users", "requests", "closing", "asking", "nads", "bridges", "others", "last look", "done"]
+Stage = Literal[
+    "users", "requests", "closing", "asking", "nads", "lans", "bridges", "others", "last look", "done"
+]
 """What is waited for, in order: that users go; that requests end which were allowed before; that the NADs are marked;
-an answer of the API server; that the NADs are gone; that the bridges are; that the rest is; one more answer; nothing.
+an answer of the API server; that the NADs are gone; that the LAN is, which has a port at each bridge; that the bridges
+are; that the rest is; one more answer; nothing.
 """
 
 
 class Teardown(Struct, frozen=True, kw_only=True):
-    """The present step. `removed` is true once all bridges are gone that are waited for."""
+    """The present step. `removed` is true once all awaited bridges are removed."""
 
     stage: Stage
     message: str = ""
@@ -64,9 +67,9 @@ class Teardown(Struct, frozen=True, kw_only=True):
 def teardown(
     observed: Observed, *, committed: bool, removed: bool, recorded: tuple[DummyResource, ...] = ()
 ) -> Teardown:
-    """The next step. `committed` tells that the NADs were unused and may be gone; `removed`, that the bridges are.
+    """Return the next step. `committed`: the NADs were unused and may be deleted; `removed`: the bridges are gone.
 
-    `recorded` are the objects that are known to have been there, besides those that are.
+    `recorded` are objects known to have existed, besides those that exist.
     """
     made = observed.live.made if observed.live is not None else observed.made
     if committed and made.nads and observed.live is None:  # gone perhaps: it takes a watch a moment to tell
@@ -77,6 +80,8 @@ def teardown(
             return blocker
     if made.nads:
         return _nads(made.nads)
+    if made.lans:
+        return _lans(observed, made.lans)
     if not removed:
         step = _bridges(observed, made, recorded)
         if step is not None:
@@ -87,7 +92,7 @@ def teardown(
 def _blocker(
     observed: Observed, nads: tuple[NetworkAttachmentDefinition, ...], recorded: tuple[DummyResource, ...]
 ) -> Teardown | None:
-    """Why the NADs may not go yet."""
+    """Return why the NADs may not be deleted yet."""
     marks = tuple(
         Change(NADS, nad.metadata.key, on_version(nad, annotations=missing))
         for nad in nads
@@ -110,9 +115,9 @@ def _blocker(
 def _keys(
     observed: Observed, nads: Iterable[NetworkAttachmentDefinition], recorded: Iterable[DummyResource]
 ) -> list[Key]:
-    """The NADs whose users count: those that there are, and those that somebody took away from under users.
+    """Return the NADs whose users count: existing ones, and those that were deleted while they had users.
 
-    Not those in whose place there is somebody else's: it stays where it is, and so do its users.
+    A NAD in whose place is an object of another owner does not count: that object stays, and so do its users.
     """
     there = {nad.metadata.key for nad in nads}
     were = {Key(item.namespace, item.name) for item in recorded if item.kind == NADS.kind}
@@ -131,7 +136,7 @@ def _blocked(
 
 
 def _requests(observed: Observed, nads: Iterable[NetworkAttachmentDefinition]) -> tuple[Reservation, ...]:
-    """Requests that may still bring a user."""
+    """Return the requests that may still add a user."""
     every = [item for nad in nads for item in reservations_of(nad)]
     return unsettled(every, lambda uid: _seen(observed, uid), observed.now)
 
@@ -160,8 +165,16 @@ def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Teardown:
     return Teardown(stage="nads", message=_waiting("NAD", nads), actions=leaving)
 
 
+def _lans(observed: Observed, lans: tuple[LAN, ...]) -> Teardown:
+    """The LAN goes node by node, as its finalizer sees to. NADs go first; a watch may not have brought them."""
+    actions = tuple(deletion(LANS, item) for item in _staying(lans))
+    if actions and observed.live is None:
+        return Teardown(stage="asking", live_read="made")
+    return Teardown(stage="lans", message=_waiting("LAN", lans), actions=actions)
+
+
 def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]) -> Teardown | None:
-    """The removal of the bridges; None where nothing can be there to be removed."""
+    """Return the removal of the bridges; None if none can exist."""
     nodes = acknowledgement_of(observed, "absent")
     sets = made.daemon_sets
     if not sets and observed.live is None:
@@ -189,7 +202,7 @@ def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]
 
 
 def _removing(observed: Observed, sets: tuple[DaemonSet, ...]) -> tuple[tuple[Action, ...], str]:
-    """What makes the DaemonSets remove the bridges, or why nothing can."""
+    """Return the actions by which the DaemonSets remove the bridges, or why that is impossible."""
     try:
         return removing(observed, sets), ""
     except UnknownImage as error:
@@ -203,7 +216,7 @@ def _without(nodes: Acknowledgement) -> str:
 
 
 def _others(observed: Observed, made: Made) -> Teardown:
-    """What is left besides NADs: the DaemonSets, which have done their work, and what only stood behind the NADs."""
+    """Return the remaining objects besides NADs: the DaemonSets, and objects that only the NADs depended on."""
     used = [item for item in made.networks if _has_addresses(item)]
     actions: list[Action] = [deletion(DAEMON_SETS, item) for item in _staying(made.daemon_sets)]
     actions += [deletion(NETWORKS, item) for item in _staying(made.networks) if item not in used]

@@ -1,9 +1,226 @@
 """The webhooks' side of address management: the same rules as the command line's, on objects that anybody writes.
 
-`networks` and `nics` validate what users write and fill in what they left out; `permissions` says who may write NICs
-and statuses, `addresses` which NICs hold addresses of a network.
+`networks` and `nics` validate what users write and fill in what they left out; `addresses` says which NICs hold
+addresses of a network.
+
+Who may write what is decided here: statuses only managers, and NICs only the agent of the node that their pod or
+machine runs on. Statuses say which NIC owns which address, and the allocator goes by nothing else. An agent that
+somebody has taken over can neither take addresses from others nor give some away. Where a pod or a machine runs is read
+live each time: the object was made a moment ago.
 """
 
-from lanloom.features.ipam.admission.admission import WEBHOOKS, IpamAdmission
+from collections.abc import AsyncIterator, Callable
 
-__all__ = ["WEBHOOKS", "IpamAdmission"]
+from msgspec.structs import replace
+
+from lanloom.api.admission import (
+    AdmissionRequest,
+    Unreadable,
+    UserInfo,
+    Verdict,
+    new_of,
+    old_of,
+)
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
+from lanloom.api.kubevirt import (
+    LAUNCHER_LABELS,
+    VIRTUAL_MACHINE_INSTANCES,
+    instance_of,
+    machine_uid_of,
+)
+from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
+from lanloom.features.ipam.admission.nics import check_nic_change, check_owner_is_there, nic_defaults
+from lanloom.features.ipam.reader import CachedContext
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+from lanloom.runtime.identity import Managers
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
+from lanloom.text import quote
+
+AgentOf = Callable[[UserInfo], str | None]
+"""The node whose agent a user is: None for anybody else, empty for an agent of no known node."""
+
+STATUS = "status"
+
+
+class IpamAdmission(TableAdmission):
+    """Answers admission requests about networks and NICs.
+
+    `cached` is the manager's view of a network, `new_uuid` makes a UUID; `user` is the username that this manager
+    authenticates as, empty if that is not known.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cached: CachedContext,
+        agent_of: AgentOf,
+        new_uuid: Callable[[], str],
+        user: str = "",
+    ) -> None:
+        super().__init__(WEBHOOKS)
+        self._client = client
+        self._cached = cached
+        self._agent_of = agent_of
+        self._new_uuid = new_uuid
+        self._managers = Managers(client, user)
+
+    def default_network(self, request: AdmissionRequest) -> Verdict:
+        """Fill in what a network leaves out."""
+        try:
+            new = new_of(NETWORKS, request)
+            if request.sub_resource or new is None:
+                return Verdict()
+            return network_defaults(new, old_of(NETWORKS, request), self._new_uuid)
+        except (Malformed, Unreadable):
+            return Verdict()  # the validating webhook says what is wrong
+
+    def default_nic(self, request: AdmissionRequest) -> Verdict:
+        """Fill in what a NIC leaves out."""
+        try:
+            new = new_of(NICS, request)
+            return Verdict() if request.sub_resource or new is None else nic_defaults(new)
+        except (Malformed, Unreadable):
+            return Verdict()  # the validating webhook says what is wrong
+
+    async def validate_network(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse changes of a network."""
+        return await verdict_of(self._network(request))
+
+    async def validate_nic(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse changes of a NIC."""
+        return await verdict_of(self._nic(request))
+
+    async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
+        if request.sub_resource == STATUS and new is not None:
+            await check_user(self._managers, request.user_info, f"Network {new.metadata.name}")
+            check_network_status(new, old)
+            return ()
+        return await check_network_change(self._client, new, old)
+
+    async def _nic(self, request: AdmissionRequest) -> tuple[str, ...]:
+        new, old = new_of(NICS, request), old_of(NICS, request)
+        if request.sub_resource == STATUS and new is not None:
+            await check_user(self._managers, request.user_info, f"Nic {new.metadata.key}")
+            await check_nic_status(self._client, new, old)
+            return ()
+        node = self._agent_of(request.user_info)
+        if node is not None:
+            await check_agent(self._client, node, new, old)
+        warnings = await check_nic_change(self._client, self._cached, new, old)
+        if node is None and new is not None:
+            await check_owner_is_there(self._client, new, old)
+        return warnings
+
+
+WEBHOOKS = (
+    Webhook("mutate", NETWORKS, WRITTEN, IpamAdmission.default_network),
+    Webhook("mutate", NICS, ("CREATE",), IpamAdmission.default_nic),
+    Webhook("validate", NETWORKS, EVERY, IpamAdmission.validate_network),
+    Webhook("validate", NICS, EVERY, IpamAdmission.validate_nic),
+)
+"""The resources that the webhooks review, with the status subresources."""
+
+
+def check_network_status(new: Network, old: Network | None) -> None:
+    """A network's epoch never goes back. Raises Denied."""
+    before = old.status.allocator.epoch if old is not None else 0
+    if new.status.allocator.epoch < before:
+        raise Denied(
+            f"Network {new.metadata.name}: status.allocator.epoch is {before} and can't decrease; "
+            "read the object again"
+        )
+
+
+async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
+    """An allocator that was deposed writes no more addresses. Raises Denied, KubeError."""
+    name = new.status.network
+    if not name or (old is not None and old.status == new.status):
+        return
+    network = await get_or_none(client, NETWORKS, Key("", name))
+    if network is None:
+        return  # gone, and nobody gives addresses of it away
+    present = network.status.allocator
+    if new.status.epoch < present.epoch:
+        raise Denied(
+            f"Nic {new.metadata.key}: status.epoch is {new.status.epoch}, but {present.holder or 'another manager'} "
+            f"now allocates the addresses of Network {name}, with epoch {present.epoch}"
+        )
+
+
+async def check_user(managers: Managers, user: UserInfo, title: str) -> None:
+    """Raise Denied for somebody who is no manager."""
+    if not await managers.include(user):
+        raise Denied(f"{title}: status is written by Lanloom's manager only; change the spec instead")
+
+
+async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | None) -> None:
+    """Raise Denied, and KubeError if the pods can't be read. `node` is the agent's own, empty for an unknown one."""
+    nic = new or old
+    if nic is None:
+        return
+    verb = "delete" if new is None else "create" if old is None else "update"
+    title = f"can't {verb} Nic {nic.metadata.key} because"
+    if old is None and not (nic.spec.owner.uid and _refers_to_owner(nic)):
+        raise Denied(
+            f"{title} an agent must name its owner with the uid, in spec.owner and as an owner reference"
+        )
+    if new is not None and new.spec.force:
+        raise Denied(f"{title} an agent is not allowed to request reserved addresses; omit spec.force")
+    if new is not None and old is not None and _protected(new) != _protected(old):
+        raise Denied(f"{title} an agent is allowed to change only the requested network and addresses")
+    if new is None and await _has_left(client, nic):
+        return
+    if not node or not await _runs_on(client, nic, node):
+        raise Denied(
+            f'{title} {nic.spec.owner.kind} {quote(nic.spec.owner.name)} does not run on node "{node}", '
+            "whose agent is allowed to write only NICs of workloads on that node"
+        )
+
+
+def _protected(nic: Nic) -> tuple[object, ...]:
+    """The fields of a NIC that an agent may not change."""
+    meta = nic.metadata
+    return replace(nic.spec, network="", ips=(), release=()), meta.finalizers, meta.owner_references
+
+
+def _refers_to_owner(nic: Nic) -> bool:
+    return any(item.uid == nic.spec.owner.uid for item in nic.metadata.owner_references)
+
+
+async def _has_left(client: Client, nic: Nic) -> bool:
+    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it."""
+    if nic.spec.owner.kind != PODS.kind:
+        return False
+    pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+    return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.has_ended
+
+
+async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
+    pods = _machine_pods(client, nic) if nic.spec.owner.kind == "VirtualMachine" else _own_pod(client, nic)
+    async for pod in pods:
+        if pod.spec.node_name == node and not pod.has_ended:
+            return True
+    return False
+
+
+async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
+    if nic.spec.owner.kind == PODS.kind:
+        pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+        if pod is not None and pod.metadata.uid == nic.spec.owner.uid:
+            yield pod
+
+
+async def _machine_pods(client: Client, nic: Nic) -> AsyncIterator[Pod]:
+    """The pods in which the instance of that machine runs, or that instance if it has no machine."""
+    namespace, owner = nic.metadata.namespace, nic.spec.owner
+    instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, owner.name))
+    if instance is None or owner.uid not in (instance.metadata.uid, machine_uid_of(instance)):
+        return
+    for pod in (await client.list(PODS, namespace, labels=LAUNCHER_LABELS)).items:
+        if instance_of(pod) == (owner.name, instance.metadata.uid):
+            yield pod

@@ -29,8 +29,7 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
-from lanloom.features.ipam.state import ledger_of
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.state import ledger_of, network_of
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed

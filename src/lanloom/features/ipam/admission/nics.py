@@ -21,20 +21,14 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, machine_uid_of
 from lanloom.api.meta import Key
-from lanloom.features.ipam.admission.addresses import CachedContext, NetworkContext, read_context
-from lanloom.features.ipam.rules.addresses import (
-    Address,
-    find_address,
-    format_address,
-    parse_address,
-)
+from lanloom.features.ipam.reader import CachedContext, NetworkContext, read_context
+from lanloom.features.ipam.rules.addresses import Address, find_address, format_address, parse_address
 from lanloom.features.ipam.rules.general import check_mode, check_vlan
 from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressReserved, OutsideSubnets
-from lanloom.features.ipam.rules.macs import parse_mac
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
-from lanloom.features.ipam.rules.requests import MOST, parse_requests
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
+from lanloom.features.ipam.state import network_of
 from lanloom.kube.lookup import get_or_none, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed

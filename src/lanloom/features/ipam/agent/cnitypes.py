@@ -21,9 +21,9 @@ from lanloom.features.ipam.rules.addresses import (
 )
 from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
-from lanloom.features.ipam.wire import owned
+from lanloom.features.ipam.state import owned
 from lanloom.refusals import Malformed
-from lanloom.runtime.cnicall import BAD_CONFIG, DIFFERENT, REFUSED, CniError
+from lanloom.runtime.callsocket import BAD_CONFIG, DIFFERENT, REFUSED, CniError
 
 AUTOMATIC = "pool"
 """The default request."""

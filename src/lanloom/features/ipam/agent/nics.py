@@ -32,9 +32,10 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
 from lanloom.features.ipam.agent.pods import Holder
-from lanloom.features.ipam.agent.protocol import Request
+from lanloom.features.ipam.agent.server import Request
 from lanloom.features.ipam.rules.names import is_uuid, object_name
 from lanloom.features.ipam.state import State, answer
+from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (
     AlreadyExists,
     BadRequest,
@@ -46,9 +47,8 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
-from lanloom.kube.queue import backoff
 from lanloom.refusals import Denied
-from lanloom.runtime.cnicall import BAD_CONFIG, REFUSED, CniError
+from lanloom.runtime.callsocket import BAD_CONFIG, REFUSED, CniError
 
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 

@@ -18,8 +18,8 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstan
 from lanloom.api.meta import Key, Object, OwnerReference
 from lanloom.api.multus import MULTUS_NETWORKS, selections
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.agent.protocol import Request
-from lanloom.runtime.cnicall import UNKNOWN_CONTAINER, CniError
+from lanloom.features.ipam.agent.server import Request
+from lanloom.runtime.callsocket import UNKNOWN_CONTAINER, CniError
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _UID = re.compile(r"[A-Za-z0-9-]{0,64}")

@@ -56,8 +56,8 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.protocol import Raw, Request
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.agent.server import Raw, Request
+from lanloom.features.ipam.state import network_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
     ApiError,
@@ -69,7 +69,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
-from lanloom.runtime.cnicall import (
+from lanloom.runtime.callsocket import (
     DIFFERENT,
     NOT_AVAILABLE,
     REFUSED,

@@ -224,7 +224,7 @@ def _plain(done: "Result", *, dry_run: bool) -> dict[str, Any]:
     from msgspec import to_builtins
 
     from lanloom.features.ipam.cli.grammar.difference import differences
-    from lanloom.features.ipam.wire import spec_of
+    from lanloom.features.ipam.state import spec_of
 
     one = done.after or done.before
     changes = [{"sign": item.sign, "text": item.text} for item in differences(done.before, done.after)]

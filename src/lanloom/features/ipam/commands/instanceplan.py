@@ -34,11 +34,9 @@ from lanloom.features.ipam.commands.instances import (
 )
 from lanloom.features.ipam.rules.addresses import find_address, format_address
 from lanloom.features.ipam.rules.ledger import AddressInUse, Ledger
-from lanloom.features.ipam.rules.macs import Macs
 from lanloom.features.ipam.rules.names import object_name
-from lanloom.features.ipam.rules.requests import CHOOSE_ANOTHER, MOST
-from lanloom.features.ipam.state import State
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.rules.requests import CHOOSE_ANOTHER, MOST, Macs
+from lanloom.features.ipam.state import State, network_of
 from lanloom.refusals import Denied, Refusal
 
 

@@ -19,8 +19,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.features.ipam.cli.grammar.nics import WantedNic
 from lanloom.features.ipam.rules.addresses import Address, format_address
-from lanloom.features.ipam.state import State, is_refused, is_satisfied
-from lanloom.features.ipam.wire import owned
+from lanloom.features.ipam.state import State, is_refused, is_satisfied, owned
 from lanloom.kube.conditions import find as find_condition
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote

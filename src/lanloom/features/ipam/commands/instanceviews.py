@@ -27,7 +27,7 @@ from lanloom.features.ipam.commands.instances import (
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.general import effective
 from lanloom.features.ipam.rules.model import Connection
-from lanloom.features.ipam.wire import connections_of
+from lanloom.features.ipam.state import connections_of
 
 
 class NicView(Struct, frozen=True, kw_only=True):

@@ -19,12 +19,11 @@ from lanloom.features.ipam.rules.change import Step, apply
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import check_name, object_name
-from lanloom.features.ipam.state import State, read_state
-from lanloom.features.ipam.wire import network_of, spec_of
+from lanloom.features.ipam.state import State, network_of, read_state, spec_of
+from lanloom.kube.controller import backoff
 from lanloom.kube.errors import AlreadyExists, Conflict
 from lanloom.kube.patches import Raw, struct_diff
 from lanloom.kube.ports import Client
-from lanloom.kube.queue import backoff
 from lanloom.refusals import Denied
 
 PATIENCE = 30.0

@@ -10,8 +10,7 @@ from lanloom.cli.query import Value
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, pool_map, usage_of, warning
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
-from lanloom.features.ipam.state import State, ledger_of
-from lanloom.features.ipam.wire import network_of, nic_of
+from lanloom.features.ipam.state import State, ledger_of, network_of, nic_of
 
 
 def described(state: State, idents: Sequence[str] = ()) -> list[Described]:

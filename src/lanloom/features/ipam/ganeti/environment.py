@@ -24,8 +24,7 @@ from lanloom.features.ipam.rules.model import (
     Nic,
     Subnet,
 )
-from lanloom.features.ipam.state import State
-from lanloom.features.ipam.wire import network_of, nic_of
+from lanloom.features.ipam.state import State, network_of, nic_of
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 
@@ -122,7 +121,7 @@ def as_lines(env: Mapping[str, str]) -> Iterator[str]:
     """`NAME=value` lines, ordered. Raises Malformed for a value that would break a line."""
     for name, value in sorted(env.items()):
         if "\n" in value:
-            raise Malformed(f"{name} holds a line break; ask for the output json or shell")
+            raise Malformed(f"{name} contains a line break; use the output json or shell")
         yield f"{name}={_whole(name, value)}"
 
 
@@ -139,7 +138,7 @@ def as_shell(env: Mapping[str, str]) -> Iterator[str]:
 def _whole(name: str, value: str) -> str:
     """A value that a variable can hold: text without NUL. Raises Malformed."""
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise Malformed(f"{name} holds characters that no variable can hold; ask for the output json")
+        raise Malformed(f"{name} contains characters that are not allowed in a variable; use the output json")
     return value
 
 

@@ -88,7 +88,7 @@ def read_file(path: Path) -> Source:
     try:
         with _opened(path) as (descriptor, info):
             if info.st_size > LARGEST:
-                raise Malformed(f"{_named(path)} is too large to be a file of Ganeti's")
+                raise Malformed(f"{_named(path)} is too large for a file of Ganeti")
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 content = file.read()
         return Source(path, content.decode(), info)
@@ -109,7 +109,9 @@ def rewrite_file(source: Source, text: str, stamp: str) -> Path:
             fresh = _written(source, text)
             try:
                 if _mark(path.lstat()) != source.mark:
-                    raise Denied(f"{_named(path)} was changed meanwhile; nothing was written, try again")
+                    raise Denied(
+                        f"{_named(path)} was changed by another process; nothing was written; try again"
+                    )
                 backup = _kept(path, stamp)
                 os.replace(fresh, path)  # noqa: PTH105 (the pair with os.link)
             except BaseException:
@@ -242,7 +244,7 @@ def plan(paths: tuple[Path, ...], direction: Direction, *, force: bool = False) 
             source = read_file(path)
             change = _converted(source, direction)
             wrong_there = _about(path, _wrong(direction, force), source.text)
-            notes = (*change.notes, *(f"is wrong, and stays so: {item}" for item in wrong_there))
+            notes = (*change.notes, *(f"is incorrect and was not changed: {item}" for item in wrong_there))
             planned.append(Planned(source, replace(change, notes=notes)))
         except Refusal as error:
             wrong.append(error)

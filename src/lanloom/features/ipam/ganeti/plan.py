@@ -27,7 +27,6 @@ from lanloom.features.ipam.ganeti.present import Present, Wanted, network_change
 from lanloom.features.ipam.rules.addresses import Address, format_address
 from lanloom.features.ipam.rules.general import is_group
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.macs import parse_mac
 from lanloom.features.ipam.rules.model import Connection, Network, Subnet
 from lanloom.features.ipam.rules.names import (
     imported_name,
@@ -35,9 +34,9 @@ from lanloom.features.ipam.rules.names import (
     is_uuid,
     object_name,
 )
+from lanloom.features.ipam.rules.requests import parse_mac
 from lanloom.features.ipam.rules.validate import check_network
-from lanloom.features.ipam.state import State
-from lanloom.features.ipam.wire import network_of, spec_of
+from lanloom.features.ipam.state import State, network_of, spec_of
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 

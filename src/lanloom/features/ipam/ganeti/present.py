@@ -17,8 +17,7 @@ from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import object_name
-from lanloom.features.ipam.state import State
-from lanloom.features.ipam.wire import network_of
+from lanloom.features.ipam.state import State, network_of
 
 LISTED_MAX = 5
 """So many differences of one object are told."""

@@ -13,8 +13,8 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.features.ipam.manager.decisions import NETWORK_MISSING, NOT_READY
-from lanloom.features.ipam.manager.informers import networks_of
 from lanloom.features.ipam.manager.networkstatus import first_levels
+from lanloom.features.ipam.reader import networks_of
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as Model
@@ -24,8 +24,8 @@ from lanloom.features.ipam.state import (
     is_open,
     is_refused,
     is_satisfied,
+    network_of,
 )
-from lanloom.features.ipam.wire import network_of
 from lanloom.kube.conditions import find
 from lanloom.refusals import Malformed
 

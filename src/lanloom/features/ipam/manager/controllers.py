@@ -11,8 +11,8 @@ from lanloom.features.ipam.manager.decisions import (
     Decision,
     status_after,
 )
-from lanloom.features.ipam.manager.informers import BY_NETWORK, IpamInformers, networks_of
 from lanloom.features.ipam.manager.term import AllocatorTerm
+from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client

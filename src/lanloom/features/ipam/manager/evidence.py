@@ -20,18 +20,22 @@ from lanloom.api.kubevirt import (
     machine_uid_of,
     places_of,
 )
+from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap, swapped
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.api.workloads import lean
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers, InformerView
-from lanloom.kube.lookup import get_or_none
+from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
 
 BY_INSTANCE = "instance"
 """The index of the store of pods: `namespace/name` of the machine that runs in each."""
+
+
+BY_MACHINE = "nic-owner"
+"""The index of the store of swaps: `namespace/name` of the machine whose NIC moves."""
 
 
 class OwnerInformers(InformerView, frozen=True):
@@ -40,6 +44,7 @@ class OwnerInformers(InformerView, frozen=True):
     pods: Informer[Pod]
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
+    swaps: Informer[NetworkSwap]
 
 
 def owner_informers(informers: Informers) -> OwnerInformers:
@@ -48,6 +53,7 @@ def owner_informers(informers: Informers) -> OwnerInformers:
         pods=informers.get(PODS, indexes={BY_INSTANCE: _instances}, transform=lean),
         machines=informers.get(VIRTUAL_MACHINES, optional=True),
         instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
+        swaps=informers.get(NETWORK_SWAPS, optional=True, indexes={BY_MACHINE: _machine}),
     )
 
 
@@ -60,6 +66,10 @@ def owners_of_pod(pod: Pod) -> Iterator[Owner]:
         yield Owner(kind=VIRTUAL_MACHINE, namespace=namespace, name=name)
 
 
+def _machine(swap: NetworkSwap) -> tuple[str, ...]:
+    return (f"{swap.metadata.namespace}/{swap.spec.machine}",)
+
+
 def _instances(pod: Pod) -> tuple[str, ...]:
     name, _ = instance_of(pod)
     return (f"{pod.metadata.namespace}/{name}",) if name else ()
@@ -69,9 +79,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """The objects of an owner's name, in its namespace.
 
     `pod` is the pod of that name; `machine` and `instance` are KubeVirt's objects of that name, and `launchers` the
-    pods in which an instance of that name runs. Read in this order, parents before what they make: whoever is gone
-    makes nothing any more.
+    pods in which an instance of that name runs. `swaps` are moves of its NICs to other networks, in place. Read in this
+    order, parents before what they make: whoever is gone makes nothing any more. Swaps come first: one that has ended
+    has written into the others where the NIC is.
     """
+
+    swaps: tuple[NetworkSwap, ...] = ()
 
     pod: Pod | None = None
     machine: VirtualMachine | None = None
@@ -116,6 +129,8 @@ def is_unused(nic: Nic, evidence: Evidence) -> bool:
     specs += [instance.spec] if instance is not None else []
     place = (nic.spec.interface, Key(namespace, name))
     if template is None or any(place in places_of(spec, own) for spec in specs):
+        return False
+    if any(place in swapped(swap) for swap in evidence.swaps):
         return False
     running = [pod for pod in evidence.launchers if not pod.has_ended]
     return not any(_may_use(pod, place[1], instance) for pod in running)
@@ -177,6 +192,7 @@ def cached_evidence(informers: OwnerInformers, nic: Nic) -> Evidence:
             return Evidence(pod=informers.pods.store.get(key))
         case "VirtualMachine":
             return Evidence(
+                swaps=informers.swaps.store.by(BY_MACHINE, str(key)),
                 machine=informers.machines.store.get(key),
                 instance=informers.instances.store.get(key),
                 launchers=informers.pods.store.by(BY_INSTANCE, str(key)),
@@ -194,10 +210,12 @@ async def live_evidence(client: Client, nic: Nic) -> Evidence:
         case "Pod":
             return Evidence(pod=await get_or_none(client, PODS, key))
         case "VirtualMachine":
+            swaps = await list_or_empty(client, NETWORK_SWAPS, key.namespace)
             machine = await get_or_none(client, VIRTUAL_MACHINES, key)
             instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)
             pods = await client.list(PODS, key.namespace, labels=LAUNCHER_LABELS)
             return Evidence(
+                swaps=tuple(swap for swap in swaps if swap.spec.machine == key.name),
                 machine=machine,
                 instance=instance,
                 launchers=tuple(pod for pod in pods.items if instance_of(pod)[0] == key.name),

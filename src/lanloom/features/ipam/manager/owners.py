@@ -34,7 +34,7 @@ from lanloom.features.ipam.manager.evidence import (
     may_go,
     owners_of_pod,
 )
-from lanloom.features.ipam.manager.informers import BY_OWNER
+from lanloom.features.ipam.reader import BY_OWNER
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import KubeError, NotFound

@@ -23,7 +23,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.allocation import AllocationState
-from lanloom.features.ipam.manager.informers import (
+from lanloom.features.ipam.reader import (
     BY_NETWORK,
     IpamInformers,
     NicList,

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Attached, Attachment, Device
 from lanloom.features.lan.rules.addressing import Given, previous_addresses, shaped
-from lanloom.runtime.cnicall import (
+from lanloom.features.lan.rules.binding import BRIDGE
+from lanloom.runtime.callsocket import (
     BAD_CONFIG,
     BAD_ENVIRONMENT,
     INCOMPATIBLE,
@@ -202,6 +203,8 @@ def attachment_of(call: Call) -> Attachment:
         pod=_pod(arguments),
         network=network_name(call.config),
         mac=_mac(call.config, arguments),
+        bridged=_is_bridged(call),
+        mtu=_mtu(call.config),
     )
 
 
@@ -250,6 +253,16 @@ def _device(call: Call) -> Device:
     return device
 
 
+def _is_bridged(call: Call) -> bool:
+    """Whether KubeVirt's bridge binding uses the interface, as the NAD says."""
+    binding = call.config.get("binding")
+    if binding is None:
+        return False
+    if binding != BRIDGE or PROGRAMS[call.program] != VETH:
+        raise CniError(BAD_CONFIG, f"binding: must be {BRIDGE}, in a NAD of the type k8slanveth, or missing")
+    return True
+
+
 def _mac(config: Raw, arguments: dict[str, str]) -> str:
     """The hardware address that is asked for, by CNI's conventions in this order; empty for any."""
     runtime = _object(config, "runtimeConfig")
@@ -287,7 +300,7 @@ def _check_addresses(call: Call) -> None:
         raise CniError(BAD_CONFIG, f"prevResult: {call.program} must be the first plugin of its list")
 
 
-def wanted_mtu(config: Raw) -> int:
+def _mtu(config: Raw) -> int:
     """The MTU that a configuration asks for, 0 for that of the LAN. Raises CniError."""
     mtu = config.get("mtu", 0)
     if not isinstance(mtu, int) or isinstance(mtu, bool) or not 0 <= mtu <= 65535:

@@ -17,12 +17,31 @@ from lanloom.api.lan import LAN, LANEntry, Spoke
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import Carried, Place, carried, conflict, followed
-from lanloom.features.lan.rules.desired import DesiredLan, Endpoint, desired, endpoint
-from lanloom.features.lan.rules.flood import Peers, peers, unreachable
-from lanloom.features.lan.rules.linksteps import LanStep, MakeTap, MoveTap
+from lanloom.features.lan.rules.carried import (
+    Carried,
+    Place,
+    apart,
+    carried,
+    conflict,
+    continues,
+    followed,
+    leaving,
+)
+from lanloom.features.lan.rules.desired import (
+    DesiredLan,
+    Endpoint,
+    address_of,
+    desired,
+    endpoint,
+)
+from lanloom.features.lan.rules.fits import too_large, unenforced
+from lanloom.features.lan.rules.flood import Peers, Room, peers, room, unreachable
+from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
+from lanloom.features.lan.rules.lansteps import ForgetLearned
+from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
+from lanloom.features.lan.rules.portsteps import MakeTap, MoveTap
 from lanloom.features.lan.rules.spec import faults
 from lanloom.node.errors import LinkError, NodeError
 
@@ -32,13 +51,14 @@ T = TypeVar("T")
 
 
 class LanState(Struct, frozen=True):
-    """How a LAN is on this node after a look: its own endpoint, and what is wrong."""
+    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong."""
 
     own: Endpoint
     problem: str = ""
+    room: Room | None = None
 
 
-class _Look(Struct, frozen=True):
+class _Observation(Struct, frozen=True):
     """What should be there and what is; `around` is None while the other nodes are not known."""
 
     own: Endpoint
@@ -48,7 +68,10 @@ class _Look(Struct, frozen=True):
 
 
 class Carrier:
-    """The LANs of `node`. `on_state` is told when what the node reports of a LAN may have changed."""
+    """The LANs of `node`. `on_state` is told when what the node reports of a LAN may have changed.
+
+    `holds_uplink` tells whether this node joins the LAN of a uid to its physical VLAN.
+    """
 
     def __init__(
         self,
@@ -59,6 +82,7 @@ class Carrier:
         node: str,
         now: Callable[[], float],
         on_state: Callable[[], None] = lambda: None,
+        holds_uplink: Callable[[str], bool] = lambda _uid: False,
     ) -> None:
         self._kernel = kernel
         self._records = records
@@ -66,10 +90,13 @@ class Carrier:
         self._node = node
         self._now = now
         self._on_state = on_state
+        self._holds_uplink = holds_uplink
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[object]] = set()
         self._states: dict[str, LanState] = {}
+        self._reported: dict[str, LANEntry] = {}
+        self._joined_at: dict[str, frozenset[str]] = {}
 
     async def exclusive(self, uid: str, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` returns or raises, run when nothing else works at the LAN, and to its end."""
@@ -106,8 +133,8 @@ class Carrier:
     async def reconcile(self, uid: str, ports: Collection[str] | None = None) -> SeenLan:
         """Brings the LAN to what it should be; what is there then. Within `exclusive`.
 
-        Far ends are looked for behind `ports`, which are being attached, or, with None, behind all ports. Raises
-        NodeError with what is wrong, after everything else was tried.
+        Far ends are looked for behind `ports`, which are being attached, or, with None, behind all ports, after a look
+        whether their pods are there. Raises NodeError with what is wrong, after everything else was tried.
         """
         try:
             own, seen = await self._reconcile(uid, ports)
@@ -120,12 +147,8 @@ class Carrier:
 
     def entries(self) -> tuple[LANEntry, ...]:
         """What the node reports: each LAN of which it has something, by namespace and name."""
-        now = self._now()
-        found = [
-            self._entry(record)
-            for record in self._records.carried.values()
-            if record.built or record.used(now)
-        ]
+        carried = self._records.carried.values()
+        found = [self._entry(record) for record in carried if self._is_reported(record)]
         return tuple(sorted(found, key=lambda entry: (entry.namespace, entry.name)))
 
     def state(self, uid: str) -> LanState | None:
@@ -145,35 +168,61 @@ class Carrier:
             mtu=state.own.mtu,
             ready=not state.problem,
             message=state.problem,
-            spokes=tuple(
-                Spoke(name=place.spoke, mode=place.mode) for place in record.places if place.attached
-            ),
+            uplink=bool(record.uplink) and self._holds_uplink(record.uid),
+            spokes=tuple(self._spoke(record, place) for place in record.places if place.attached),
         )
+
+    def _spoke(self, record: Carried, place: Place) -> Spoke:
+        secured = record.options.port(place.spoke).secured
+        mac = address_of(place, record, self._node) if secured else ""
+        return Spoke(name=place.spoke, mode=place.mode, pod=place.pod, mac=mac)
 
     def _note(self, uid: str, state: LanState) -> None:
         before = self._states.get(uid)
         if uid not in self._records.carried:
             self._states.pop(uid, None)
+            self._joined_at.pop(uid, None)
         else:
             self._states[uid] = state
         if state.problem and (before is None or before.problem != state.problem):
             log.warning("lan-not-ready", uid=uid, reason=state.problem)
+        self._report_change(uid)
+
+    def _report_change(self, uid: str) -> None:
+        """Wake the report with what is new. What is gone always is: the report may have it from before the start."""
+        record = self._records.carried.get(uid)
+        entry = self._entry(record) if record is not None and self._is_reported(record) else None
+        if entry is None:
+            self._reported.pop(uid, None)
+        elif entry == self._reported.get(uid):
+            return
+        else:
+            self._reported[uid] = entry
         self._on_state()
+
+    def _is_reported(self, record: Carried) -> bool:
+        return record.built or bool(record.used(self._now()))
 
     async def missing(self, uid: str, device: str) -> tuple[SeenLan, tuple[LanStep, ...]]:
         """What is there of a LAN with the far end of one port, and what it would take to be well. Changes nothing."""
         record = self._records.carried[uid]
-        look = await self._look(record, (device,))
-        return look.seen, plan(look.wanted, look.seen)
+        observation = await self._observe(record, (device,))
+        return observation.seen, plan(observation.wanted, observation.seen)
 
     async def _reconcile(self, uid: str, ports: Collection[str] | None) -> tuple[LanState, SeenLan]:
         lan = self._view.lan(uid)
-        record = self._records.carried.get(uid)
+        record = self._records.carried.get(uid) or await self._joined(lan)
         if record is None:
             return LanState(Endpoint(None)), SeenLan()
+        if lan is None and self._view.is_synced and (heir := self._heir(record)) is not None:
+            await self._hand_over(record, heir)
+            return LanState(Endpoint(None)), SeenLan()
         record = await self._followed(record, lan, ports)
-        look = await self._look(record, ports)
-        own, wanted, seen = look.own, look.wanted, look.seen
+        observation = await self._observe(record, ports)
+        own, wanted, seen = observation.own, observation.wanted, observation.seen
+        if not record.built and not wanted.present:
+            # Nothing of it is in the kernel; what has its namespace's name is another LAN's.
+            return LanState(own), await self._gone(record, lan, SeenLan())
         if wanted.present and not record.built:
             self._check_conflicts(record)
         if seen.foreign and wanted.present:
@@ -182,17 +231,83 @@ class Carrier:
             seen = await self._brought(record, wanted, seen, ports)
         if not wanted.present:
             return LanState(own), await self._gone(record, lan, seen)
-        return LanState(own, own.problem or unreachable(look.around or Peers())), seen
+        around = observation.around or Peers()
+        await self._follow_uplink(record, wanted, seen, observation.around)
+        fits = room(self._node, own.mtu, around)
+        wrong = (own.problem, unreachable(around), too_large(record, fits), unenforced(wanted, seen))
+        return LanState(own, "; ".join(filter(None, wrong)), fits), seen
 
-    async def _look(self, record: Carried, ports: Collection[str] | None) -> _Look:
+    async def _joined(self, lan: LAN | None) -> Carried | None:
+        """The record of a LAN that this node begins to carry because its host has the bridge that it is joined to."""
+        if lan is None or faults(lan.spec):
+            return None
+        record = carried(lan, self._node)
+        if await self._host(record) is None:
+            return None
+        await self._records.save(record)
+        return record
+
+    async def _host(self, record: Carried) -> DesiredHostBridge | None:
+        """The bridge of the host that the LAN is joined to; None where it is not there, or is another one's."""
+        if record.host_bridge:
+            wanted = DesiredHostBridge(record.host_bridge, record.host_alias)
+        elif record.uplink and self._holds_uplink(record.uid):
+            wanted = uplink_bridge(record.uplink, record.uplink_vlan)
+        else:
+            return None
+        found = await self._kernel.host_bridge(record.uid, wanted)
+        return wanted if found.bridge else None
+
+    async def _observe(self, record: Carried, ports: Collection[str] | None) -> _Observation:
         underlays = await self._kernel.underlays((record.device,)) if record.device else {}
         own = endpoint(record, underlays.get(record.device))
         around = self._peers(record, own)
-        wanted = desired(record, own, around or Peers(), self._node, self._now(), ports or ())
+        host = await self._host(record)
+        wanted = desired(record, own, around or Peers(), self._node, self._now(), ports or (), host)
         seen = await self._kernel.observe(wanted, ports)
         if around is None:
             wanted = _undisturbed(wanted, seen)
-        return _Look(own, around, wanted, seen)
+        return _Observation(own, around, wanted, seen)
+
+    async def _follow_uplink(
+        self, record: Carried, wanted: DesiredLan, seen: SeenLan, around: Peers | None
+    ) -> None:
+        """Stations of the VLAN are behind another node when that joins the LAN to it: they are looked for again."""
+        if around is None or wanted.vxlan not in seen.links:
+            return
+        own = frozenset([""]) if record.uplink and self._holds_uplink(record.uid) else frozenset[str]()
+        now = around.uplinks | own if record.uplink else frozenset[str]()
+        before = self._joined_at.get(record.uid, now)
+        if now:
+            self._joined_at[record.uid] = now
+        else:
+            self._joined_at.pop(record.uid, None)
+        if before and before != now:
+            await self._kernel.apply(wanted, (ForgetLearned(ns=wanted.ns, vxlan=wanted.vxlan),))
+
+    def _heir(self, record: Carried) -> LAN | None:
+        """The LAN that takes the place of one that is gone, for the pods that are still at it."""
+        if not any(place.attached for place in record.places):
+            return None
+        found = self._view.named(record.namespace, record.name)
+        return found if found is not None and continues(record, found) else None
+
+    async def _hand_over(self, record: Carried, heir: LAN) -> None:
+        """Pods of a LAN that was made anew are those of the new one; their interfaces stay as they are."""
+        uid = heir.metadata.uid
+
+        async def take() -> None:
+            new = replace(
+                self._records.carried.get(uid) or carried(heir, self._node), built=True, was=record.uid
+            )
+            for place in record.places:
+                kept = replace(place, mac=address_of(place, record, self._node)) if place.attached else place
+                new = new.with_place(kept)
+            await self._records.save(new)
+
+        await self.exclusive(uid, take)
+        await self._records.forget(record.uid)
+        log.info("lan-handed-over", lan=record.title, before=record.uid, uid=uid)
 
     def _check_conflicts(self, record: Carried) -> None:
         built = [each for each in self._records.carried.values() if each.built]
@@ -203,9 +318,12 @@ class Carrier:
         """The record as the LAN and the pods are now, saved."""
         usable = lan is not None and not faults(lan.spec)
         found = followed(record, lan, self._node) if lan is not None and usable else record
-        for place in found.places:
-            looked_at = ports is None or place.id in ports
-            if place.attached and looked_at and not await self._kernel.is_namespace(place.netns):
+        if lan is None and self._view.is_synced:
+            found = apart(found)
+        if self._view.is_synced and (lan is None or lan.metadata.is_deleting):
+            found = leaving(found, self._now())
+        for place in found.places if ports is None else ():
+            if place.attached and not await self._kernel.is_namespace(place.netns):
                 log.info("lan-pod-gone", lan=found.title, spoke=place.spoke, pod=place.pod)
                 found = found.with_place(place.free())
         await self._records.save(found)
@@ -221,21 +339,20 @@ class Carrier:
     async def _brought(
         self, record: Carried, wanted: DesiredLan, seen: SeenLan, ports: Collection[str] | None
     ) -> SeenLan:
-        """What is there once the plan is applied. Taps of what was made anew get their devices."""
+        """What is there once the plan is applied. Devices of macvtaps that stayed are mended."""
         steps = plan(wanted, seen)
         if steps:
             if wanted.present and not record.built:
                 await self._records.save(replace(record, built=True))
                 wanted = replace(wanted, built=True)
             log.info("lan-change", lan=record.title, steps=[repr(step) for step in steps])
-            await self._kernel.apply(wanted, steps)
-            seen = await self._kernel.observe(wanted, ports)
+            seen = await self._kernel.apply(wanted, steps, ports)
             for index in _untapped(record, wanted):
                 await self._kernel.forget_tap(index)
         moved = {step.index for step in steps if isinstance(step, MakeTap | MoveTap)}
-        for port in wanted.ports:
-            if port.mode == "macvtap" and (ports is None or port.index in moved):
-                await self._kernel.tap(port.index, quick=port.index not in moved)
+        looked_at = [port for port in wanted.ports if ports is None or port.name in ports]
+        taps = (port.index for port in looked_at if port.mode == "macvtap")
+        await self._kernel.mend_taps([index for index in taps if index not in moved])
         return seen
 
     async def _gone(self, record: Carried, lan: LAN | None, seen: SeenLan) -> SeenLan:
@@ -265,7 +382,8 @@ def _undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
     if vxlan is None:
         return wanted
     group = wanted.vtep.group if wanted.vtep is not None else ""
-    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu)
+    pins = {mac: pin.peer for mac, pin in seen.pins.items() if pin.peer}
+    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, pins=pins)
 
 
 def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:

@@ -32,19 +32,18 @@ from lanloom.features.lan.agent.calls import (
     ipam_type,
     place_of,
     result_of,
-    wanted_mtu,
 )
 from lanloom.features.lan.agent.ipam import Ipam, NothingGiven
-from lanloom.features.lan.agent.ports import VETH, Attached, Attachment, SpokeError, SpokesPort
+from lanloom.features.lan.agent.ports import VETH, Attached, Attachment, MtuRefused, SpokeError, SpokesPort
 from lanloom.features.lan.rules.addressing import Given
-from lanloom.runtime.callsocket import CallSocket
-from lanloom.runtime.cnicall import (
+from lanloom.runtime.callsocket import (
     BAD_CONFIG,
     DIFFERENT,
     NOT_AVAILABLE,
     NOT_DECODED,
     REFUSED,
     TRY_AGAIN,
+    CallSocket,
     CniError,
     network_name,
     valid_attachments,
@@ -131,18 +130,20 @@ class LanCni:
                 return await self._commands[call.command](call)
         except TimeoutError:
             error = CniError(TRY_AGAIN, f"the LAN was not ready within {seconds:g} s; try again later")
+        except MtuRefused as refusal:
+            error = CniError(BAD_CONFIG, str(refusal))
         except SpokeError as refusal:
             error = CniError(TRY_AGAIN if refusal.again else REFUSED, str(refusal))
         raise error
 
     async def _add(self, call: Call) -> Raw:
-        attachment, mtu = attachment_of(call), wanted_mtu(call.config)
+        attachment = attachment_of(call)
         if not ipam_type(call.config):
-            return result_of(attachment, await self._attached(attachment, mtu), call.version)
+            return result_of(attachment, await self._spokes.attach(attachment), call.version)
         place = (attachment.container, attachment.interface)
         self._adding[place] += 1
         try:
-            attached, given = await self._attached_with_addresses(call, attachment, mtu)
+            attached, given = await self._attached_with_addresses(call, attachment)
         except NothingGiven:
             raise
         except BaseException:
@@ -155,31 +156,19 @@ class LanCni:
                 self._ended.discard(place)
         return result_of(attachment, attached, call.version, given)
 
-    async def _attached_with_addresses(
-        self, call: Call, attachment: Attachment, mtu: int
-    ) -> tuple[Attached, Given]:
+    async def _attached_with_addresses(self, call: Call, attachment: Attachment) -> tuple[Attached, Given]:
         """A machine's addresses are for the guest; the link that its frames pass through has none."""
         given = await self._ipam.add(call)
         self._check_not_ended(attachment)
-        if attachment.device.mode == VETH:
+        if _has_addresses(attachment):
             attachment = replace(attachment, addresses=given.addresses, routes=given.resolved_routes())
-        attached = await self._attached(attachment, mtu)
+        attached = await self._spokes.attach(attachment)
         self._check_not_ended(attachment)
         return attached, given
 
     def _check_not_ended(self, attachment: Attachment) -> None:
         if (attachment.container, attachment.interface) in self._ended:
             raise CniError(TRY_AGAIN, f"{attachment.interface} was deleted while it was being added")
-
-    async def _attached(self, attachment: Attachment, mtu: int) -> Attached:
-        attached = await self._spokes.attach(attachment)
-        if mtu and mtu != attached.mtu:
-            await self._spokes.detach(attachment.container, attachment.interface)
-            raise CniError(
-                BAD_CONFIG,
-                f"mtu: is {mtu}, but the LAN of spoke {attachment.device.spoke} has {attached.mtu}; leave it out",
-            )
-        return attached
 
     async def _delete(self, call: Call) -> None:
         """The link goes first: an address is given to another pod only once no interface has it."""
@@ -215,7 +204,7 @@ class LanCni:
         attachment = attachment_of(call)
         mac = check_previous(call, attachment)
         if ipam_type(call.config):
-            addresses = addresses_before(call, attachment) if attachment.device.mode == VETH else ()
+            addresses = addresses_before(call, attachment) if _has_addresses(attachment) else ()
             await self._ipam.run(call, "CHECK")
             attachment = replace(attachment, addresses=addresses)
         if attachment.mac and attachment.mac != mac:
@@ -247,6 +236,11 @@ class LanCni:
             raise CniError(NOT_AVAILABLE, why)
         if ipam_type(call.config):
             await self._ipam.run(call, "STATUS")
+
+
+def _has_addresses(attachment: Attachment) -> bool:
+    """Whether the addresses are those of the pod's interface, and not of a machine behind it."""
+    return attachment.device.mode == VETH and not attachment.bridged
 
 
 def cni_socket(path: Path, cni: LanCni, **options: Any) -> CallSocket:

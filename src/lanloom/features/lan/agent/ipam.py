@@ -23,7 +23,7 @@ import structlog
 from lanloom.features.lan.agent.calls import Call, ipam_type, ipam_variables
 from lanloom.features.lan.agent.options import IPAM_PROGRAMS
 from lanloom.features.lan.rules.addressing import Given, read_given
-from lanloom.runtime.cnicall import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, CniError
+from lanloom.runtime.callsocket import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, CniError
 
 SECONDS = {"ADD": 20.0, "DEL": 8.0, "CHECK": 10.0, "GC": 20.0, "STATUS": 4.0}
 """How long a program may take."""
@@ -155,14 +155,14 @@ class _Output(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """As the base says."""
         self._open.discard(fd)
-        self._look()
+        self._check()
 
     def process_exited(self) -> None:
         """As the base says."""
         self.exited.set()
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.exited.is_set() and not self._open and not self.ended.done():
             self.ended.set_result(None)
 

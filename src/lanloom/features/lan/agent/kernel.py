@@ -1,12 +1,13 @@
-"""The port of a node's kernel, as far as LANs go. `linkwriter` is the adapter, `tests.fakes.lankernel` a fake."""
+"""The port of a node's kernel, as far as LANs go. `links` is the adapter, `tests.fakes.lankernel` a fake."""
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Protocol
 
 from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.linksteps import LanStep
-from lanloom.features.lan.rules.observed import SeenLan, Traffic, Underlay
+from lanloom.features.lan.rules.observed import SeenHost, SeenLan, Traffic, Underlay
 
 
 class LanKernel(Protocol):
@@ -19,27 +20,46 @@ class LanKernel(Protocol):
         """Those links of the host that are there, by name."""
         ...
 
-    async def indices(self) -> frozenset[int]:
-        """The indices of all macvtaps of the node and of all links of the host, which no other macvtap may have."""
+    async def is_free(self, index: int) -> bool:
+        """Whether no macvtap of the node and no link of the host has this index."""
         ...
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
         """The LAN's part of the kernel. Far ends are looked for of these ports, or, with None, of all."""
         ...
 
-    async def apply(self, lan: DesiredLan, steps: tuple[LanStep, ...]) -> None:
-        """Applies steps in order; the first that fails raises LinkError and the rest is not tried."""
+    async def apply(
+        self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None = ()
+    ) -> SeenLan:
+        """Applies steps in order, and returns what `observe` returns of these ports then.
+
+        A macvtap that was made or moved has its character device then. The first step that fails raises LinkError and
+        the rest is not tried.
+        """
+        ...
+
+    async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
+        """A bridge of the host, and the port at it of the LAN of that uid."""
+        ...
+
+    def keep_uplink(self, uid: str, seconds: float) -> None:
+        """For so long from now, the LAN of that uid may be joined to a VLAN; then what joins it ends by itself."""
+        ...
+
+    def cut_uplink(self, uid: str) -> None:
+        """End at once what joins the LAN of that uid to a VLAN, and let nothing join it."""
         ...
 
     async def is_namespace(self, path: str) -> bool:
         """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
         ...
 
-    async def tap(self, index: int, *, quick: bool = False) -> Tap:
-        """The character device of the macvtap with this index, made if need be, for a guest's process.
+    async def tap(self, index: int) -> Tap:
+        """The character device of the macvtap with this index, made if need be, for a guest's process."""
+        ...
 
-        A `quick` look does not search for another macvtap of the same index.
-        """
+    async def mend_taps(self, indices: Collection[int]) -> None:
+        """The same for many macvtaps."""
         ...
 
     async def forget_tap(self, index: int) -> None:

@@ -11,7 +11,7 @@ from lanloom.features.lan.rules.observed import Traffic
 from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter
 
 SPOKES_SHOWN = 500
-"""Attached spokes whose traffic is shown, six series for each: more than a node has pods."""
+"""Attached spokes whose traffic is shown, six to nine series for each: more than a node has pods."""
 
 _LABELS = ("namespace", "lan", "spoke", "mode", "direction")
 
@@ -77,10 +77,10 @@ class LanAgentMetrics(FeatureMetrics):
 
     def _collect(self) -> Iterator[Metric]:
         found = tuple(islice(self._traffic(), SPOKES_SHOWN))
-        for name, text, field in (
-            ("frames", "Frames", 0),
-            ("bytes", "Bytes", 1),
-            ("dropped_frames", "Frames that were dropped", 2),
+        for name, text, pairs in (
+            ("frames", "Frames", [each.traffic.frames for each in found]),
+            ("bytes", "Bytes", [each.traffic.bytes for each in found]),
+            ("dropped_frames", "Frames that were dropped", [each.traffic.dropped for each in found]),
         ):
             yield counter(
                 f"lanloom_agent_lan_spoke_{name}",
@@ -88,7 +88,17 @@ class LanAgentMetrics(FeatureMetrics):
                 _LABELS,
                 [
                     ((each.namespace, each.lan, each.spoke, each.mode, direction), number)
-                    for each in found
-                    for direction, number in zip(("in", "out"), each.traffic[field], strict=True)
+                    for each, pair in zip(found, pairs, strict=True)
+                    for direction, number in zip(("in", "out"), pair, strict=True)
                 ],
             )
+        yield counter(
+            "lanloom_agent_lan_spoke_refused_frames",
+            "Frames that options of a spoke dropped at its port, by option, since the packet filter was made.",
+            (*_LABELS[:-1], "option"),
+            [
+                ((each.namespace, each.lan, each.spoke, each.mode, option), number)
+                for each in found
+                for option, number in each.traffic.refused
+            ],
+        )

@@ -11,12 +11,14 @@ from pathlib import Path
 from socket import socket
 from typing import TypeVar
 
-from lanloom.features.lan.agent import linkwriter
+from lanloom.features.lan.agent import links
 from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.linksteps import LanStep
-from lanloom.features.lan.rules.observed import SeenLan, Traffic, Underlay
+from lanloom.features.lan.rules.observed import SeenHost, SeenLan, Traffic, Underlay
+from lanloom.features.lan.rules.portsteps import MakeTap, MoveTap
 from lanloom.node.errors import NodeError
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory, open_namespace
 from lanloom.node.ports import BURST
@@ -38,8 +40,8 @@ class NetlinkLanKernel:
     ) -> None:
         self._host = host
         self._taps = taps or TapDevices()
-        self._writer = linkwriter.LanWriter({}, names or NamespaceDirectory(shared=True), self._open_host)
-        self._reader = linkwriter.Reader(self._writer)
+        self._writer = links.LanWriter({}, names or NamespaceDirectory(shared=True), self._open_host)
+        self._reader = links.Reader(self._writer)
         self._monitors: dict[str, socket] = {}
         self._changed: set[str] = set()
         self._wake = asyncio.Event()
@@ -49,9 +51,9 @@ class NetlinkLanKernel:
         """As the port says."""
         return await asyncio.to_thread(self._reader.underlays, names)
 
-    async def indices(self) -> frozenset[int]:
+    async def is_free(self, index: int) -> bool:
         """As the port says."""
-        return await asyncio.to_thread(lambda: self._reader.host_indices() | self._taps.indices())
+        return await asyncio.to_thread(self._is_free, index)
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
         """As the port says."""
@@ -59,20 +61,39 @@ class NetlinkLanKernel:
         await self._watch_all()
         return seen
 
-    async def apply(self, lan: DesiredLan, steps: tuple[LanStep, ...]) -> None:
+    async def apply(
+        self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None = ()
+    ) -> SeenLan:
         """As the port says."""
         try:
-            await asyncio.to_thread(self._apply, steps)
+            return await asyncio.to_thread(self._apply, lan, steps, ports)
         finally:
             await self._watch_all()
+
+    async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
+        """As the port says."""
+        return await asyncio.to_thread(self._reader.host, uid, bridge)
+
+    def keep_uplink(self, uid: str, seconds: float) -> None:
+        """As the port says."""
+        self._writer.joints.keep(uid, seconds)
+
+    def cut_uplink(self, uid: str) -> None:
+        """As the port says."""
+        self._writer.joints.cut(uid)
 
     async def is_namespace(self, path: str) -> bool:
         """As the port says."""
         return await asyncio.to_thread(self._reader.is_pods, path)
 
-    async def tap(self, index: int, *, quick: bool = False) -> Tap:
+    async def tap(self, index: int) -> Tap:
+        """As the port says. It does not search for another macvtap of the same index: that was done when it moved."""
+        return await asyncio.to_thread(partial(self._taps.ensure, index, quick=True))
+
+    async def mend_taps(self, indices: Collection[int]) -> None:
         """As the port says."""
-        return await asyncio.to_thread(partial(self._taps.ensure, index, quick=quick))
+        if indices:
+            await asyncio.to_thread(lambda: [self._taps.ensure(index, quick=True) for index in indices])
 
     async def forget_tap(self, index: int) -> None:
         """As the port says."""
@@ -103,16 +124,23 @@ class NetlinkLanKernel:
         """As the port says."""
         for name in list(self._monitors):
             self._unwatch(name)
-        for lan in self._writer.lans.values():
-            lan.close()
-        self._writer.lans.clear()
+        self._writer.close()
 
     def _open_host(self) -> Namespace:
         return open_namespace(self._host)
 
-    def _apply(self, steps: tuple[LanStep, ...]) -> None:
+    def _is_free(self, index: int) -> bool:
+        return not self._reader.has_host_link(index) and not self._taps.has(index)
+
+    def _apply(self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None) -> SeenLan:
+        moved: dict[int, str] = {}
         for step in steps:
             self._writer.write(step)
+            if isinstance(step, MakeTap | MoveTap):
+                moved[step.index] = step.port if isinstance(step, MakeTap) else ""
+        for index, name in moved.items():
+            self._taps.ensure(index, name=name)
+        return self._reader.observe(lan, ports)
 
     async def _watch_all(self) -> None:
         """Watches what is held open, and the host, if somebody wants to know."""
@@ -125,11 +153,11 @@ class NetlinkLanKernel:
             await self._watch("", self._watch_host)
         for name, namespace in held.items():
             if name not in self._monitors:
-                await self._watch(name, partial(linkwriter.watch, namespace))
+                await self._watch(name, partial(links.watch, namespace))
 
     def _watch_host(self) -> socket:
         with self._open_host() as namespace:
-            return linkwriter.watch(namespace)
+            return links.watch(namespace)
 
     async def _watch(self, name: str, make: Callable[[], socket]) -> None:
         with suppress(NodeError, OSError):  # a LAN that was closed meanwhile; the next look tries again
@@ -146,9 +174,13 @@ class NetlinkLanKernel:
         opened.close()
 
     def _receive(self, name: str, opened: socket) -> None:
-        """Notes a change and takes what is there; a buffer that ran over is a change, too."""
-        with suppress(OSError):
-            while opened.recv(_SIZE):
-                pass
-        self._changed.add(name)
-        self._wake.set()
+        """Notes what changed and takes what is there; a buffer that ran over is a change of everything."""
+        try:
+            while data := opened.recv(_SIZE):
+                self._changed |= {name} if name else self._reader.concerned(data)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._changed |= {name} if name else {"", *self._monitors}
+        if self._changed:
+            self._wake.set()

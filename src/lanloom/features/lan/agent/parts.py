@@ -8,15 +8,18 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.metrics import SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.options import LanAgentSettings
+from lanloom.features.lan.agent.places import SpokePlaces
 from lanloom.features.lan.agent.ports import SpokesPort
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.report import ReportPublisher
 from lanloom.features.lan.agent.services import serve_spokes
 from lanloom.features.lan.agent.spokes import Spokes
+from lanloom.features.lan.agent.uplinks import Uplinks
+from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import AgentContext, AgentPart, Port
+from lanloom.runtime.context import LAN_PLACES, AgentContext, AgentPart, Port
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
 LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")
@@ -30,13 +33,35 @@ class DataPlane:
         node, now, rng = context.host.name, context.now, context.rng
         records = LanRecords(context.host.state)
         view = ClusterView(context.informers, now)
-        carrier = Carrier(kernel, records, view, node=node, now=now, on_state=self._report)
+        self.uplinks = Uplinks(
+            context.client, kernel, view, node, now=now, rng=rng, changed=self._uplink_changed
+        )
+        carrier = Carrier(
+            kernel,
+            records,
+            view,
+            node=node,
+            now=now,
+            on_state=self._report,
+            holds_uplink=self.uplinks.holds,
+        )
         self._kernel, self._records = kernel, records
         self._publisher = ReportPublisher(
-            context.client, view, node, carrier.entries, rng=rng, observe=context.observe
+            context.client,
+            view,
+            node,
+            carrier.entries,
+            is_known=lambda uid: carrier.state(uid) is not None,
+            is_ready=lambda: not self.spokes.unready(),
+            rng=rng,
+            observe=context.observe,
         )
         self.entries = carrier.entries
-        self.spokes = Spokes(carrier, kernel, records, view, now=now, woken=self._wake)
+        elsewhere = UsersElsewhere(context.client, view, node)
+        self.spokes = Spokes(carrier, kernel, records, view, now=now, elsewhere=elsewhere, woken=self._wake)
+        self.places = SpokePlaces(
+            carrier, records, view, elsewhere, node=node, woken=self._wake, unready=self.spokes.unready
+        )
         self.reconciler = LanReconciler(
             carrier,
             kernel,
@@ -44,6 +69,7 @@ class DataPlane:
             view,
             rng=rng,
             loaded=self.spokes.ready,
+            host_changed=self.uplinks.check,
             observe=context.observe,
         )
         self.controllers = (self.reconciler.controller, self._publisher.controller)
@@ -71,8 +97,13 @@ class DataPlane:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.reconciler.run())
             group.create_task(self._publisher.controller.run())
+            group.create_task(self.uplinks.run())
 
     def _report(self) -> None:
+        self._publisher.wake()
+
+    def _uplink_changed(self, uid: str) -> None:
+        self.reconciler.wake(uid)
         self._publisher.wake()
 
     def _wake(self, uid: str) -> None:
@@ -91,6 +122,7 @@ def build(context: AgentContext) -> AgentPart:
     metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
+    context.provide(LAN_PLACES, plane.places)
     metrics.follow(plane.traffic)
 
     async def run() -> None:

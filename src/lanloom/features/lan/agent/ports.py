@@ -28,6 +28,10 @@ class SpokeError(Exception):
         self.again = again
 
 
+class MtuRefused(SpokeError):
+    """An attachment asks for a larger MTU than fits on every node of its LAN."""
+
+
 class Device(NamedTuple):
     """A spoke in one mode. Spokes' names are unique in the cluster."""
 
@@ -38,6 +42,11 @@ class Device(NamedTuple):
     def id(self) -> str:
         """The device's id for kubelet, which is the name of the spoke's port in the LAN's namespace as well."""
         return device_id(self.spoke, self.mode)
+
+    @property
+    def twin(self) -> "Device":
+        """The spoke in the other mode, which the users of this one keep from others."""
+        return Device(self.spoke, MACVTAP if self.mode == VETH else VETH)
 
     @property
     def nad(self) -> str:
@@ -63,8 +72,9 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     `netns` is the path of the pod's network namespace. `pod` is `namespace/name`, empty where that is not known.
     `network` is the name in the CNI configuration, by which the runtime's garbage collection tells whose it is.
-    `mac` is what the interface must have, empty for any. `addresses` (CIDRs) and `routes` are what it gets when it is
-    made, also when it is made anew.
+    `mac` is what the interface must have, empty for any; `mtu` in bytes likewise, 0 for that of the LAN. `addresses`
+    (CIDRs) and `routes` are what it gets when it is made, also when it is made anew. `bridged`: KubeVirt puts it into a
+    bridge of the pod, with a machine behind it.
     """
 
     device: Device
@@ -74,8 +84,10 @@ class Attachment(Struct, frozen=True, kw_only=True):
     pod: str = ""
     network: str = ""
     mac: str = ""
+    mtu: int = 0
     addresses: tuple[str, ...] = ()
     routes: tuple[PodRoute, ...] = ()
+    bridged: bool = False
 
 
 class Attached(NamedTuple):

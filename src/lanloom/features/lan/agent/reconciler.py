@@ -5,7 +5,7 @@ died goes. What the kernel announces and what the cluster announces lead to the 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from random import Random
 
@@ -15,6 +15,7 @@ from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.observed import Underlay
 from lanloom.kube.controller import Controller, Observer
 from lanloom.node.errors import NodeError, RecordError
 
@@ -37,7 +38,9 @@ WORKERS = 4
 
 
 class LanReconciler:
-    """Keeps the LANs that the records and the spokes' users ask for. `loaded` is called once the records are read."""
+    """Keeps the LANs that the records and the spokes' users ask for. `loaded` is called once the records are read,
+    `host_changed` when links of the host changed.
+    """
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class LanReconciler:
         *,
         rng: Random,
         loaded: Callable[[], None],
+        host_changed: Callable[[], None] = lambda: None,
         observe: Observer[str] | None = None,
     ) -> None:
         self._carrier = carrier
@@ -55,6 +59,8 @@ class LanReconciler:
         self._records = records
         self._view = view
         self._loaded = loaded
+        self._host_changed = host_changed
+        self._underlays: Mapping[str, Underlay] = {}
         self.controller: Controller[str] = Controller(
             "lan-agent", self._reconcile, rng=rng, workers=WORKERS, spacing=SPACING_SECONDS, observe=observe
         )
@@ -62,9 +68,17 @@ class LanReconciler:
         view.on_peer(self.wake)
 
     def wake(self, uid: str) -> None:
-        """The LAN is to be looked at, if this node has anything of it."""
-        if uid in self._records.carried:
+        """The LAN is to be looked at, if this node has anything of it, or may have because of a bridge of its host."""
+        if uid in self._records.carried or self._view.is_joined(uid):
             self.controller.enqueue_spaced(uid)
+        else:
+            self._wake_heir(uid)
+
+    def _wake_heir(self, uid: str) -> None:
+        """The LAN that took the place of one that is gone is to be looked at."""
+        for found in self._records.carried.values():
+            if found.was == uid:
+                self.controller.enqueue_spaced(found.uid)
 
     async def run(self) -> None:
         """Runs until cancelled; what is under way then is finished."""
@@ -73,7 +87,7 @@ class LanReconciler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.controller.run())
                 group.create_task(self._follow())
-                for uid in self._records.carried:
+                for uid in {*self._records.carried, *self._view.joined()}:
                     self.controller.enqueue(uid)
         finally:
             await self._carrier.close()
@@ -95,20 +109,38 @@ class LanReconciler:
         except NodeError:
             return ANXIOUS_SECONDS
         record = self._records.carried.get(uid)
+        if record is None:
+            self._wake_heir(uid)
+        if record is None and self._view.is_joined(uid):
+            return CALM_SECONDS
+        if record is not None and not self._view.is_synced:
+            return ANXIOUS_SECONDS  # whether its LAN is gone is not known yet
         if record is None or not (record.built or any(place.allocated for place in record.places)):
             return None
         state = self._carrier.state(uid)
         return ANXIOUS_SECONDS if state is not None and state.problem else CALM_SECONDS
 
+    async def _concerned(self, ns: str) -> list[str]:
+        built = [record for record in self._records.carried.values() if record.built]
+        if ns:
+            return [record.uid for record in built if record.ns == ns]
+        before = self._underlays
+        self._underlays = await self._kernel.underlays({record.device for record in built if record.device})
+        moved = {
+            name for name in {*before, *self._underlays} if before.get(name) != self._underlays.get(name)
+        }
+        return [*(record.uid for record in built if record.device in moved), *self._view.joined()]
+
     async def _follow(self) -> None:
-        """Wakes what the kernel's changes concern; of the host's links, all LANs, as any may stand on them."""
+        """Wakes what the kernel's changes concern; of the host's links, the LANs whose underlay is another one now."""
         while True:
             try:
                 async with aclosing(self._kernel.changes()) as stream:
                     async for ns in stream:
-                        for uid, record in self._records.carried.items():
-                            if record.built and ns in ("", record.ns):
-                                self.controller.enqueue_spaced(uid)
+                        for uid in await self._concerned(ns):
+                            self.controller.enqueue_spaced(uid)
+                        if not ns:
+                            self._host_changed()
             except (NodeError, OSError) as error:
                 log.warning("watch-failed", watch="lan-links", error=str(error))
             await asyncio.sleep(PAUSE_SECONDS)

@@ -1,9 +1,11 @@
 """The records of what the node carries, one for each LAN, kept by the port `Records`."""
 
+from collections import Counter
+
 import msgspec
 import structlog
 
-from lanloom.features.lan.rules.carried import Carried
+from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.node.ports import Records
 
 log = structlog.get_logger(__name__)
@@ -12,11 +14,16 @@ _PREFIX = "lan-"
 
 
 class LanRecords:
-    """What the node carries, by the LAN's uid; `save` and `forget` are durable before they return."""
+    """What the node carries, by the LAN's uid; `save` and `forget` are durable before they return.
+
+    `taken` counts the places that have an index.
+    """
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self.carried: dict[str, Carried] = {}
+        self._indices: dict[str, dict[str, int]] = {}
+        self.taken: Counter[int] = Counter()
 
     async def load(self) -> None:
         """Reads all records. One that can't be understood is left out, with a line in the log. Raises RecordError."""
@@ -29,16 +36,43 @@ class LanRecords:
             except msgspec.MsgspecError as error:
                 log.error("lan-record-unreadable", record=name, error=str(error))
                 continue
-            self.carried[found.uid] = found
+            self._keep(found.uid, found)
 
     async def save(self, record: Carried) -> None:
         """Writes a record that differs. Raises RecordError; the old one holds then."""
         if self.carried.get(record.uid) != record:
             await self._records.write(_PREFIX + record.uid, msgspec.json.encode(record))
-            self.carried[record.uid] = record
+            self._keep(record.uid, record)
 
     async def forget(self, uid: str) -> None:
         """Removes a record; a missing one is no error. Raises RecordError."""
         if uid in self.carried:
             await self._records.remove(_PREFIX + uid)
+            self._keep(uid, None)
+
+    def index_of(self, device: str) -> int:
+        """The index of a device in whatever LAN has it, 0 for none."""
+        return next(iter(self._indices.get(device, {}).values()), 0)
+
+    def _keep(self, uid: str, record: Carried | None) -> None:
+        before = self.carried.get(uid)
+        for place in before.places if before is not None else ():
+            if place.index:
+                self._release(uid, place)
+        for place in record.places if record is not None else ():
+            if place.index:
+                self._indices.setdefault(place.id, {})[uid] = place.index
+                self.taken[place.index] += 1
+        if record is not None:
+            self.carried[uid] = record
+        else:
             del self.carried[uid]
+
+    def _release(self, uid: str, place: Place) -> None:
+        """What has no entry is nobody's: both are asked for what they contain."""
+        del self._indices[place.id][uid]
+        if not self._indices[place.id]:
+            del self._indices[place.id]
+        self.taken[place.index] -= 1
+        if not self.taken[place.index]:
+            del self.taken[place.index]

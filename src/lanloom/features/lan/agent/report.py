@@ -4,7 +4,7 @@ It is written when it differs, and made with the node as its owner, so that it g
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -25,7 +25,10 @@ TRUST_SECONDS = 60.0
 
 
 class ReportPublisher:
-    """Writes the LANNode of `node` with `entries`."""
+    """Writes the LANNode of `node` with `entries`, once it `is_ready`: an agent that starts must not take LANs away.
+
+    `is_known` tells whether a LAN was looked at since the start.
+    """
 
     def __init__(
         self,
@@ -34,6 +37,8 @@ class ReportPublisher:
         node: str,
         entries: Callable[[], tuple[LANEntry, ...]],
         *,
+        is_known: Callable[[str], bool],
+        is_ready: Callable[[], bool],
         rng: Random,
         observe: Observer[str] | None = None,
     ) -> None:
@@ -42,22 +47,39 @@ class ReportPublisher:
         self._view = view
         self._node = node
         self._entries = entries
+        self._is_known = is_known
+        self._is_ready = is_ready
         self._answer: LANNode | None = None
         self._trusted_until = 0.0
         self.controller: Controller[str] = Controller(
             "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2
         )
+        view.on_report(node, self._compare)
 
     def wake(self) -> None:
         """Something of the report may have changed."""
         self.controller.enqueue_spaced(_KEY)
 
+    def _compare(self, stored: LANNode | None) -> None:
+        """What somebody else wrote or deleted is corrected; the watch's word of an own write is no news.
+
+        It is where that write does not count any more: what was to follow it was compared with an older report.
+        """
+        if stored is None:
+            self._answer = None
+        answer = self._answer
+        if stored is not None and answer is not None and self._is_trusted():
+            is_old = stored.metadata.version < answer.metadata.version
+            if is_old or stored.status == answer.status:
+                return
+        self.wake()
+
     async def _publish(self, _key: str) -> None:
-        if not self._view.is_synced:
+        if not (self._view.is_synced and self._is_ready()):
             self.controller.enqueue_after(_KEY, 1.0)
             return
-        status = _status(self._entries())
         before = self._before()
+        status = _status(tuple(self._settled(before)))
         if before is None:
             if not status.lans:
                 return
@@ -73,15 +95,28 @@ class ReportPublisher:
             raise
         self._remember(answer)
 
+    def _settled(self, before: LANNode | None) -> Iterator[LANEntry]:
+        """What is reported of LANs that were looked at; of another, as after a restart, the other nodes keep all."""
+        stored = {entry.uid: entry for entry in before.status.lans} if before is not None else {}
+        for entry in self._entries():
+            if self._is_known(entry.uid):
+                yield entry
+            elif entry.uid in stored:
+                yield stored[entry.uid]
+
     def _before(self) -> LANNode | None:
         """The report as the server has it, as far as is known."""
         stored = self._view.report(self._node)
         answer = self._answer
-        if answer is None or asyncio.get_running_loop().time() > self._trusted_until:
+        if answer is None or not self._is_trusted():
             return stored
         if stored is not None and stored.metadata.version >= answer.metadata.version:
             return stored
         return answer
+
+    def _is_trusted(self) -> bool:
+        """Whether the server's answer to the last write still counts."""
+        return asyncio.get_running_loop().time() <= self._trusted_until
 
     def _remember(self, answer: LANNode) -> None:
         self._answer = answer

@@ -6,7 +6,8 @@ away. So a request that is repeated, or follows a death or a reboot, ends in the
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import structlog
@@ -14,12 +15,16 @@ from msgspec.structs import replace
 
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
-from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError, Tap
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError, Tap
 from lanloom.features.lan.agent.records import LanRecords
+from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.binding import names_of
 from lanloom.features.lan.rules.carried import Carried, Place, choose_index
-from lanloom.features.lan.rules.linksteps import check_mac, check_name
+from lanloom.features.lan.rules.fits import own_mtu
+from lanloom.features.lan.rules.linksteps import check_name
 from lanloom.features.lan.rules.observed import PodLink, SeenLan
+from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.node.errors import NodeError
 
 log = structlog.get_logger(__name__)
@@ -44,6 +49,7 @@ class Spokes:
         view: ClusterView,
         *,
         now: Callable[[], float],
+        elsewhere: UsersElsewhere,
         woken: Callable[[str], None] = lambda _uid: None,
     ) -> None:
         self._carrier = carrier
@@ -51,17 +57,18 @@ class Spokes:
         self._records = records
         self._view = view
         self._now = now
+        self._elsewhere = elsewhere
         self._woken = woken
         self._handlers: list[Callable[[], None]] = []
-        self._choosing = asyncio.Lock()
+        self._chosen: dict[str, int] = {}
         self._under_way: Counter[tuple[str, str, str]] = Counter()
         self._loaded = False
-        view.on_lan(lambda _uid: self._tell())
+        view.on_lan(lambda _uid: self._notify())
 
     def ready(self) -> None:
         """The records have been read."""
         self._loaded = True
-        self._tell()
+        self._notify()
 
     def devices(self) -> Mapping[str, Device]:
         """As the port says."""
@@ -80,9 +87,11 @@ class Spokes:
         uid = self._lan_of(device)
 
         async def work() -> Tap | None:
-            record, place = await self._placed(uid, device)
-            place = replace(place, allocated=self._now())
-            await self._carrier.begin(self._view.lan(uid), record, device.id, place)
+            async with self._placed(uid, device) as (record, place):
+                if place.attached and not await self._kernel.is_namespace(place.netns):
+                    place = place.free()
+                place = replace(place, allocated=self._now())
+                await self._carrier.begin(self._view.lan(uid), record, device.id, place)
             await self._built(uid, device)
             return await self._kernel.tap(place.index) if device.mode == "macvtap" else None
 
@@ -108,25 +117,25 @@ class Spokes:
         device = attachment.device
         if not await self._kernel.is_namespace(attachment.netns):
             raise SpokeError(f"can't attach {device.id}: there is no network namespace {attachment.netns}")
-        record, place = await self._placed(uid, device)
-        await self._check_free(place, attachment)
-        wanted = replace(
-            place,
-            allocated=0.0,
-            container=attachment.container,
-            netns=attachment.netns,
-            interface=attachment.interface,
-            pod=attachment.pod,
-            network=attachment.network,
-            mac=attachment.mac,
-            addresses=attachment.addresses,
-            routes=attachment.routes,
-        )
-        await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
-        end = _end(await self._built(uid, device), attachment)
-        if device.mode == "macvtap":
-            await self._kernel.tap(place.index)
+        await self._confirm(uid)
+        async with self._placed(uid, device) as (record, place):
+            twin = record.place(device.twin.id) if record is not None else None
+            await self._check_free(place, attachment)
+            if twin is not None and twin.container != attachment.container:
+                await self._check_free(twin, attachment)
+            await self._elsewhere.check(attachment)
+            wanted = _taken(place, attachment)
+            await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
+        seen = await self._built(uid, device)
+        await self._check_fits(uid, wanted)
+        end = _end(seen, attachment)
         return Attached(end.mac, end.mtu)
+
+    async def _confirm(self, uid: str) -> None:
+        """Raise SpokeError where this node would join a LAN that is gone."""
+        lan, record = self._view.lan(uid), self._records.carried.get(uid)
+        if lan is not None and not (record is not None and any(place.attached for place in record.places)):
+            await self._elsewhere.confirm(lan)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""
@@ -175,7 +184,7 @@ class Spokes:
         if failures:
             raise SpokeError("; ".join(failures), again=True)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for handler in self._handlers:
             handler()
 
@@ -201,20 +210,32 @@ class Spokes:
             again=not self._view.is_synced,
         )
 
-    async def _placed(self, uid: str, device: Device) -> tuple[Carried | None, Place]:
-        """The record and the place of a device, with an index that nothing else has."""
+    @asynccontextmanager
+    async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[Carried | None, Place]]:
+        """The record and the place of a device, with an index that nothing else gets until the place is saved."""
         record = self._records.carried.get(uid)
         place = record.place(device.id) if record is not None else None
         if place is None:
             place = Place(spoke=device.spoke, mode=device.mode)
-        if device.mode == "macvtap" and not place.index:
-            async with self._choosing:
-                taken = set(await self._kernel.indices())
-                taken |= {each.index for other in self._records.carried.values() for each in other.places}
-                place = replace(place, index=choose_index(device.id, taken))
-                lan = self._view.lan(uid)
-                record = await self._carrier.begin(lan, record, device.id, place)
-        return record, place
+        if device.mode == "veth" or place.index:
+            yield record, place
+            return
+        try:
+            yield record, replace(place, index=await self._choose_index(device))
+        finally:
+            self._chosen.pop(device.id, None)
+
+    async def _choose_index(self, device: Device) -> int:
+        # A LAN that was made anew: kubelet may have given the device's path to a container already.
+        if index := self._records.index_of(device.id) or self._chosen.get(device.id, 0):
+            return index
+        occupied: set[int] = set()
+        while True:
+            index = choose_index(device.id, self._records.taken, self._chosen.values(), occupied)
+            self._chosen[device.id] = index
+            if await self._kernel.is_free(index):
+                return index
+            occupied.add(index)
 
     async def _check_free(self, place: Place, attachment: Attachment) -> None:
         if not place.attached or (place.container, place.interface) == (
@@ -225,9 +246,21 @@ class Spokes:
         if await self._kernel.is_namespace(place.netns):
             raise SpokeError(
                 f"the spoke {place.spoke} is used by {place.pod or place.container} on this node; a spoke takes one "
-                "pod, so delete that one, or take another spoke",
+                "pod or one machine, so delete that one, or take another spoke",
                 again=True,
             )
+
+    async def _check_fits(self, uid: str, place: Place) -> None:
+        """Raise MtuRefused for a place that asks for more than fits on every node; it is free again then."""
+        record, state = self._records.carried[uid], self._carrier.state(uid)
+        fits = state.room if state is not None else None
+        asked = own_mtu(record, place) or record.options.mtu
+        fault = fits.fault(asked, record.options.mtu) if fits is not None else ""
+        if not fault:
+            return
+        await self._records.save(record.with_place(place.free()))
+        await self._carrier.reconcile(uid, ())
+        raise MtuRefused(f"mtu: the spoke {place.spoke} of {record.title} asks for {asked}, and {fault}")
 
     async def _built(self, uid: str, device: Device) -> SeenLan:
         """The LAN with this device, after some attempts. Raises NodeError, and SpokeError without an underlay."""
@@ -271,6 +304,24 @@ class Spokes:
             self._woken(uid)
 
 
+def _taken(place: Place, attachment: Attachment) -> Place:
+    """The place as a pod has it."""
+    return replace(
+        place,
+        allocated=0.0,
+        container=attachment.container,
+        netns=attachment.netns,
+        interface=attachment.interface,
+        pod=attachment.pod,
+        network=attachment.network,
+        mac=attachment.mac,
+        mtu=attachment.mtu,
+        addresses=attachment.addresses,
+        routes=attachment.routes,
+        bridged=attachment.bridged,
+    )
+
+
 def _check(attachment: Attachment) -> None:
     """Raises SpokeError for what can't be an interface of a pod."""
     try:
@@ -290,7 +341,7 @@ def _end(seen: SeenLan, attachment: Attachment) -> PodLink:
     end = seen.ends.get(device.id)
     if end is None or not end.in_pod:
         raise SpokeError(f"{device.id}: the interface {attachment.interface} is not in the pod's namespace")
-    if end.name != attachment.interface:
+    if end.name not in names_of(attachment.interface):
         raise SpokeError(
             f"{device.id}: the pod's interface is called {end.name} and not {attachment.interface}"
         )

@@ -1,8 +1,9 @@
 """The character devices of macvtaps: `/dev/tapN` of the node, for a guest's process.
 
 N is the link's index, which every network namespace gives by itself, while `/dev` is one for the node: two macvtaps of
-one index share a path silently. So the number of a device is taken from sysfs, which lists all devices of the node
-whatever their namespace, and the file at the path is made or corrected by it.
+one index share a path silently. So the number of a device is taken from sysfs, and the file at the path is made or
+corrected by it. Of a link of the host, sysfs has it under the link's name. For one in a pod there is only the list of
+all devices of the node, whatever their namespace, which takes longer the more there are.
 """
 
 import os
@@ -10,6 +11,9 @@ import re
 import stat
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
+
+from msgspec import Struct
 
 from lanloom.features.lan.agent.ports import Tap
 from lanloom.node.errors import LinkError
@@ -25,29 +29,42 @@ READINGS = 5
 _TARGET = re.compile(r".*/macvtap/tap(\d+)")
 
 
+class _Entry(Struct, frozen=True):
+    """A device in the kernel's list; the index is 0 for one that is no macvtap."""
+
+    index: int
+    number: int
+
+
 class TapDevices:
     """Devices below `devices` (/dev), with the kernel's list below `system` (/sys)."""
 
     def __init__(self, devices: Path = Path("/dev"), system: Path = Path("/sys")) -> None:
         self._devices = devices
         self._numbers = system / "dev/char"
+        self._links = system / "class/net"
+        self._known: dict[tuple[str, int], _Entry] | None = None
+        self._lock = Lock()
 
     def path(self, index: int) -> Path:
         """Where the device of a macvtap is."""
         return self._devices / f"tap{index}"
 
-    def indices(self) -> frozenset[int]:
-        """The indices of all macvtaps of the node, in whatever namespace."""
-        return frozenset(index for index, _ in self._all())
+    def has(self, index: int) -> bool:
+        """Whether a macvtap of the node has an index, in whatever namespace, as of the last look at all."""
+        with self._lock:
+            known = self._all() if self._known is None else self._known
+            return any(entry.index == index for entry in known.values())
 
-    def ensure(self, index: int, *, quick: bool = False) -> Tap:
+    def ensure(self, index: int, *, name: str = "", quick: bool = False) -> Tap:
         """The device of a macvtap, with the owner and mode that a guest's process needs. Raises LinkError.
 
-        The kernel makes the file in a devtmpfs, and makes it anew, with root as its owner, when the link moves. A
-        `quick` look takes a file whose number is that of a macvtap with this index, and reads no list of all devices.
+        The kernel makes the file in a devtmpfs, and makes it anew, with root as its owner, when the link moves. `name`
+        is that of a link of the host. A `quick` look takes a file whose number is that of a macvtap with this index,
+        and reads no list of all devices.
         """
         path = self.path(index)
-        number = (self._filed(index) if quick else 0) or self._number(index)
+        number = self._named(index, name) or (self._filed(index) if quick else 0) or self._number(index)
         try:
             status = _status(path)
             if status is not None and not (stat.S_ISCHR(status.st_mode) and status.st_rdev == number):
@@ -68,14 +85,23 @@ class TapDevices:
 
     def forget(self, index: int) -> None:
         """Removes the file of a macvtap that is gone. Raises LinkError."""
-        if index in self.indices():
-            return
         path = self.path(index)
         try:
-            if (status := _status(path)) is not None and stat.S_ISCHR(status.st_mode):
-                path.unlink(missing_ok=True)
+            status = _status(path)
+            if status is None or not stat.S_ISCHR(status.st_mode) or self._numbers_of(index):
+                return
+            path.unlink(missing_ok=True)
         except OSError as error:
             raise LinkError(f"can't remove the device {path}: {error.strerror}") from error
+
+    def _named(self, index: int, name: str) -> int:
+        """The number of the host's link with this name, 0 where it is not there or has another index."""
+        if not name:
+            return 0
+        with suppress(OSError, ValueError):
+            major, minor = (self._links / name / f"macvtap/tap{index}/dev").read_text().split(":")
+            return os.makedev(int(major), int(minor))
+        return 0
 
     def _filed(self, index: int) -> int:
         """The number that the file has, 0 unless it is that of a macvtap with this index."""
@@ -93,7 +119,7 @@ class TapDevices:
         status = _status(self.path(index))
         numbers: set[int] = set()
         for _ in range(READINGS):
-            numbers |= {number for found, number in self._all() if found == index}
+            numbers |= self._numbers_of(index)
             if numbers:
                 break
         if len(numbers) > 1:
@@ -108,27 +134,43 @@ class TapDevices:
             )
         return numbers.pop()
 
-    def _all(self) -> list[tuple[int, int]]:
-        """Index and device number of all macvtaps."""
-        found = []
-        majors = {f"{number}:" for number in _majors()}
-        with suppress(FileNotFoundError):
-            for entry in os.scandir(self._numbers):
-                if majors and entry.name[: entry.name.index(":") + 1] not in majors:
-                    continue
-                with suppress(OSError):
-                    if match := _TARGET.fullmatch(str(Path(entry.path).readlink())):
-                        major, minor = entry.name.split(":")
-                        found.append((int(match[1]), os.makedev(int(major), int(minor))))
-        return found
+    def _numbers_of(self, index: int) -> set[int]:
+        """The numbers of all macvtaps of the node with this index."""
+        with self._lock:
+            return {entry.number for entry in self._all().values() if entry.index == index}
+
+    def _all(self) -> dict[tuple[str, int], _Entry]:
+        """All macvtaps. Only entries of the kernel's list that are new since the last look are followed."""
+        known, names = self._known or {}, self._names()
+        for name in known.keys() - names:
+            del known[name]
+        for name in names - known.keys():
+            if (entry := self._followed(name[0])) is not None:
+                known[name] = entry
+        self._known = known
+        return known
+
+    def _names(self) -> set[tuple[str, int]]:
+        """Name and inode of each entry of the kernel's list that may be a macvtap: another one has another inode."""
+        with suppress(FileNotFoundError), os.scandir(self._numbers) as entries:
+            prefixes = _majors()
+            return {(entry.name, entry.inode()) for entry in entries if entry.name.startswith(prefixes)}
+        return set()
+
+    def _followed(self, name: str) -> _Entry | None:
+        with suppress(OSError):
+            match = _TARGET.fullmatch(str((self._numbers / name).readlink()))
+            major, minor = name.split(":")
+            return _Entry(int(match[1]) if match else 0, os.makedev(int(major), int(minor)))
+        return None
 
 
-def _majors() -> set[int]:
-    """The major numbers that the kernel gave to macvtap; empty where it can't be read, for a look at all devices."""
+def _majors() -> tuple[str, ...]:
+    """What device numbers of macvtaps begin with; an empty text, for all, where that can't be read."""
     with suppress(OSError):
-        lines = Path("/proc/devices").read_text().splitlines()
-        return {int(line.split()[0]) for line in lines if line.split()[1:] == ["macvtap"]}
-    return set()
+        lines = [line.split() for line in Path("/proc/devices").read_text().splitlines()]
+        return tuple(f"{line[0]}:" for line in lines if line[1:] == ["macvtap"]) or ("",)
+    return ("",)
 
 
 def _status(path: Path) -> os.stat_result | None:

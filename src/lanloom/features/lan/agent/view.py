@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from lanloom.api.core import NODES, Node
-from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode, Mode
+from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, LANNode, Mode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
+from lanloom.features.lan.rules.claims import age_of
 from lanloom.features.lan.rules.flood import is_live
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informers
 
 _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 
@@ -16,8 +17,12 @@ class ClusterView:
     """Reads the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
 
     def __init__(self, informers: Informers, now: Callable[[], float]) -> None:
-        self._lans = informers.get(LANS, optional=True, indexes={"uid": _uid, "spoke": _spokes})
-        self._reports = informers.get(LAN_NODES, optional=True, indexes={"lan": _reported})
+        self._lans = informers.get(
+            LANS, optional=True, indexes={"uid": _uid, "spoke": _spokes, "joined": _joined}
+        )
+        self._reports = informers.get(
+            LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}
+        )
         self._nodes = informers.get(NODES)
         self._now = now
 
@@ -35,6 +40,12 @@ class ClusterView:
         self._reports.on_change(lambda old, new: _each(handler, _changed(old, new)))
         self._nodes.on_change(self._on_node(handler))
 
+    def on_report(self, node: str, handler: Callable[[LANNode | None], None]) -> None:
+        """Calls `handler` with the LANNode of a node whenever it changed, None for one that was deleted."""
+        self._reports.on_change(
+            lambda _old, new: handler(new), lambda old, new: (new or old or LANNode()).metadata.name == node
+        )
+
     def _on_node(self, handler: Callable[[str], None]) -> Callable[[Node | None, Node | None], None]:
         def changed(old: Node | None, new: Node | None) -> None:
             if _readiness(old) != _readiness(new):
@@ -48,9 +59,26 @@ class ClusterView:
         """The LAN of a uid."""
         return next(iter(self._lans.store.by("uid", uid)), None)
 
+    def named(self, namespace: str, name: str) -> LAN | None:
+        """The LAN of a name."""
+        return self._lans.store.get(Key(namespace, name))
+
     def lan_of(self, spoke: str) -> LAN | None:
-        """The LAN that has a spoke; of several the oldest."""
-        return min(self._lans.store.by("spoke", spoke), key=_age, default=None)
+        """The LAN that has a spoke; of several the one that the manager lets have it."""
+        return min(self._lans.store.by("spoke", spoke), key=age_of, default=None)
+
+    def joined(self) -> tuple[str, ...]:
+        """The uids of the LANs that are joined to a bridge of the hosts."""
+        return tuple(lan.metadata.uid for lan in self._lans.store.by("joined", "yes"))
+
+    def is_joined(self, uid: str) -> bool:
+        """Whether a LAN is joined to a bridge of the hosts."""
+        lan = self.lan(uid)
+        return lan is not None and bool(_joined(lan))
+
+    def with_uplinks(self) -> Iterator[LAN]:
+        """The LANs that are to be joined to physical VLANs."""
+        return (lan for lan in self._lans.store.by("joined", "yes") if lan.spec.uplink is not None)
 
     def devices(self) -> Mapping[str, Device]:
         """The devices of all LANs that are not being deleted, by resource."""
@@ -73,8 +101,15 @@ class ClusterView:
 
     def reports(self, uid: str) -> Iterator[LANNode]:
         """The LANNodes of live nodes that list the LAN."""
+        return self._live(self._reports.store.by("lan", uid))
+
+    def users_of(self, spoke: str) -> Iterator[LANNode]:
+        """The LANNodes of live nodes on which a spoke is attached, also to a LAN that is gone or not known here."""
+        return self._live(self._reports.store.by("spoke", spoke))
+
+    def _live(self, reports: Iterable[LANNode]) -> Iterator[LANNode]:
         now = self._now()
-        for report in self._reports.store.by("lan", uid):
+        for report in reports:
             node = self.node(report.metadata.name)
             if node is not None and is_live(node, now):
                 yield report
@@ -88,8 +123,16 @@ def _spokes(lan: LAN) -> Iterable[str]:
     return lan.spec.spokes
 
 
+def _joined(lan: LAN) -> Iterable[str]:
+    return ("yes",) if lan.spec.host_bridge is not None or lan.spec.uplink is not None else ()
+
+
 def _reported(report: LANNode) -> Iterable[str]:
     return [entry.uid for entry in report.status.lans]
+
+
+def _attached(report: LANNode) -> Iterable[str]:
+    return {spoke.name for entry in report.status.lans for spoke in entry.spokes}
 
 
 def _uids(old: LAN | None, new: LAN | None) -> set[str]:
@@ -99,23 +142,21 @@ def _uids(old: LAN | None, new: LAN | None) -> set[str]:
 def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
     """The LANs of which a report says something else than before about how to reach its node."""
     before, after = (
-        {entry.uid: (entry.vni, entry.port, entry.address, entry.mtu) for entry in report.status.lans}
-        if report is not None
-        else {}
+        {entry.uid: _endpoint_of(entry) for entry in report.status.lans} if report is not None else {}
         for report in (old, new)
     )
     return {uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid)}
+
+
+def _endpoint_of(entry: LANEntry) -> object:
+    macs = frozenset(spoke.mac for spoke in entry.spokes if spoke.mac)
+    return entry.vni, entry.port, entry.address, entry.mtu, macs, entry.uplink
 
 
 def _readiness(node: Node | None) -> object:
     if node is None:
         return None
     return [item.status for item in node.status.conditions if item.type == "Ready"]
-
-
-def _age(lan: LAN) -> tuple[str, str, str]:
-    meta = lan.metadata
-    return meta.creation_timestamp or "", meta.namespace, meta.name
 
 
 def _each(handler: Callable[[str], None], uids: Iterable[str]) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lanloom.api.core import Node
+from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadguard import ADMITTED, DRAINING
 from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformers
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.removal import NadRemover
@@ -89,6 +89,7 @@ class LanManager:
             "lanorphan", self._orphans.reconcile, rng=rng, observe=observe
         )
         informers.lans.on_change(self._lan_changed, changed(lan_key))
+        informers.lans.on_change(self._status_changed, changed(lambda lan: lan.status))
         informers.nads.on_change(self._nad_changed, changed(nad_key))
         informers.lan_nodes.on_change(self._report_changed)
         informers.nodes.on_change(self._node_changed, changed(node_key))
@@ -123,6 +124,11 @@ class LanManager:
                     self._lans.enqueue(other.metadata.key)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._check_orphan(old.metadata.uid)
+
+    def _status_changed(self, old: LAN | None, new: LAN | None) -> None:
+        """A status may be another manager's, or a write of which no answer came."""
+        for item in present(old, new):
+            self._lans.enqueue_spaced(item.metadata.key)
 
     def _nad_changed(
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None

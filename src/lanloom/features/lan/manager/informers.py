@@ -11,8 +11,7 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
 from lanloom.features.lan.rules.nads import owner_of
-from lanloom.kube.informer import Informer
-from lanloom.kube.informers import Informers
+from lanloom.kube.informer import Informer, Informers
 
 BY_UID = "lan-uid"
 """LANs by their own uid; NADs by that of the LAN that they were made for; LANNodes by those of the LANs in them."""

@@ -5,14 +5,16 @@ Before anything is made for a LAN it has the finalizer, so that it never goes wi
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from lanloom.api.core import EventDraft
-from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
+from lanloom.api.core import LEASES, EventDraft
+from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus, uplink_lease
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.manager.informers import BY_UID, LanInformers
 from lanloom.features.lan.manager.removal import NadRemover, Nads
 from lanloom.features.lan.rules.admit import is_forced
@@ -26,7 +28,7 @@ from lanloom.features.lan.rules.nads import (
     spoke_of,
     wanted_nads,
 )
-from lanloom.features.lan.rules.removal import Retirement, carrying_nodes
+from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
 from lanloom.kube.conditions import find
@@ -93,7 +95,7 @@ class Lans:
             lan = await self._finalizers(lan, (*lan.metadata.finalizers, FINALIZER))
         try:
             conflicts = await self._nads(lan)
-            left = await self._surplus(lan)
+            left = await self._orphans(lan)
         except (AlreadyExists, Conflict, ServerError):
             raise
         except ApiError as error:
@@ -146,7 +148,7 @@ class Lans:
             text = f"NetworkAttachmentDefinition {wanted.key} was changed ({', '.join(fields)}) and is as before again"
             await self._record(lan, EventDraft("Warning", "NADRepaired", text))
 
-    async def _surplus(self, lan: LAN) -> Retirement | None:
+    async def _orphans(self, lan: LAN) -> Retirement | None:
         """Takes away the NADs of spokes that the LAN has no more; None where there are none.
 
         Those that are used wait, and don't hold up the others.
@@ -198,10 +200,15 @@ class Lans:
             return None
         message = f"waits until {listed(found.waited)} no longer carries it"
         await self._report(lan, Verdict(reason="Terminating", message=message))
-        return None if found.until is None else max(0.0, found.until - self._now()) + 1
+        left = math.inf if found.until is None else max(0.0, found.until - self._now()) + 1
+        return min(left, REREAD_SECONDS)
 
     async def _release(self, lan: LAN, reason: str) -> None:
         rest = tuple(item for item in lan.metadata.finalizers if item != FINALIZER)
+        if lan.spec.uplink is not None:
+            lease = uplink_lease(lan.metadata.uid)
+            with ignore_not_found(lease):
+                await self._client.delete(LEASES, lease, BRIDGES_NAMESPACE)
         await self._finalizers(lan, rest)
         log.info("lan-released", lan=str(lan.metadata.key), reason=reason)
 
@@ -288,7 +295,7 @@ class Orphans:
         self._informers = informers
         self._remover = remover
         self._recorder = recorder
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def is_orphaned(self, uid: str) -> bool:
         """Whether no LAN of that uid is known; one that the watch has not brought yet is none, too."""
@@ -298,21 +305,23 @@ class Orphans:
         """Takes the next step; in how many seconds to look again, None for when something happens."""
         nads = self._informers.nads.store.by(BY_UID, uid)
         if not self.is_orphaned(uid) or not nads:
-            self._told.pop(uid, None)
+            self._reported.pop(uid, None)
             return None
         every = (await self._client.list(LANS)).items
         if any(lan.metadata.uid == uid for lan in every):
             return None
         nads = tuple(nad for nad in nads if not _is_awaited(nad, uid, every))
         step = await self._remover.retire(uid, nads)
-        await self._tell(uid, nads, step)
+        await self._report_users(uid, nads, step)
         return step.wait
 
-    async def _tell(self, uid: str, nads: Sequence[NetworkAttachmentDefinition], step: Retirement) -> None:
+    async def _report_users(
+        self, uid: str, nads: Sequence[NetworkAttachmentDefinition], step: Retirement
+    ) -> None:
         """Says what is waited for, once; by Events on the NADs, as there is no status any more."""
-        if step.stage not in ("users", "requests") or self._told.get(uid) == step.message:
+        if step.stage not in ("users", "requests") or self._reported.get(uid) == step.message:
             return
-        self._told[uid] = step.message
+        self._reported[uid] = step.message
         text = f"the LAN that it was made for was removed by force; the NAD goes when it is unused: {step.message}"
         for nad in nads:
             await self._recorder.record(reference(NADS, nad), (EventDraft("Warning", "Orphaned", text),))

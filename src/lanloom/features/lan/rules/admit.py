@@ -6,9 +6,9 @@ long as the marks stay by which they are known.
 
 from collections.abc import Iterable, Mapping
 
+from lanloom.api.dummy import ADMITTED, DRAINING, GUARDED
 from lanloom.api.lan import FORCE_DELETE, LAN, UID_LABEL, LANNode
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadguard import ADMITTED, DRAINING, GUARDED
 from lanloom.features.lan.rules.nads import (
     RESOURCE_NAME,
     WantedNad,
@@ -23,6 +23,25 @@ from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
 LansByUid = Mapping[str, LAN]
+
+
+JOINED = (
+    "spec.hostBridge is written by Lanloom's manager only, for an isolated network that spans the cluster; create a "
+    'DummyClusterNetwork with spec.scope "cluster" instead'
+)
+JOINED_CHANGE = (
+    "an isolated network that spans the cluster stands on it, and Lanloom's manager writes its spec; change the "
+    "DummyClusterNetwork instead"
+)
+JOINED_DELETION = (
+    "an isolated network that spans the cluster stands on it, and it goes with that one; delete the "
+    "DummyClusterNetwork instead"
+)
+
+
+def is_joined(new: LAN, old: LAN | None) -> bool:
+    """Whether a LAN is, or was, joined to a bridge of the hosts."""
+    return any(lan is not None and lan.spec.host_bridge is not None for lan in (new, old))
 
 
 def is_forced(lan: LAN) -> bool:

@@ -4,16 +4,20 @@ The record outlives the API server's absence, the agent's death and a reboot. Wh
 not from the LAN: a namespace or a bridge keeps the name under which it was made.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.lan import DEFAULT_PORT, LAN, Mode, Replication, device_id
+from lanloom.api.lan import DEFAULT_PORT, LAN, HostBridge, Mode, Replication, VlanUplink, device_id
 from lanloom.features.lan.rules.addressing import PodRoute
+from lanloom.features.lan.rules.options import Options, options_of
 
 ALLOCATION_SECONDS = 600.0
 """How long a device that kubelet allocated is kept ready for a pod that has not come."""
+
+LEAVING_SECONDS = 30.0
+"""The same where the LAN is being deleted, or is gone: it waits for its nodes, and ADD builds what a pod needs."""
 
 
 class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,7 +26,9 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `index` is that of the macvtap, kept for as long as the LAN is carried, because it names the device `/dev/tapN`; 0
     for veth. `allocated` is when kubelet allocated the device (seconds since the epoch), 0 if it did not or a pod came.
     The other fields are those of the attachment; `container` is empty without one. `addresses` and `routes` are what
-    the interface gets whenever it is made.
+    the interface gets whenever it is made; `mtu` in bytes is what it asks for, 0 for that of the LAN. `bridged`: a
+    machine behind KubeVirt's bridge uses it. `in_transit`: another feature brings the port of a running machine, or
+    takes it away; it is neither made nor deleted meanwhile.
     """
 
     spoke: str
@@ -35,8 +41,11 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pod: str = ""
     network: str = ""
     mac: str = ""
+    mtu: int = 0
     addresses: tuple[str, ...] = ()
     routes: tuple[PodRoute, ...] = ()
+    bridged: bool = False
+    in_transit: bool = False
 
     @property
     def id(self) -> str:
@@ -62,6 +71,10 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A LAN on this node: of its spec what links are made of, and the places that were ever used here.
 
     `device` is the underlay link; `group` the multicast group. `built` says that the kernel may have something of it.
+    `options` are those of the LAN and of its spokes, which are applied to what is there.
+    `host_bridge` and its ifalias `host_alias` are a bridge of the host that the LAN is joined to, empty for none;
+    `uplink` and `uplink_vlan` the cluster network and the VLAN, for the node that joins the LAN to it.
+    `was` is the uid of the LAN for which that was made, if it is another one than `uid`.
     """
 
     uid: str
@@ -75,8 +88,14 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     group: str = ""
     replication: Replication = "head-end"
+    options: Options = Options()
     places: tuple[Place, ...] = ()
     built: bool = False
+    host_bridge: str = ""
+    host_alias: str = ""
+    uplink: str = ""
+    uplink_vlan: int = 0
+    was: str = ""
 
     @property
     def title(self) -> str:
@@ -112,7 +131,26 @@ def carried(lan: LAN, node: str) -> Carried:
         device=spec.underlay(node),
         group=spec.vxlan_grp,
         replication=spec.replication,
+        options=options_of(spec),
+        host_bridge=_host(lan).name,
+        host_alias=_host(lan).alias,
+        uplink=_uplink(lan).cluster_network,
+        uplink_vlan=_uplink(lan).vlan,
     )
+
+
+def _host(lan: LAN) -> HostBridge:
+    """The bridge of the host that a LAN is joined to; a LAN that is being deleted leaves it."""
+    return HostBridge() if lan.metadata.is_deleting else lan.spec.host_bridge or HostBridge()
+
+
+def _uplink(lan: LAN) -> VlanUplink:
+    return VlanUplink() if lan.metadata.is_deleting else lan.spec.uplink or VlanUplink()
+
+
+def apart(record: Carried) -> Carried:
+    """The record of a LAN that is joined to no bridge of the host."""
+    return replace(record, host_bridge="", host_alias="", uplink="", uplink_vlan=0)
 
 
 def followed(record: Carried, lan: LAN, node: str) -> Carried:
@@ -130,6 +168,35 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
         device=fresh.device,
         group=fresh.group,
         replication=fresh.replication,
+        options=fresh.options,
+        host_bridge=fresh.host_bridge,
+        host_alias=fresh.host_alias,
+        uplink=fresh.uplink,
+        uplink_vlan=fresh.uplink_vlan,
+    )
+
+
+def continues(record: Carried, lan: LAN) -> bool:
+    """Whether a LAN is one that this node carries, made anew: it has the names of that one's links and its spokes."""
+    spec = lan.spec
+    attached = {place.spoke for place in record.places if place.attached}
+    return (
+        record.uid != lan.metadata.uid
+        and (record.ns, record.bridge, record.vxlan) == (spec.ns, spec.bridge, spec.vxlan)
+        and attached <= set(spec.spokes)
+    )
+
+
+def leaving(record: Carried, now: float) -> Carried:
+    """The record of a LAN that is being deleted or gone: without devices that wait for a pod for a while already."""
+    return replace(
+        record,
+        places=tuple(
+            replace(place, allocated=0.0)
+            if place.allocated and not place.attached and abs(now - place.allocated) >= LEAVING_SECONDS
+            else place
+            for place in record.places
+        ),
     )
 
 
@@ -137,17 +204,16 @@ FIRST_INDEX, LAST_INDEX = 1 << 28, (1 << 31) - 2
 """Indices of macvtaps: far above those that the kernel gives, so that no `/dev/tapN` of others is met by chance."""
 
 
-def choose_index(device: str, taken: Iterable[int]) -> int:
+def choose_index(device: str, *taken: Container[int]) -> int:
     """An index for a device that nothing on the node has.
 
     The search begins at a place that follows from the device, so that a lost record mostly leads to the same index.
     """
-    occupied = set(taken)
     count = LAST_INDEX - FIRST_INDEX + 1
     start = _checksum(device) % count
-    for offset in range(len(occupied) + 1):
+    for offset in range(count):
         index = FIRST_INDEX + (start + offset) % count
-        if index not in occupied:
+        if not any(index in each for each in taken):
             return index
     raise AssertionError("more indices are taken than there are")
 

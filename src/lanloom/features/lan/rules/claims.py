@@ -19,6 +19,8 @@ def claims_of(lan: LAN) -> Iterator[str]:
     yield f"vni {spec.vni} {spec.vxlan_port}"
     for spoke in spec.spokes:
         yield f"spoke {spoke}"
+    if spec.uplink is not None:
+        yield f"uplink {spec.uplink.cluster_network} {spec.uplink.vlan}"
 
 
 def clash(lan: LAN, other: LAN) -> str:
@@ -28,6 +30,9 @@ def clash(lan: LAN, other: LAN) -> str:
         return f"spec.ns: {quote(mine.ns)} is the network namespace of {title_of(other)} already"
     if (mine.vni, mine.vxlan_port) == (theirs.vni, theirs.vxlan_port):
         return f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title_of(other)} already"
+    if mine.uplink is not None and mine.uplink == theirs.uplink:
+        vlan = f"VLAN {mine.uplink.vlan} of cluster network {mine.uplink.cluster_network}"
+        return f"spec.uplink: {vlan} is the uplink of {title_of(other)} already"
     if common := frozenset(mine.spokes) & frozenset(theirs.spokes):
         names = listed(quote(name) for name in sorted(common))
         return f"spec.spokes: {names} is the name of a spoke of {title_of(other)} already"

@@ -1,6 +1,6 @@
 """What a node should have of a LAN: from the record of what it carries, its underlay and its peers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from ipaddress import ip_address
 
@@ -9,12 +9,10 @@ from msgspec import Struct
 from lanloom.api.lan import Mode
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
-from lanloom.features.lan.rules.flood import Peers, family, largest_mtu
+from lanloom.features.lan.rules.flood import DEFAULT_MTU, Peers, family, largest_mtu, room
+from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import Underlay, Vtep
-
-DEFAULT_MTU = 1450
-"""Of a LAN on a node without an underlay: what fits on the most common one."""
-
+from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""
@@ -26,7 +24,9 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
     A macvtap has the index `index` and stands on `inner`, the other end of the port. With a `netns` (a path) the far
     end belongs there, under the name `interface` and with the address `mac`, `addresses` and `routes` when it is put
     there; what the pod does with it later is the pod's business. It is set up again only while it is `fresh`: being
-    attached.
+    attached. One that is `bridged` is for a machine behind a bridge of the pod (`rules.binding`). `flags` are those of
+    the bridge port; `mtu` in bytes is what the far end asks for, 0 for that of the LAN. One that is `in_transit` may be
+    there or not, and is left as it is.
     """
 
     name: str
@@ -39,6 +39,10 @@ class DesiredPort(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     routes: tuple[PodRoute, ...] = ()
     fresh: bool = False
+    bridged: bool = False
+    flags: PortFlags = PortFlags()
+    mtu: int = 0
+    in_transit: bool = False
 
     @property
     def inner(self) -> str:
@@ -50,7 +54,12 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     """A LAN's part of the kernel as it should be: all of this, or, unless `present`, nothing.
 
     Without `vtep` it reaches no other node. `mtu` in bytes is that of all links of the LAN. `built`: the kernel may
-    have something of it already; an empty namespace of its name is its own only then.
+    have something of it already; an empty namespace of its name is its own only then. `was` is the uid under which it
+    was made, if that is another one.
+
+    `isolates`: the marks of frames must reach other nodes. `learned_limit` is how many MAC addresses the bridge learns,
+    0 for any number. `pins` are endpoints of peers by the MAC addresses of secured spokes there.
+    `host` is a bridge of the host to which the LAN is joined.
     """
 
     uid: str
@@ -63,6 +72,13 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     flood: frozenset[str] = frozenset()
     present: bool = True
     built: bool = False
+    isolates: bool = False
+    learned_limit: int = 0
+    pins: Mapping[str, str] = {}
+    packet_filter: PacketFilter | None = None
+    port_filter: PortFilter | None = None
+    host: DesiredHostBridge | None = None
+    was: str = ""
 
 
 class Endpoint(Struct, frozen=True):
@@ -81,10 +97,13 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
             None, problem=f"{NO_UNDERLAY[0]}: set spec.defaultVxlanDev, or spec.vxlanDevMap for this node"
         )
     if underlay is None:
+        other = (
+            "recreate the DummyClusterNetwork with another spec.underlay"
+            if record.host_bridge
+            else "correct spec.defaultVxlanDev or spec.vxlanDevMap for this node"
+        )
         return Endpoint(
-            None,
-            problem=f"{NO_UNDERLAY[1]} {record.device} is not there; correct spec.defaultVxlanDev or "
-            "spec.vxlanDevMap for this node, or add the link",
+            None, problem=f"{NO_UNDERLAY[1]} {record.device} is not there; {other}, or add the link"
         )
     multicast = record.replication == "multicast"
     candidates = [
@@ -100,33 +119,113 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
         vtep = Vtep(record.vni, record.port, underlay.index, local, group)
         return Endpoint(vtep, address, largest_mtu(underlay.mtu, family(address)))
     kind = f"IPv{family(record.group)} address" if multicast else "IP address"
-    remedy = "give it one" if multicast else "give it one, or set spec.replication to multicast"
+    fixed = multicast or record.host_bridge  # nobody sets a field of an isolated network's LAN
+    remedy = "give it one" if fixed else "give it one, or set spec.replication to multicast"
     return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} has no {kind}; {remedy}")
 
 
 def desired(
-    record: Carried, own: Endpoint, peers: Peers, node: str, now: float, fresh: Collection[str] = ()
+    record: Carried,
+    own: Endpoint,
+    peers: Peers,
+    node: str,
+    now: float,
+    fresh: Collection[str] = (),
+    host: DesiredHostBridge | None = None,
 ) -> DesiredLan:
-    """What should be there. Without a place that is used nothing should. `fresh` are ports that are being attached."""
+    """What should be there. Without a place that is used nothing should, unless the LAN is joined to the `host`.
+
+    `fresh` are ports that are being attached.
+    """
     used = record.used(now)
-    if not used:
+    if not used and host is None:
         return DesiredLan(
-            uid=record.uid, ns=record.ns, bridge=record.bridge, vxlan=record.vxlan, present=False
+            uid=record.uid,
+            ns=record.ns,
+            bridge=record.bridge,
+            vxlan=record.vxlan,
+            present=False,
+            built=record.built,
+            was=record.was,
         )
+    options, fits = record.options, room(node, own.mtu, peers).mtu
+    is_open = options.is_open or bool(record.uplink or record.host_bridge)
+    moving = _moving(record, used, peers, node)
+    ports = tuple(_port(place, record, node, place.id in fresh, place.id in moving) for place in used)
     return DesiredLan(
         uid=record.uid,
         ns=record.ns,
         bridge=record.bridge,
         vxlan=record.vxlan,
         vtep=own.vtep,
-        mtu=min([value for value in (own.mtu, peers.mtu) if value], default=DEFAULT_MTU),
-        ports=tuple(_port(place, record, node, place.id in fresh) for place in used),
+        mtu=min(fits, options.mtu or fits),
+        ports=ports,
         flood=peers.flood if own.vtep and not own.vtep.group else frozenset(),
         built=record.built,
+        isolates=options.isolates,
+        learned_limit=options.max_learned_macs,
+        pins=_peers_pins(peers, moving) if own.vtep and is_open else {},
+        packet_filter=_packet_filter(record, used),
+        port_filter=_port_filter(ports, moving, peers, record.vxlan if own.vtep and is_open else ""),
+        host=host,
+        was=record.was,
     )
 
 
-def _port(place: Place, record: Carried, node: str, fresh: bool) -> DesiredPort:
+def _moving(record: Carried, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
+    """Secured places whose MAC address is at a peer as well, with the address: a machine migrates.
+
+    The address is pinned nowhere then. It is learned from either node, and packet filters check sources: the port of
+    the machine sends from no other address, and nothing else on any node from this one.
+    """
+    found = {place.id: address_of(place, record, node) for place in used if _is_secured(record, place)}
+    return {port: mac for port, mac in found.items() if mac in peers.claimed}
+
+
+def _peers_pins(peers: Peers, moving: Mapping[str, str]) -> dict[str, str]:
+    own = frozenset(moving.values())
+    return {mac: peer for mac, peer in peers.pins.items() if mac not in own}
+
+
+def _is_secured(record: Carried, place: Place) -> bool:
+    return record.options.port(place.spoke).secured
+
+
+def _packet_filter(record: Carried, used: Iterable[Place]) -> PacketFilter | None:
+    limits = {place.id: limit for place in used if (limit := record.options.port(place.spoke).limit)}
+    isolates = record.options.isolates
+    if not (limits or isolates):
+        return None
+    return PacketFilter(isolates=isolates, vxlan=record.vxlan if isolates else "", limits=limits)
+
+
+def _port_filter(
+    ports: Iterable[DesiredPort], moving: Mapping[str, str], peers: Peers, vxlan: str
+) -> PortFilter | None:
+    """What is checked at ports. Addresses are guarded where there is a `vxlan`: others may send from any address."""
+    sources = {port.name: port.mac for port in ports if port.flags.locked or port.name in moving}
+    isolated = tuple(port.name for port in ports if port.flags.isolated)
+    elsewhere = dict.fromkeys(sorted(peers.claimed - peers.pins.keys()), "")
+    guarded = elsewhere | {mac: port for port, mac in moving.items()} if vxlan else {}
+    if not (sources or isolated or guarded):
+        return None
+    return PortFilter(
+        sources=sources,
+        guarded=guarded,
+        isolated=isolated,
+        vxlan=vxlan if guarded else "",
+        needed=bool(moving),
+    )
+
+
+def address_of(place: Place, record: Carried, node: str) -> str:
+    """The MAC address that a place's interface is given."""
+    return place.mac or hardware_address(record.uid, place.id, "" if place.bridged else node)
+
+
+def _port(place: Place, record: Carried, node: str, fresh: bool, moving: bool) -> DesiredPort:
+    options = record.options.port(place.spoke)
+    mtus = [mtu for mtu in (place.mtu, options.mtu) if mtu]
     return DesiredPort(
         name=place.id,
         spoke=place.spoke,
@@ -134,15 +233,22 @@ def _port(place: Place, record: Carried, node: str, fresh: bool) -> DesiredPort:
         index=place.index,
         netns=place.netns,
         interface=place.interface,
-        mac=place.mac or hardware_address(record.uid, place.id, node),
+        mac=address_of(place, record, node),
         addresses=place.addresses,
         routes=place.routes,
         fresh=fresh,
+        bridged=place.bridged,
+        flags=PortFlags(options.secured and not moving, options.isolated),
+        mtu=min(mtus, default=0),
+        in_transit=place.in_transit,
     )
 
 
 def hardware_address(uid: str, device: str, node: str) -> str:
-    """The address of a spoke on a node where the pod asks for none: it stays when the link is made anew."""
+    """The address of a spoke on a node where the pod asks for none: it stays when the link is made anew.
+
+    A machine keeps its address when it migrates, so that of its spoke is the same on every node: `node` is empty.
+    """
     digest = bytearray(blake2b(f"{uid}/{device}/{node}".encode(), digest_size=6).digest())
     digest[0] = digest[0] & 0xFC | 0x02
     return digest.hex(":")

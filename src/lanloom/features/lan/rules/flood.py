@@ -4,8 +4,10 @@ A node is a peer of a LAN while it lists the LAN in its LANNode and is live. A n
 peer: its kernel forwards frames without kubelet and agent, and pods on it may be well.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,6 +19,9 @@ SILENCE_SECONDS = 300.0
 
 OVERHEAD = {4: 50, 6: 70}
 """Bytes that VXLAN adds to a frame, by the version of IP: Ethernet, IP, UDP and VXLAN headers."""
+
+DEFAULT_MTU = 1450
+"""Of a LAN on a node without an underlay: what fits on the most common one."""
 
 LEAST_MTU = 68
 """The smallest MTU of a link."""
@@ -41,21 +46,56 @@ def is_live(node: Node, now: float) -> bool:
 
 
 class Peers(Struct, frozen=True):
-    """The other nodes of a LAN: `flood` are addresses, `mtu` the least of them, 0 without any.
+    """The other nodes of a LAN: `flood` are addresses, `mtu` the least of them, 0 without any, at the node `narrowest`.
 
-    `strangers` are nodes whose endpoint this node can't reach, with the reason.
+    `strangers` are nodes whose endpoint this node can't reach, with the reason. `claimed` are the MAC addresses that
+    secured spokes have there, and `pins` the endpoints of those that are at one node only: a machine that migrates is
+    at two, and nobody knows yet when it will answer at which. `uplinks` are the endpoints of nodes that say that they
+    join the LAN to its VLAN: besides the elected one perhaps one whose agent has died since.
     """
 
     flood: frozenset[str] = frozenset()
     mtu: int = 0
     strangers: tuple[str, ...] = ()
+    narrowest: str = ""
+    pins: Mapping[str, str] = {}
+    claimed: frozenset[str] = frozenset()
+    uplinks: frozenset[str] = frozenset()
+
+
+class Room(NamedTuple):
+    """The largest packet in bytes that fits on every node of a LAN, and the node that allows no more."""
+
+    mtu: int
+    node: str = ""
+
+    def fault(self, asked: int, ceiling: int = 0) -> str:
+        """Why an MTU is too large, with the remedy; empty if it fits. `ceiling` is the LAN's own, 0 for none."""
+        if asked > self.mtu:
+            where = f" of node {self.node}" if self.node else ""
+            allows = f", as node {self.node} allows no more" if self.node else ""
+            return (
+                f"the LAN has MTU {self.mtu}{allows}; ask for at most {self.mtu}, or raise the MTU of the underlay"
+                f"{where}"
+            )
+        if ceiling and asked > ceiling:
+            return f"the LAN has MTU {ceiling} by its spec.mtu; ask for at most {ceiling}, or raise spec.mtu"
+        return ""
+
+
+def room(node: str, own: int, around: Peers) -> Room:
+    """The room on `node`, whose underlay leaves `own` bytes, and on its peers; 0 for what is not known."""
+    found = [Room(own, node), Room(around.mtu, around.narrowest)]
+    return min((each for each in found if each.mtu), default=Room(DEFAULT_MTU))
 
 
 def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable[LANNode]) -> Peers:
     """The peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
     flood: set[str] = set()
-    mtus: list[int] = []
+    mtus: list[Room] = []
+    claims: list[tuple[str, str]] = []
     strangers: list[str] = []
+    uplinks: set[str] = set()
     for node in sorted(nodes, key=lambda each: each.metadata.name):
         name = node.metadata.name
         entry = _entry(node, uid)
@@ -69,9 +109,16 @@ def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable
             strangers.append(f"{name} (the same address {address})")
         else:
             flood.add(entry.address)
+            uplinks |= {entry.address} if entry.uplink else set()
+            claims += [(spoke.mac, entry.address) for spoke in entry.spokes if spoke.mac]
             if entry.mtu:
-                mtus.append(entry.mtu)
-    return Peers(frozenset(flood), min(mtus, default=0), tuple(strangers))
+                mtus.append(Room(entry.mtu, name))
+    least = min(mtus, default=Room(0))
+    count = Counter(mac for mac, _ in claims)
+    pins = {mac: address for mac, address in claims if count[mac] == 1}
+    return Peers(
+        frozenset(flood), least.mtu, tuple(strangers), least.node, pins, frozenset(count), frozenset(uplinks)
+    )
 
 
 UNREACHABLE = "no frames reach"

@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lanloom.api.lan import LAN, LANS, UID_LABEL, Mode, nad_name, resource_name
+from lanloom.api.dummy import DRAINING, GUARDED
+from lanloom.api.lan import LAN, LANS, UID_LABEL, Mode, SpokeOptions, nad_name, resource_name
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadguard import DRAINING, GUARDED
+from lanloom.features.lan.rules.binding import BRIDGE
 
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 """Annotation of a NAD: the resource that its pods request, as Multus and KubeVirt read it."""
@@ -29,25 +30,29 @@ class WantedNad(NamedTuple):
     key: Key
     spoke: str
     mode: Mode
+    bridged: bool = False
 
     @property
     def config(self) -> str:
-        """The CNI configuration, as k8slan has it."""
+        """The CNI configuration, as k8slan has it unless machines with the bridge binding use it."""
         found = {"cniVersion": CNI_VERSION, "name": self.key.name}
         found |= {"type": "macvtap"} if self.mode == "macvtap" else {"type": "k8slanveth", "veth": self.spoke}
+        found |= {"binding": BRIDGE} if self.bridged else {}
         return json.dumps(found)
 
     @property
-    def resource(self) -> str:
-        """The resource that its pods request."""
-        return resource_name(self.spoke, self.mode)
+    def resource(self) -> str | None:
+        """The resource that its pods request, None for none."""
+        return None if self.bridged else resource_name(self.spoke, self.mode)
 
 
 def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
     """The NADs of a LAN, in the order of its spokes."""
     for spoke in lan.spec.spokes:
+        bridged = lan.spec.spoke_options.get(spoke, SpokeOptions()).binding == BRIDGE
         for mode in _MODES:
-            yield WantedNad(Key(lan.metadata.namespace, nad_name(spoke, mode)), spoke, mode)
+            key = Key(lan.metadata.namespace, nad_name(spoke, mode))
+            yield WantedNad(key, spoke, mode, bridged and mode == "veth")
 
 
 def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:
@@ -83,7 +88,10 @@ def owner_of(metadata: ObjectMeta) -> str:
 
 def body_of(lan: LAN, nad: WantedNad) -> Raw:
     """A NAD to be created."""
-    return {"metadata": {"name": nad.key.name, **_marks(lan, nad)}, "spec": {"config": nad.config}}
+    marks = _marks(lan, nad)
+    annotations = {key: text for key, text in marks["annotations"].items() if text is not None}
+    metadata = {"name": nad.key.name, **marks, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"config": nad.config}}
 
 
 def repair(lan: LAN, nad: WantedNad, found: NetworkAttachmentDefinition) -> Raw:

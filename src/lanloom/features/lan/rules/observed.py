@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from lanloom.features.lan.rules.options import ISOLATED_GROUP, PortFlags
+
 
 class Vtep(NamedTuple):
     """What makes a VXLAN link: `device` is the index of its underlay link; `local` and `group` may be empty."""
@@ -21,7 +23,10 @@ class LanLink(Struct, frozen=True, kw_only=True):
 
     `master` and `lower` are indices; `lower` is the other end of a veth, which is in another namespace if `away`.
     `forwarding` is the mask of reserved addresses whose frames a bridge port lets pass; `snooping`, of bridges, whether
-    multicast is sent only to those who asked for it.
+    multicast is sent only to those who asked for it, and `learned_limit` how many MAC addresses it learns: 0 for any
+    number, None where the kernel knows no such limit. A `locked` port passes frames only from addresses that are known
+    to be behind it, an `isolated` one none to other isolated ones; `group` is the link's group. `policy`, of VXLAN
+    links: the mark of a frame goes along.
     """
 
     name: str
@@ -37,6 +42,21 @@ class LanLink(Struct, frozen=True, kw_only=True):
     vtep: Vtep | None = None
     forwarding: int = 0
     snooping: bool = False
+    learned_limit: int | None = None
+    locked: bool = False
+    isolated: bool = False
+    group: int = 0
+    policy: bool = False
+
+    def has(self, flags: PortFlags) -> bool:
+        """Whether a port has these flags; its group belongs to isolation."""
+        grouped = self.group == ISOLATED_GROUP
+        return (self.locked, self.isolated, grouped) == (flags.locked, flags.isolated, flags.isolated)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a port has no flags at all."""
+        return not (self.locked or self.isolated or self.group)
 
 
 class PodLink(Struct, frozen=True, kw_only=True):
@@ -58,12 +78,23 @@ class PodLink(Struct, frozen=True, kw_only=True):
     destinations: frozenset[str] = frozenset()
 
 
+class Pin(NamedTuple):
+    """Where a MAC address is for good: behind a `port` of the bridge, and, if that is the VXLAN link, at a `peer`."""
+
+    port: str
+    peer: str = ""
+
+
 class Traffic(NamedTuple):
-    """What passed a link since it was made: frames, bytes and dropped frames, received by the link and sent by it."""
+    """What passed a link since it was made: frames, bytes and dropped frames, received by the link and sent by it.
+
+    `refused` are frames that options of its spoke dropped, by reason, for the options that it has.
+    """
 
     frames: tuple[int, int]
     bytes: tuple[int, int]
     dropped: tuple[int, int]
+    refused: tuple[tuple[str, int], ...] = ()
 
 
 class Underlay(Struct, frozen=True, kw_only=True):
@@ -75,13 +106,41 @@ class Underlay(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
 
 
+class FarPort(Struct, frozen=True):
+    """The host's end of what joins a LAN to a bridge of the host. `lower` is the index of the end in the LAN.
+
+    `vlan` is the VLAN in which it is untagged, alone of all, and 0 for one that is not like that.
+    """
+
+    index: int
+    lower: int
+    master: int = 0
+    mtu: int = 0
+    up: bool = False
+    vlan: int = 0
+
+
+class SeenHost(Struct, frozen=True):
+    """A bridge of the host to which a LAN is joined: its index, 0 for none that can be joined, and the port.
+
+    `problem` says what it lacks.
+    """
+
+    bridge: int = 0
+    port: FarPort | None = None
+    problem: str = ""
+
+
 class SeenLan(Struct, frozen=True, kw_only=True):
     """A LAN's part of the kernel.
 
     `exists`: its namespace is there; `bound`: by its name, too. `foreign` says what stands under that name instead.
     `sealed`: the namespace takes part in no IP. `flood` are the addresses to which frames for many receivers are sent.
     `ends` are far ends by the port's name, as far as they were looked for; None is one that is not there. `absent` are
-    the ports whose pod's namespace is gone.
+    the ports whose pod's namespace is gone. `pins` are MAC addresses that stay where they are, as far as they were
+    looked for; `packet_filter` and `port_filter` are the digests of the filters, empty without one that is whole.
+    `filters` is false where the kernel was found to filter no frames of bridges.
+    `host` is the bridge of the host that the LAN is joined to.
     """
 
     exists: bool = False
@@ -92,3 +151,8 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     flood: frozenset[str] = frozenset()
     ends: Mapping[str, PodLink | None] = {}
     absent: frozenset[str] = frozenset()
+    pins: Mapping[str, Pin] = {}
+    packet_filter: str = ""
+    port_filter: str = ""
+    filters: bool = True
+    host: SeenHost = SeenHost()

@@ -1,9 +1,9 @@
 """From what the kernel has of a LAN to what it should have: only the difference, in an order that is safe to stop
 anywhere.
 
-The namespace is sealed before anything is in it. A port is a port from the moment on that it is there. What is wrong
-is deleted before it is made anew. A link whose far end is lost is made anew as a pair: deleting one end takes the other
-and what stands on it away, wherever they are.
+The namespace is sealed before anything is in it, and has its packet filter before a port needs that. A port is a port
+from the moment on that it is there. What is wrong is deleted before it is made anew. A link whose far end is lost is
+made anew as a pair: deleting one end takes the other and what stands on it away, wherever they are.
 """
 
 import re
@@ -13,30 +13,35 @@ from msgspec.structs import replace
 
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.flood import change
-from lanloom.features.lan.rules.linksteps import (
-    FORWARD_ALL,
+from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
+from lanloom.features.lan.rules.hostbridge import JoinHostBridge, MakeHostPort
+from lanloom.features.lan.rules.lansteps import (
     AddFlood,
-    AddressPod,
     DeleteLanLink,
     JoinBridge,
-    LanStep,
-    LimitPodMtu,
     MakeBridge,
     MakeNamespace,
-    MakePair,
-    MakeTap,
-    MakeVeth,
     MakeVtep,
-    MoveTap,
     RemoveFlood,
     RemoveNamespace,
     SealNamespace,
     SetLanMtu,
     SetLanUp,
-    SetPodUp,
-    alias_of,
 )
-from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenLan
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep, alias_of
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan
+from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
+from lanloom.features.lan.rules.optionsteps import LimitLearned, SetPacketFilter, SetPortFilter
+from lanloom.features.lan.rules.pins import pin_steps
+from lanloom.features.lan.rules.portsteps import (
+    AddressPod,
+    LimitPodMtu,
+    MakePair,
+    MakeTap,
+    MakeVeth,
+    MoveTap,
+    SetPodUp,
+)
 
 _PORT = re.compile(r".+(M[01]|V0)")
 """How the names of ports end, and of what macvtaps stand on. Other links in the namespace are somebody's business."""
@@ -51,7 +56,8 @@ def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
             return ()
         links = tuple(sorted(name for name, link in seen.links.items() if link.kind))
         return (RemoveNamespace(ns=wanted.ns, links=links),)
-    return tuple(_steps(wanted, seen))
+    steps = tuple(_steps(wanted, seen))
+    return (*steps, *pin_steps(wanted, seen, steps))
 
 
 def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
@@ -60,27 +66,50 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     if seen.exists and not seen.sealed:
         yield SealNamespace(ns=wanted.ns)
     keeps_bridge = _is_bridge(wanted, seen)
+    if (wanted.packet_filter.digest if wanted.packet_filter else "") != seen.packet_filter:
+        yield SetPacketFilter(ns=wanted.ns, packet_filter=wanted.packet_filter)
+    yield from _port_filter(wanted, seen)
     links = dict(seen.links) if keeps_bridge else _without_ports(seen)
     if not keeps_bridge:
         if wanted.bridge in seen.links and seen.links[wanted.bridge].kind == "bridge":
             yield DeleteLanLink(ns=wanted.ns, name=wanted.bridge)
-        yield MakeBridge(ns=wanted.ns, uid=wanted.uid, name=wanted.bridge)
+        yield MakeBridge(ns=wanted.ns, uid=wanted.uid, name=wanted.bridge, learned_limit=wanted.learned_limit)
+    elif links[wanted.bridge].alias != alias_of(wanted.uid):
+        yield MakeBridge(
+            ns=wanted.ns,
+            uid=wanted.uid,
+            name=wanted.bridge,
+            learned_limit=wanted.learned_limit,
+            was=wanted.was,
+        )
     elif not links[wanted.bridge].up:
         yield SetLanUp(ns=wanted.ns, name=wanted.bridge)
-    yield from _surplus(wanted, links)
+    if keeps_bridge and links[wanted.bridge].learned_limit not in (None, wanted.learned_limit):
+        yield LimitLearned(ns=wanted.ns, bridge=wanted.bridge, limit=wanted.learned_limit)
+    yield from _orphans(wanted, links)
     bridge = links[wanted.bridge].index if wanted.bridge in links else 0
     yield from _vtep(wanted, seen, links, bridge)
     for port in wanted.ports:
         if port.mode == "macvtap":
             yield from _tap(wanted, port, seen, links, bridge)
-        elif port.netns and port.name not in seen.absent:
+        elif port.netns and port.name not in seen.absent and not port.in_transit:
             yield from _veth(wanted, port, seen, links, bridge)
+    yield from _host(wanted, seen.host, links, bridge)
+
+
+def _port_filter(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
+    asked = wanted.port_filter
+    if (asked.digest if asked else "") == seen.port_filter:
+        return
+    if asked is None or asked.needed or seen.filters:
+        yield SetPortFilter(ns=wanted.ns, port_filter=asked)
 
 
 def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
     found = seen.links.get(wanted.bridge)
     whole = found is not None and found.kind == "bridge" and not found.snooping
-    return whole and found is not None and found.alias == alias_of(wanted.uid)
+    marks = [alias_of(uid) for uid in (wanted.uid, wanted.was) if uid]
+    return whole and found is not None and found.alias in marks
 
 
 def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
@@ -88,7 +117,7 @@ def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
     return {name: link for name, link in seen.links.items() if link.kind != "bridge"}
 
 
-def _surplus(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
+def _orphans(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
     ports = [port for port in wanted.ports if port.mode == "macvtap" or port.netns]
     kept = {name for port in ports for name in (port.name, port.inner)}
     for name, link in sorted(links.items()):
@@ -108,7 +137,8 @@ def _forget(name: str, links: dict[str, LanLink]) -> None:
 def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
     found = links.get(wanted.vxlan)
     flood = seen.flood
-    if found is not None and (found.vtep is None or found.vtep != wanted.vtep):
+    unmarking = found is not None and wanted.isolates and not found.policy
+    if found is not None and (found.vtep is None or found.vtep != wanted.vtep or unmarking):
         yield DeleteLanLink(ns=wanted.ns, name=wanted.vxlan)
         found = None
     if wanted.vtep is None:
@@ -116,7 +146,12 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
     if found is None:
         flood = frozenset()
         yield MakeVtep(
-            ns=wanted.ns, name=wanted.vxlan, bridge=wanted.bridge, vtep=wanted.vtep, mtu=wanted.mtu
+            ns=wanted.ns,
+            name=wanted.vxlan,
+            bridge=wanted.bridge,
+            vtep=wanted.vtep,
+            mtu=wanted.mtu,
+            marking=wanted.isolates,
         )
     else:
         yield from _kept(wanted, found, bridge)
@@ -127,12 +162,28 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
         yield AddFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
 
 
-def _kept(wanted: DesiredLan, found: LanLink, bridge: int) -> Iterator[LanStep]:
+def _kept(wanted: DesiredLan, found: LanLink, bridge: int, flags: PortFlags = UNFLAGGED) -> Iterator[LanStep]:
     """What a port that stays needs."""
-    if not (bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up):
-        yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge)
+    joined = bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up
+    if not joined or not found.has(flags):
+        yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge, flags=flags)
     if found.mtu != wanted.mtu:
         yield SetLanMtu(ns=wanted.ns, name=found.name, mtu=wanted.mtu)
+
+
+def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
+    near, host, far = links.get(HOST_PORT), wanted.host, seen.port
+    if near is not None and (host is None or far is None or far.lower != near.index):
+        yield DeleteLanLink(ns=wanted.ns, name=HOST_PORT)
+        near = None
+    if host is None:
+        return
+    if near is None or far is None:
+        yield MakeHostPort(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu, bridge=wanted.bridge)
+        return
+    yield from _kept(wanted, near, bridge)
+    if (far.master, far.mtu, far.up, far.vlan) != (seen.bridge, wanted.mtu, True, host.vlan):
+        yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu)
 
 
 def _tap(
@@ -154,11 +205,12 @@ def _tap(
             bridge=wanted.bridge,
             mac=port.mac,
             mtu=wanted.mtu,
+            flags=port.flags,
         )
         yield MakeTap(ns=wanted.ns, port=port.name, inner=port.inner, index=port.index, mtu=wanted.mtu)
         end = None
     else:
-        yield from _kept(wanted, outer, bridge)
+        yield from _kept(wanted, outer, bridge, port.flags)
         if inner.mtu != wanted.mtu:
             yield SetLanMtu(ns=wanted.ns, name=inner.name, mtu=wanted.mtu)
         if not inner.up:
@@ -175,10 +227,24 @@ def _tap(
             mac=port.mac,
             mtu=wanted.mtu,
         )
-        if end is not None:
-            yield from _limited(wanted, port, replace(end, in_pod=True, up=True))
+        yield from _limited(wanted, port, _moved(wanted, port, end))
     else:
         yield from _limited(wanted, port, end)
+
+
+def _moved(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> PodLink:
+    """The macvtap once it is in the pod; one that was just made has the MTU of the LAN."""
+    made = PodLink(
+        name=port.interface,
+        index=port.index,
+        kind="macvtap",
+        mac=port.mac,
+        mtu=wanted.mtu,
+        up=True,
+        lower=0,
+        in_pod=True,
+    )
+    return replace(end, in_pod=True, up=True) if end is not None else made
 
 
 def _veth(
@@ -186,7 +252,7 @@ def _veth(
 ) -> Iterator[LanStep]:
     found, end = links.get(port.name), seen.ends.get(port.name)
     if found is not None and not (port.name in seen.ends and end is None):
-        yield from _kept(wanted, found, bridge)
+        yield from _kept(wanted, found, bridge, port.flags)
         yield from _limited(wanted, port, end)
         return
     if found is not None:
@@ -201,7 +267,15 @@ def _veth(
         addresses=port.addresses,
         routes=port.routes,
         mtu=wanted.mtu,
+        bridged=port.bridged,
+        far_mtu=_far_mtu(wanted, port),
+        flags=port.flags,
     )
+
+
+def _far_mtu(wanted: DesiredLan, port: DesiredPort) -> int:
+    """The MTU of the pod's interface: what it asks for, and not more than the LAN has."""
+    return min(wanted.mtu, port.mtu or wanted.mtu)
 
 
 def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
@@ -220,8 +294,8 @@ def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iter
         )
     elif port.fresh and not end.up:
         yield SetPodUp(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
-    if end.mtu > wanted.mtu:
-        yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=wanted.mtu)
+    if end.mtu > (mtu := _far_mtu(wanted, port)):
+        yield LimitPodMtu(ns=wanted.ns, port=port.name, netns=port.netns, index=end.index, mtu=mtu)
 
 
 def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:

@@ -23,7 +23,9 @@ NODE_SECONDS = 300.0
 """For so many seconds a node that is not Ready is waited for. Its own agent cleans up when it is back."""
 
 REREAD_SECONDS = 15.0
-"""Until users are read anew that only the API server, and no watch, has shown."""
+"""Until the API server is asked again for what it showed, and no watch: a watch that never brought it may never tell of
+its end either.
+"""
 
 Stage = Literal["users", "closing", "requests", "read", "delete", "gone"]
 
@@ -57,13 +59,14 @@ def retirement(
         return Retirement(stage="gone")
     marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad)))
     users = tuple(sorted({user for nad in nads for user in use.users_of(nad.metadata.key)}))
+    reread = REREAD_SECONDS if live else None
     if users:
         message = f"in use by {listed(users)}"
-        return Retirement(
-            stage="users", message=message, users=users, marks=marks, wait=REREAD_SECONDS if live else None
-        )
+        return Retirement(stage="users", message=message, users=users, marks=marks, wait=reread)
     if marks:
-        return Retirement(stage="closing", message="no new users are let in any more", marks=marks)
+        return Retirement(
+            stage="closing", message="no new users are let in any more", marks=marks, wait=reread
+        )
     if requests := [request for nad in nads for request in use.requests_of(nad)]:
         last = max(request.until for request in requests)
         titles = listed(dict.fromkeys(request.title for request in requests))
@@ -75,7 +78,8 @@ def retirement(
     if not live:
         return Retirement(stage="read", message="looks for users a last time")
     going = tuple(nad for nad in nads if not nad.metadata.is_deleting)
-    return Retirement(stage="delete", message=f"deletes the NAD {listed(map(_name, nads))}", delete=going)
+    message = f"deletes the NAD {listed(map(_name, nads))}"
+    return Retirement(stage="delete", message=message, delete=going, wait=reread)
 
 
 class CarryingNodes(NamedTuple):

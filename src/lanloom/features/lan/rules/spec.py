@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from lanloom.api.lan import DEFAULT_PORT, LAN, NAME_MAX, SPOKES_MAX, VNI_MAX, LANSpec
-from lanloom.api.names import LINK_NAME_MAX
+from lanloom.api.lan import DEFAULT_PORT, LAN, NAME_MAX, SPOKES_MAX, VNI_MAX, HostBridge, LANSpec, VlanUplink
+from lanloom.api.names import CLUSTER_NETWORK_NAME_MAX, LINK_NAME_MAX
+from lanloom.features.lan.rules.options import option_faults
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
@@ -22,10 +23,15 @@ NS_MAX = 63
 
 PORT_MAX = 65_535
 
+VLAN_LEAST, VLAN_LARGEST = 2, 4094
+"""VLAN ids of an uplink: 1 is that of untagged frames on a bridge of a cluster network."""
+
 _LINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _SPOKE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _CNI_NAMESPACE = re.compile(r"cni-.*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What container runtimes call the network namespaces of pods, in the same directory."""
+
+_BRIDGE_ALIAS = re.compile(r"lanloom-[a-z]+ [A-Za-z0-9-]{1,63}", re.ASCII)
 
 _SPOKE_LINK = re.compile(rf"[a-z0-9-]{{1,{NAME_MAX}}}(M[01]|V[01])")
 
@@ -35,6 +41,12 @@ _TAKEN = frozenset({"lo", "all", "default", "bonding_masters"})
 _GROUP = str(IPv6Address("ff15::6c00:0"))
 """An IPv6 group of site-local scope that nobody has registered (RFC 4291). Its last 24 bits are the VNI: they are in
 the Ethernet address of the group as well, so that switches tell LANs apart."""
+
+
+_FREE = frozenset(
+    {"uplink", "spokes", "vxlan_dev_map", "port_security", "max_learned_macs", "mtu", "spoke_options"}
+)
+"""Fields of a spec that may change: the spokes, the underlay of single nodes, and options."""
 
 
 def default_group(vni: int) -> str:
@@ -74,7 +86,7 @@ def faults(spec: LANSpec) -> tuple[str, ...]:
 
 
 def check_changes(old: LAN, new: LAN) -> None:
-    """Raises Denied where a field changes that may not: all but `spokes` and the underlay of single nodes.
+    """Raises Denied where a field changes that may not: all but `_FREE`.
 
     A LAN that is invalid was built nowhere, so it may change in every field: it is to be mended.
     """
@@ -84,7 +96,7 @@ def check_changes(old: LAN, new: LAN) -> None:
     wrong = [
         f"spec.{wire} is {quote(before[name])} and can't become {quote(after[name])}"
         for name, wire in zip(LANSpec.__struct_fields__, LANSpec.__struct_encode_fields__, strict=True)
-        if name not in ("spokes", "vxlan_dev_map") and before[name] != after[name]
+        if name not in _FREE and before[name] != after[name]
     ]
     if wrong:
         raise Denied(f"{title_of(new)}: {', '.join(wrong)}; delete the LAN and create another one")
@@ -172,9 +184,51 @@ def _faults(spec: LANSpec) -> Iterator[str]:
     ):
         if fault:
             yield f"spec.{field} {fault}"
+    if spec.host_bridge is not None:
+        yield from _host_faults(spec.host_bridge)
+        yield from _bridged_option_faults(spec)
+    if spec.uplink is not None:
+        yield from _uplink_faults(spec, spec.uplink)
     yield from _underlay_faults(spec)
     yield from _spoke_faults(spec)
+    yield from option_faults(spec)
     yield from _collisions(spec)
+
+
+def _host_faults(bridge: HostBridge) -> Iterator[str]:
+    if len(bridge.name) > LINK_NAME_MAX or not _LINK.fullmatch(bridge.name) or bridge.name in _TAKEN:
+        yield (
+            f"spec.hostBridge.name is {quote(bridge.name)}, which can't be the name of a bridge: use at most "
+            f"{LINK_NAME_MAX} letters, digits, -, _ and dots"
+        )
+    if not _BRIDGE_ALIAS.fullmatch(bridge.alias):
+        yield (
+            f"spec.hostBridge.alias is {quote(bridge.alias)}, which says of no bridge whose it is; remove "
+            "spec.hostBridge: Lanloom's manager writes it for isolated networks"
+        )
+
+
+def _bridged_option_faults(spec: LANSpec) -> Iterator[str]:
+    """Options that would seem to protect users of an isolated network, who are at its bridge and at no spoke."""
+    for field, given in (("portSecurity", spec.port_security), ("spokeOptions", spec.spoke_options)):
+        if given:
+            yield (
+                f"spec.{field} can't be on the LAN of an isolated network: users of that network are at the bridge "
+                f"{quote(spec.host_bridge.name if spec.host_bridge else '')} and at no spoke; remove it"
+            )
+
+
+def _uplink_faults(spec: LANSpec, uplink: VlanUplink) -> Iterator[str]:
+    name = uplink.cluster_network
+    if len(name) > CLUSTER_NETWORK_NAME_MAX or not _SPOKE.fullmatch(name):
+        yield (
+            f"spec.uplink.clusterNetwork is {quote(name)}, which can't be the name of a ClusterNetwork: use at most "
+            f"{CLUSTER_NETWORK_NAME_MAX} lower-case letters, digits and -, e.g. cluster-1"
+        )
+    if not VLAN_LEAST <= uplink.vlan <= VLAN_LARGEST:
+        yield f"spec.uplink.vlan is {uplink.vlan}; it must be from {VLAN_LEAST} to {VLAN_LARGEST}"
+    if spec.host_bridge is not None:
+        yield "spec.uplink can't be on the LAN of an isolated network, which has no uplink; remove it"
 
 
 def _number_fault(value: int, largest: int) -> str:
@@ -198,7 +252,8 @@ def _underlay_faults(spec: LANSpec) -> Iterator[str]:
 
 
 def _spoke_faults(spec: LANSpec) -> Iterator[str]:
-    if not 1 <= len(spec.spokes) <= SPOKES_MAX:
+    least = 0 if spec.host_bridge is not None else 1
+    if not least <= len(spec.spokes) <= SPOKES_MAX:
         yield f"spec.spokes has {len(spec.spokes)} entries; it must have from 1 to {SPOKES_MAX}"
     wrong = [
         f"spec.spokes[{index}] {fault}"

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import IN_USE, LAN, READY, LANNode, LANStatus, NodeResult
+from lanloom.api.lan import IN_USE, LAN, READY, LANNode, LANStatus, NodeResult, VlanUplink
 from lanloom.api.meta import Condition
+from lanloom.features.lan.rules.flood import Room
 from lanloom.features.lan.rules.removal import given_up
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.text import LISTED, listed
@@ -43,6 +44,7 @@ def node_results(uid: str, reports: Iterable[LANNode], nodes: Mapping[str, Node]
                         address=entry.address,
                         mtu=entry.mtu,
                         message=why,
+                        uplink=entry.uplink and not away,
                     )
                 )
     return tuple(sorted(found, key=lambda item: item.name))
@@ -50,13 +52,19 @@ def node_results(uid: str, reports: Iterable[LANNode], nodes: Mapping[str, Node]
 
 def usable_mtu(results: Iterable[NodeResult]) -> int:
     """The largest packet in bytes that fits on every node of a LAN; 0 while no node says."""
-    return min((item.mtu for item in results if item.mtu > 0), default=0)
+    found = narrowest(results)
+    return found.mtu if found is not None else 0
+
+
+def narrowest(results: Iterable[NodeResult]) -> Room | None:
+    """The same, and the node that allows no more; None while no node says."""
+    return min((Room(item.mtu, item.name) for item in results if item.mtu > 0), default=None)
 
 
 def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, now: float) -> LANStatus:
     """The whole status; equal to the LAN's if there is nothing new."""
     ready = sum(item.ready for item in results)
-    status, reason, message = _ready(results, verdict)
+    status, reason, message = _ready(lan, results, verdict)
     conditions = set_condition(
         lan.status.conditions,
         type=READY,
@@ -75,16 +83,29 @@ def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, n
     )
 
 
-def _ready(results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[ConditionStatus, str, str]:
+def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[ConditionStatus, str, str]:
     if verdict.reason:
         return "False", verdict.reason, verdict.message
     failing = [item for item in results if not item.ready]
     if failing:
         texts = (f"{item.name}: {item.message or 'it is not ready yet'}" for item in failing)
         return "False", "NodesNotReady", listed(texts, LISTED)
+    uplink = lan.spec.uplink
+    if uplink is not None and not any(item.uplink for item in results):
+        return (
+            "False",
+            "UplinkDown",
+            f"no node joins it to {title_of_uplink(uplink)}: a node needs the bridge of that cluster network, with the "
+            "VLAN on its uplink; the log of each node's agent of LANs says what is missing there",
+        )
     if not results:
         return "True", "Ready", "no node carries it yet; it is built with the first pod or machine on a node"
     return "True", "Ready", f"{len(results)} nodes carry it" if len(results) > 1 else "1 node carries it"
+
+
+def title_of_uplink(uplink: VlanUplink) -> str:
+    """A physical VLAN, for messages."""
+    return f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
 
 
 def _in_use(conditions: tuple[Condition, ...], verdict: Verdict, now: float) -> tuple[Condition, ...]:

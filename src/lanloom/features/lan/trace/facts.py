@@ -1,13 +1,23 @@
 """What a trace is made from: the two ends, the reports of the nodes, and the kernels that could be read."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from lanloom.api.core import Node, Pod
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.lan import LAN, LANEntry, LANNode, Mode, Spoke, device_id, nad_name
-from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, Selection, selections
+from lanloom.api.meta import Key
+from lanloom.api.multus import (
+    MULTUS_NETWORKS,
+    NETWORK_STATUS,
+    NetworkAttachmentDefinition,
+    Selection,
+    selections,
+)
+from lanloom.api.nadconfig import BRIDGE_PLUGIN, read_config
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.observed import SeenLan, Underlay
 from lanloom.refusals import Denied, Malformed
@@ -20,17 +30,24 @@ class End(Struct, frozen=True, kw_only=True):
     """One end of the way: a pod at a spoke, or a spoke that was named without its pod.
 
     Without a `spoke`, `elsewhere` says where the pod is instead. `node` is empty while nothing is on a node.
-    `interface` and `mac` are those that Multus reports; empty if it reports none.
+    `interface` and `mac` are those that Multus reports; empty if it reports none. It is `at` a spoke, at the bridge of
+    an isolated network to which the LAN is joined on the node, or on the VLAN to which the node joins the LAN.
     """
 
     title: str
     spoke: str = ""
+    at: Literal["spoke", "bridge", "uplink"] = "spoke"
     mode: Mode = "veth"
     node: str = ""
     pod: Pod | None = None
     interface: str = ""
     mac: str = ""
     elsewhere: str = ""
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is at the LAN, on a node."""
+        return bool(self.node) and (bool(self.spoke) or self.at != "spoke")
 
     @property
     def port(self) -> str:
@@ -49,8 +66,9 @@ class NodeKernel(Struct, frozen=True, kw_only=True):
 class Facts(Struct, frozen=True, kw_only=True):
     """All that a trace is made from.
 
-    `size` is that of the packet in bytes, 0 for one that fits everywhere; `now`, seconds since the epoch. `kernels`,
-    by node, are those that could be read.
+    `size` is that of the packet in bytes, 0 for one that fits everywhere; `source` is the MAC address that the frame is
+    from, empty for that of the interface; `now`, seconds since the epoch. `kernels`, by node, are those that could be
+    read.
     """
 
     lan: LAN
@@ -60,6 +78,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, Node] = {}
     now: float = 0.0
     size: int = 0
+    source: str = ""
     kernels: Mapping[str, NodeKernel] = {}
 
     def entry(self, node: str) -> LANEntry | None:
@@ -92,29 +111,57 @@ def spoke_end(spoke: str, lan: LAN, reports: Iterable[LANNode]) -> End:
     return End(title=title, spoke=spoke, mode=mode, node=node)
 
 
-def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN]) -> End:
-    """The end in a pod. Raises Denied for networks that can't be read, and for several spokes of the LAN."""
+def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN], nads: Iterable[NetworkAttachmentDefinition] = ()) -> End:
+    """The end in a pod. `nads` are those that the pod names, beside the LAN's own.
+
+    Raises Denied for networks that can't be read, and for several spokes of the LAN.
+    """
     meta = pod.metadata
     title = f"Pod {meta.key}"
     named = _named(pod, title)
-    found = list(_spokes(named, meta.namespace, lan))
+    own = {nad.metadata.key: spoke for nad in nads if (spoke := _spoke_of(nad, lan)) is not None}
+    found = list(_spokes(named, meta.namespace, lan, own))
     if len(found) > 1:
-        names = listed(spoke.name for spoke, _ in found)
+        names = listed(spoke.name or "its host bridge" for spoke, _ in found)
         raise Denied(f"{title} is at several spokes of LAN {lan.metadata.key}: {names}; name one of them")
     if not found:
         words = _elsewhere(named, title, meta.namespace, lan, lans)
         return End(title=title, node=pod.spec.node_name, pod=pod, elsewhere=words)
     ((spoke, selection),) = found
-    status = _status(pod, f"{lan.metadata.namespace}/{selection.name}")
+    status = _status(pod, f"{selection.namespace or meta.namespace}/{selection.name}")
     return End(
         title=title,
         spoke=spoke.name,
+        at="spoke" if spoke.name else "bridge",
         mode=spoke.mode,
         node=pod.spec.node_name,
         pod=pod,
         interface=status.interface or selection.interface,
         mac=status.mac,
     )
+
+
+def named_nads(pod: Pod) -> tuple[Key, ...]:
+    """The NADs that a pod names; none if they can't be read."""
+    try:
+        named = selections(pod.metadata.annotations.get(MULTUS_NETWORKS, ""))
+    except ValueError:
+        return ()
+    return tuple(Key(item.namespace or pod.metadata.namespace, item.name) for item in named)
+
+
+def _spoke_of(nad: NetworkAttachmentDefinition, lan: LAN) -> Spoke | None:
+    """The spoke that a NAD of somebody's own names; one without a name for the bridge that the LAN is joined to."""
+    try:
+        config = read_config(nad.spec.config)
+    except AnnotationError:
+        return None
+    host, spoke = lan.spec.host_bridge, config.get("veth")
+    if config.get("type") == BRIDGE_PLUGIN and host is not None and config.get("bridge") == host.name:
+        return Spoke(name="", mode="veth")
+    if config.get("type") == "k8slanveth" and isinstance(spoke, str) and spoke in lan.spec.spokes:
+        return Spoke(name=spoke, mode="veth")
+    return None
 
 
 def is_at(pod: Pod, lan: LAN) -> bool:
@@ -143,12 +190,19 @@ def _named(pod: Pod, title: str) -> tuple[Selection, ...]:
         ) from None
 
 
-def _spokes(named: Iterable[Selection], namespace: str, lan: LAN) -> Iterator[tuple[Spoke, Selection]]:
-    """The spokes of the LAN among the NADs that a pod in `namespace` names."""
-    nads = {nad_name(name, mode): Spoke(name=name, mode=mode) for name in lan.spec.spokes for mode in _MODES}
+def _spokes(
+    named: Iterable[Selection], namespace: str, lan: LAN, own: Mapping[Key, Spoke] = {}
+) -> Iterator[tuple[Spoke, Selection]]:
+    """The spokes of the LAN among the NADs that a pod in `namespace` names. `own` are NADs that others made."""
+    made = {
+        Key(lan.metadata.namespace, nad_name(name, mode)): Spoke(name=name, mode=mode)
+        for name in lan.spec.spokes
+        for mode in _MODES
+    }
     for item in named:
-        if (item.namespace or namespace) == lan.metadata.namespace and item.name in nads:
-            yield nads[item.name], item
+        key = Key(item.namespace or namespace, item.name)
+        if found := made.get(key) or own.get(key):
+            yield found, item
 
 
 def _elsewhere(
@@ -163,6 +217,11 @@ def _elsewhere(
     key = lan.metadata.key
     if others:
         return f"{title} is at {listed(others)}; no frame passes from one LAN to another: attach both to one"
+    if lan.spec.host_bridge is not None:
+        return (
+            f"{title} names no NAD of the isolated network that stands on LAN {key}; add one with the bridge "
+            f"{lan.spec.host_bridge.name} to its annotation {MULTUS_NETWORKS}"
+        )
     return (
         f"{title} names no NAD of LAN {key}; add {quote(nad_name(lan.spec.spokes[0], 'veth'))} or another one of "
         f"`lanloom lan show {key}` to its annotation {MULTUS_NETWORKS}"

@@ -1,7 +1,8 @@
 """The way of a frame: each hop with what is known of it. Pure: facts in, hops out.
 
 Pod, interface, port and bridge of the sender; on another node VXLAN, underlay and the network between; and all of it
-the other way round to the receiver. Later hops are judged although an earlier one stops the frame: the next fault is
+the other way round to the receiver. Instead of a port of a spoke there may be a VLAN, or the bridge of an isolated
+network. Later hops are judged although an earlier one stops the frame: the next fault is
 told as well. Hops that hang on a fault that is told already are unknown.
 """
 
@@ -15,12 +16,18 @@ from lanloom.api.core import Node
 from lanloom.api.lan import FORCE_DELETE, READY, LANEntry, LANNode
 from lanloom.features.lan.rules.desired import NO_UNDERLAY
 from lanloom.features.lan.rules.flood import UNREACHABLE, Peers, family, is_live, peers
+from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
+from lanloom.features.lan.rules.options import UNENFORCED, options_of
 from lanloom.features.lan.trace import kernels
 from lanloom.features.lan.trace.facts import End, Facts
 from lanloom.features.lan.trace.findings import Finding, State, combined, ok, stops, unknown
+from lanloom.features.lan.trace.guards import guarded
+from lanloom.features.lan.trace.joints import at_bridge, uplink
 from lanloom.kube.conditions import find
 
-Kind = Literal["lan", "pod", "interface", "port", "bridge", "vxlan", "underlay", "network"]
+Kind = Literal[
+    "lan", "pod", "interface", "port", "bridge", "vxlan", "underlay", "network", "hostbridge", "uplink"
+]
 
 _AGENT = "is the agent of LANs running there? See the Events of the pod: kubectl describe pod"
 _PING_EXTRA = 22
@@ -58,18 +65,33 @@ def _way(facts: Facts) -> Iterator[_Step]:
     sender, receiver, lan = facts.sender, facts.receiver, facts.lan
     yield "", "lan", str(lan.metadata.key), _lan(facts)
     yield from _side(facts, sender, sends=True)
-    if not (sender.spoke and sender.node):
+    if not sender.is_placed:
         return
-    yield sender.node, "bridge", lan.spec.bridge, _bridge(facts, sender.node)
-    if receiver.spoke and receiver.node and receiver.node != sender.node:
-        yield from _between(facts, sender.node, receiver.node)
+    if not _is_beside(facts):
+        yield sender.node, "bridge", lan.spec.bridge, _bridge(facts, sender.node)
+        if receiver.is_placed and receiver.node != sender.node:
+            yield from _between(facts, sender.node, receiver.node)
     yield from reversed(tuple(_side(facts, receiver, sends=False)))
 
 
+def _is_beside(facts: Facts) -> bool:
+    """Whether both ends are at one bridge of a host, so that the frame does not come into the LAN."""
+    ends = (facts.sender, facts.receiver)
+    return all(end.at == "bridge" for end in ends) and len({end.node for end in ends}) == 1
+
+
 def _side(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
-    """The hops from a pod to the port of its spoke."""
+    """The hops from a pod to the port of its spoke, or from a VLAN to the LAN."""
+    if end.at == "uplink":
+        assert facts.lan.spec.uplink is not None
+        for kind, name, finding in uplink(facts, end, facts.lan.spec.uplink):
+            yield end.node, kind, name, finding
+        return
     if end.pod is not None:
         yield end.node, "pod", end.title, _pod(end)
+    if end.at == "bridge":
+        yield from _at_bridge(facts, end, sends=sends)
+        return
     if not end.spoke:
         yield end.node, "interface", "none", stops(end.elsewhere)
         return
@@ -88,7 +110,21 @@ def _side(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
         _guest(end, combined(_interface(facts, end, size), seen)),
     )
     seen = kernels.port(live, end, facts.size) if live is not None else None
-    yield end.node, "port", end.port, combined(_port(facts, end), seen)
+    found = combined(_port(facts, end), seen)
+    yield end.node, "port", end.port, guarded(facts, end, found, sends=sends)
+
+
+def _at_bridge(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
+    """The hops from the interface of a pod to what joins the LAN to the bridge of an isolated network."""
+    if not end.node or facts.lan.spec.host_bridge is None:
+        return
+    size = facts.size if sends else 0
+    yield end.node, "interface", end.interface or "in the pod", _interface(facts, end, size)
+    there, joint = at_bridge(facts, end)
+    if sends or not _is_beside(facts):
+        yield end.node, "hostbridge", facts.lan.spec.host_bridge.name, there
+    if not _is_beside(facts):
+        yield end.node, "port", HOST_PORT, joint
 
 
 def _between(facts: Facts, here: str, there: str) -> Iterator[_Step]:
@@ -119,7 +155,7 @@ def _lan(facts: Facts) -> Finding:
     ready = find(lan.status.conditions, READY)
     if lan.metadata.is_deleting:
         if lan.metadata.annotations.get(FORCE_DELETE) == "true":
-            return stops("the LAN is being deleted by force, and its users are cut off; create another LAN")
+            return ok("being deleted by force: what is attached stays until it ends, and can't restart")
         return ok("being deleted: pods that are attached keep it, and no new one is accepted")
     if ready is None:
         return unknown("no manager has looked at it yet; is one running?")
@@ -132,16 +168,16 @@ def _lan(facts: Facts) -> Finding:
 
 def _pod(end: End) -> Finding:
     assert end.pod is not None
-    pod, see = end.pod, f"kubectl describe pod -n {end.pod.metadata.namespace} {end.pod.metadata.name}"
+    pod, hint = end.pod, f"kubectl describe pod -n {end.pod.metadata.namespace} {end.pod.metadata.name}"
     if not end.node:
-        return stops(f"no node was chosen for it yet; see why: {see}")
+        return stops(f"no node was chosen for it yet; see why: {hint}")
     if pod.has_ended:
         return stops(f"it has ended ({pod.status.phase}); start another one")
     if pod.status.phase != "Running":
         waiting = [item.state.waiting for item in pod.status.container_statuses]
         reasons = ", ".join(item.reason for item in waiting if item is not None and item.reason)
         words = f"{pod.status.phase or 'Pending'}, not Running" + (f" ({reasons})" if reasons else "")
-        return stops(f"it is {words}; see why: {see}")
+        return stops(f"it is {words}; see why: {hint}")
     return ok("running, and being deleted" if pod.metadata.is_deleting else "running")
 
 
@@ -155,7 +191,7 @@ def _guest(end: End, found: Finding) -> Finding:
 
 
 def _interface(facts: Facts, end: End, size: int) -> Finding:
-    mtu = _mtu(facts, end.node)
+    mtu = _mtu(facts, end)
     if mtu and size > mtu:
         return stops(
             f"the LAN has MTU {mtu} on {end.node}, and a packet of {size} bytes does not fit; send smaller ones, or "
@@ -217,7 +253,7 @@ def _reported_bridge(facts: Facts, node: str) -> Finding:
         return unknown(f"{node} does not carry the LAN")
     if entry.ready:
         return ok(f"ready, as {node} reports")
-    if entry.message.startswith((UNREACHABLE, *NO_UNDERLAY)):
+    if entry.message.startswith((UNREACHABLE, UNENFORCED, *NO_UNDERLAY)):
         return ok(f"there, as {node} reports; not ready for other nodes")
     return stops(f"{node} reports: {entry.message or 'not ready'}; see the log of its agent of LANs")
 
@@ -235,12 +271,14 @@ def _peers(facts: Facts, node: str, entry: LANEntry) -> Peers:
     return peers(uid, entry.vni, entry.port, node, entry.address, _live_reports(facts))
 
 
-def _mtu(facts: Facts, node: str) -> int:
-    """The MTU of the LAN's links on a node; 0 if it is not known."""
-    entry = facts.entry(node)
+def _mtu(facts: Facts, end: End) -> int:
+    """The MTU that an interface of the spoke has on its node; 0 if it is not known."""
+    entry = facts.entry(end.node)
     if entry is None:
         return 0
-    return min((mtu for mtu in (entry.mtu, _peers(facts, node, entry).mtu) if mtu), default=0)
+    asked = options_of(facts.lan.spec).port(end.spoke).mtu
+    found = (entry.mtu, _peers(facts, end.node, entry).mtu, asked)
+    return min((mtu for mtu in found if mtu), default=0)
 
 
 def _sending(facts: Facts, here: str, there: str) -> Finding:
@@ -285,7 +323,7 @@ def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:
 
 
 def _no_endpoint(node: str, entry: LANEntry) -> Finding:
-    if entry.message and not entry.message.startswith((UNREACHABLE, *NO_UNDERLAY)):
+    if entry.message and not entry.message.startswith((UNREACHABLE, UNENFORCED, *NO_UNDERLAY)):
         return unknown(f"{node} reports no endpoint; see its bridge")
     return stops(f"{node} has no VXLAN endpoint: {entry.message or 'see the log of its agent of LANs'}")
 

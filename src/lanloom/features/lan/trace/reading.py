@@ -9,30 +9,49 @@ from msgspec.structs import replace
 from lanloom.api.core import NODES, PODS
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.meta import Key
-from lanloom.api.multus import is_name
+from lanloom.api.multus import NADS, is_name
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.carried import carried
 from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import is_live, peers
+from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.features.lan.rules.spec import faults
-from lanloom.features.lan.trace.facts import End, Facts, NodeKernel, check_ends, is_at, pod_end, spoke_end
+from lanloom.features.lan.trace.facts import (
+    End,
+    Facts,
+    NodeKernel,
+    check_ends,
+    entry_of,
+    is_at,
+    named_nads,
+    pod_end,
+    spoke_end,
+)
+from lanloom.features.lan.trace.joints import host_bridge, uplink_end
 from lanloom.features.lan.views import choose
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
-from lanloom.node.errors import NodeError
+from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.ports import Records
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
+UPLINK = "uplink"
+"""What names the VLAN that the LAN is joined to as an end, where no spoke is called so."""
+
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What to trace: a LAN, and a pod or spoke at each end, as they were typed; `size` in bytes, 0 for any."""
+    """What to trace: a LAN, and a pod, spoke or `uplink` at each end, as they were typed; `size` in bytes, 0 for any.
+
+    `source` is the MAC address that the frame is from, empty for that of the sender's interface.
+    """
 
     lan: str
     sender: str
     receiver: str
     size: int = 0
+    source: str = ""
 
 
 async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
@@ -54,7 +73,20 @@ async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
         nodes={item.metadata.name: item for item in nodes},
         now=now,
         size=asked.size,
+        source=_source(asked.source),
     )
+
+
+def _source(text: str) -> str:
+    """The address in the kernel's form. Raises Malformed."""
+    mac = text.lower()
+    try:
+        check_mac("--source", mac)
+    except LinkError:
+        raise Malformed(
+            f"--source is {quote(text)}; give the MAC address of an interface, e.g. 02:00:00:00:00:01"
+        ) from None
+    return mac
 
 
 def _chosen(name: str, lans: Iterable[LAN]) -> LAN:
@@ -66,19 +98,26 @@ async def _end(
 ) -> End:
     if text in lan.spec.spokes:
         return spoke_end(text, lan, reports)
+    if text == UPLINK:
+        return uplink_end(lan, {report.metadata.name: report for report in reports})
     namespace, slash, name = text.rpartition("/")
     key = Key(namespace if slash else lan.metadata.namespace, name)
     if not (is_name(key.namespace) and is_name(key.name)):
-        raise Malformed(
-            f"{option} is {quote(text)}; give a pod as NAMESPACE/NAME, or a spoke of the LAN: {listed(lan.spec.spokes)}"
-        )
+        raise Malformed(f"{option} is {quote(text)}; give a pod as NAMESPACE/NAME, {_others(lan)}")
     pod = await get_or_none(client, PODS, key)
     if pod is None:
         raise Denied(
-            f"{option}: there is no Pod {key}, and LAN {lan.metadata.key} has no such spoke; its spokes are "
-            f"{listed(lan.spec.spokes)}"
+            f"{option}: there is no Pod {key}, and LAN {lan.metadata.key} has no such spoke; give a pod as "
+            f"NAMESPACE/NAME, {_others(lan)}"
         )
-    return pod_end(pod, lan, lans)
+    nads = [await get_or_none(client, NADS, key) for key in named_nads(pod)]
+    return pod_end(pod, lan, lans, [nad for nad in nads if nad is not None])
+
+
+def _others(lan: LAN) -> str:
+    """What may be an end beside a pod, for a message."""
+    uplink = f", or {UPLINK} for its VLAN" if lan.spec.uplink is not None else ""
+    return f"or a spoke of the LAN: {listed(lan.spec.spokes) or 'it has none'}{uplink}"
 
 
 async def read_end_names(client: Client, name: str) -> list[str]:
@@ -88,7 +127,8 @@ async def read_end_names(client: Client, name: str) -> list[str]:
     except Denied:
         return []
     pods = await list_or_empty(client, PODS, lan.metadata.namespace)
-    return [*lan.spec.spokes, *sorted(str(pod.metadata.key) for pod in pods if is_at(pod, lan))]
+    uplinks = [UPLINK] if lan.spec.uplink is not None else []
+    return [*lan.spec.spokes, *uplinks, *sorted(str(pod.metadata.key) for pod in pods if is_at(pod, lan))]
 
 
 async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> Facts:
@@ -109,9 +149,9 @@ async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Recor
 
 
 async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> NodeKernel:
-    book = LanRecords(records)
-    await book.load()
-    record = book.carried.get(facts.lan.metadata.uid)
+    known = LanRecords(records)
+    await known.load()
+    record = known.carried.get(facts.lan.metadata.uid)
     if record is None:
         if wrong := faults(facts.lan.spec):
             raise NodeError(f"the LAN is invalid: {'. '.join(wrong)}")
@@ -124,5 +164,7 @@ async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, records: Reco
         if (found := facts.nodes.get(name)) is not None and is_live(found, facts.now)
     ]
     around = peers(record.uid, record.vni, record.port, node, own.address, live)
-    wanted = desired(record, own, around, node, facts.now)
+    entry = entry_of(facts.reports.get(node), facts.lan)
+    host = host_bridge(facts.lan, uplink=entry is not None and entry.uplink)
+    wanted = desired(record, own, around, node, facts.now, host=host)
     return NodeKernel(wanted=wanted, seen=await kernel.observe(wanted), underlay=underlays.get(record.device))

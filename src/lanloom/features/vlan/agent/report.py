@@ -13,8 +13,8 @@ from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.agent.apply import Problems
 from lanloom.features.vlan.agent.rollback.revisions import Selection, explanation
-from lanloom.features.vlan.rules.drift import Drift
 from lanloom.features.vlan.rules.network import Problem
+from lanloom.features.vlan.rules.plan import Drift
 from lanloom.features.vlan.rules.status import (
     PASSING,
     READY,

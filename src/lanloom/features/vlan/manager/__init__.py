@@ -1,9 +1,44 @@
 """The manager's part of VLAN networks: derives what the agents read, and sums up what they report.
 
-`controllers` is the whole; `networks` looks after one ClusterNetwork at a time, `labels` after the NADs of one, and
-`views` remember what follows from objects until these change.
+`build` composes controllers and webhooks. `controllers` are what wakes a reconcile, and keep the labels of NADs;
+`networks` reconciles one ClusterNetwork at a time, and `views` remember what follows from objects until these change.
 """
 
-from lanloom.features.vlan.manager.controllers import VlanManager
+from functools import partial
 
-__all__ = ["VlanManager"]
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.workloads import lean
+from lanloom.features.vlan.admission import VlanAdmission
+from lanloom.features.vlan.informers import vlan_informers
+from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.manager.controllers import VlanManager
+from lanloom.features.vlan.reader import store_reader, vm_informer
+from lanloom.runtime.context import HARVESTER_RUNS, NODE_POOLS, ManagerContext, ManagerPart
+from lanloom.runtime.identity import pod_node
+
+
+def build(context: ManagerContext) -> ManagerPart:
+    """Controllers and webhooks. The setting is the management VLAN id where no agent tells it, 0 for unknown."""
+    shared = context.informers
+    informers = vlan_informers(shared)
+    manager = VlanManager(
+        context.client,
+        informers,
+        context.recorder,
+        now=context.now,
+        rng=context.rng,
+        pools=context.find(NODE_POOLS),
+        observe=context.observe,
+    )
+    machines = shared.get(VIRTUAL_MACHINES, optional=True)
+    reader = store_reader(informers, vm_informer(shared), machines, context.setting("vlan", 0))
+    node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
+    beside = manager.neighbour.is_beside
+    context.provide(HARVESTER_RUNS, beside)
+    context.metrics["vlan"].show(informers.cluster_networks, informers.statuses)
+    return ManagerPart(
+        run=manager.run,
+        controllers=manager.controllers,
+        admission=VlanAdmission(context.client, reader, node_of_pod, beside, in_flight_of(informers)),
+    )

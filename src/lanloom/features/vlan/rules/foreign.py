@@ -166,9 +166,9 @@ def _id_steps(
     steps: list[LinkStep] = []
     if missing := subtract(wants, has):
         steps.append(AddVlans(link=link, ids=missing, self_=self_, foreign=True))
-    surplus = subtract(mine, wants)
-    if kept is not None and (surplus := subtract(surplus, vlan_ids(kept))):
-        steps.append(RemoveVlans(link=link, ids=surplus, self_=self_, foreign=True))
+    orphans = subtract(mine, wants)
+    if kept is not None and (orphans := subtract(orphans, vlan_ids(kept))):
+        steps.append(RemoveVlans(link=link, ids=orphans, self_=self_, foreign=True))
     return tuple(steps), merge((*mine, *missing))
 
 

@@ -1,11 +1,15 @@
 """From what a node has to what it should have: only the difference, in an order that is safe to stop anywhere.
 
-Profiles that go are removed first (NetworkManager then removes the sub-interface), links change next, and new
-profiles are written last, when their bridge is there. Links with Lanloom's mark and sub-interfaces of its profiles that
-no network needs are orphans, and go as well.
+Profiles that go are removed first (NetworkManager then removes the sub-interface), links change next, and new profiles
+are written last, when their bridge is there. Links with Lanloom's mark and sub-interfaces of its profiles that no
+network needs are orphans, and go as well.
+
+A plan although nothing else is wanted than before is drift: changes of others. Each is a sentence for an operator, and
+a kind for a counter.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
@@ -16,13 +20,23 @@ from lanloom.features.vlan.rules.names import (
     interface_name,
     network_of_bridge,
     network_of_link,
+    network_of_profile,
     parse_profile_file,
     profile_file,
 )
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, blocked, kept_ids
 from lanloom.node.ports import Link, LinkState, LinkStep
-from lanloom.node.steps import DeleteLink, SetMaster
-from lanloom.node.vlanids import contains
+from lanloom.node.steps import (
+    AddVlans,
+    DeleteLink,
+    EnsureBond,
+    EnsureBridge,
+    RemoveVlans,
+    SetMaster,
+    SetMtu,
+    SetUp,
+)
+from lanloom.node.vlanids import VlanIds, contains, render
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -75,12 +89,12 @@ def plan(
     foreign_groups, record = _on_foreign_bridges(wanted, observed, files, added, problems)
     groups |= foreign_groups
     orphaned = orphans(wanted, observed, files, added)
-    surplus, busy = orphan_steps(wanted, observed) if tidy else ({}, {})
+    deletions, busy = orphan_steps(wanted, observed) if tidy else ({}, {})
     for link in orphaned:
         name = network_of_bridge(link.parent)
         on_foreign = not observed.links[link.parent].ours
         groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, foreign=on_foreign))
-    for name, steps in surplus.items():
+    for name, steps in deletions.items():
         groups[name] = (*groups.get(name, ()), *steps)
     return Plan(
         remove_files=_files_to_remove(wanted, files),
@@ -219,11 +233,11 @@ def orphan_steps(
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
     """Links of ours that nothing wants any more, by cluster network. A bridge that still has somebody's port stays."""
     needed = {name for network in wanted for name in (network.bridge, network.bond)}
-    surplus = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
-    gone = {link.name for link in surplus}
+    orphans = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
+    gone = {link.name for link in orphans}
     steps: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
-    for link in sorted(surplus, key=lambda link: link.kind != "bridge"):
+    for link in sorted(orphans, key=lambda link: link.kind != "bridge"):
         name = network_of_link(link.name)
         ports = _ports(link, observed) - gone
         if ports:
@@ -241,3 +255,90 @@ def _ports(link: Link, observed: LinkState) -> set[str]:
     if link.kind != "bridge":
         return set()
     return {name for name, port in observed.links.items() if port.master == link.name}
+
+
+DriftKind = Literal["link", "vlan-id", "profile", "address", "route"]
+
+
+class Drift(Struct, frozen=True):
+    """One thing that was not as it had been left: a sentence without a full stop, of a cluster network."""
+
+    cluster_network: str
+    kind: DriftKind
+    text: str
+
+
+def drift(
+    networks: Iterable[str], todo: Plan, observed: LinkState, files: Iterable[str] = ()
+) -> tuple[Drift, ...]:
+    """Return the drift that the plan repairs on these cluster networks, whose desired state has not changed.
+
+    `observed` and `files` are what the plan was made from: a profile that is among `files` was edited, another removed.
+    """
+    names, present = set(networks), set(files)
+    found = [
+        Drift(name, kind, text)
+        for name, steps in todo.steps
+        if name in names
+        for step in steps
+        for kind, text in _described(step, observed)
+    ]
+    profiles = [(file, "edited" if file in present else "removed") for file, _ in todo.write_files]
+    profiles += [(file, "added") for file in todo.remove_files]
+    found += [
+        Drift(name, "profile", f"the profile {file} was {what}")
+        for file, what in profiles
+        if (name := network_of_profile(file)) in names
+    ]
+    return tuple(found)
+
+
+def _described(step: LinkStep, observed: LinkState) -> Iterator[tuple[DriftKind, str]]:
+    match step:
+        case EnsureBond() | EnsureBridge():
+            yield from (("link", text) for text in _built(step, observed.links.get(step.name)))
+        case SetMaster():
+            yield "link", _membership(step, observed.links.get(step.link))
+        case SetMtu():
+            link = observed.links.get(step.link)
+            yield "link", f"{step.link} had the MTU {link.mtu if link else 0} instead of {step.mtu}"
+        case SetUp():
+            yield "link", f"{step.link} was down"
+        case AddVlans():
+            yield "vlan-id", f"{_ids(step.ids)} missing on {step.link}"
+        case RemoveVlans():
+            yield "vlan-id", f"{_ids(step.ids)} added to {step.link}"
+        case DeleteLink():
+            yield "link", f"{step.name} was added"
+
+
+def _built(step: EnsureBond | EnsureBridge, link: Link | None) -> list[str]:
+    kind = "bond" if isinstance(step, EnsureBond) else "bridge"
+    if link is None:
+        return [f"the {kind} {step.name} was gone"]
+    texts = [] if link.up else [f"the {kind} {step.name} was down"]
+    if link.mtu != step.mtu:
+        texts.append(f"the {kind} {step.name} had the MTU {link.mtu} instead of {step.mtu}")
+    if isinstance(step, EnsureBridge):
+        return texts + ([] if link.vlan_filtering else [f"VLAN filtering of the bridge {step.name} was off"])
+    if link.bond_mode != step.mode:
+        texts.append(f"the bond {step.name} had the mode {link.bond_mode} instead of {step.mode}")
+    if step.miimon not in (None, link.bond_miimon):
+        texts.append(f"the bond {step.name} had the miimon {link.bond_miimon} instead of {step.miimon}")
+    if step.tx_queue_length not in (None, link.tx_queue_length):
+        length = f"{link.tx_queue_length} packets instead of {step.tx_queue_length}"
+        texts.append(f"the queue of the bond {step.name} took {length}")
+    if step.mac not in ("", link.mac):
+        texts.append(f"the bond {step.name} had the MAC address {link.mac} instead of {step.mac}")
+    return texts
+
+
+def _membership(step: SetMaster, link: Link | None) -> str:
+    if not step.master:
+        return f"{step.link} was put into {link.master if link is not None else 'a bond'}"
+    return f"{step.link} was not in {step.master}"
+
+
+def _ids(ids: VlanIds) -> str:
+    single = len(ids) == 1 and ids[0][0] == ids[0][1]
+    return f"VLAN id {render(ids)} was" if single else f"VLAN ids {render(ids)} were"

@@ -246,6 +246,6 @@ def _vlan_steps(
 ) -> Iterable[LinkStep]:
     if missing := subtract(wants, has):
         yield AddVlans(link=link, ids=missing, self_=self_)
-    surplus = subtract(subtract(has, wants), _DEFAULT_ID)
-    if kept is not None and (surplus := subtract(surplus, vlan_ids(kept))):
-        yield RemoveVlans(link=link, ids=surplus, self_=self_)
+    orphans = subtract(subtract(has, wants), _DEFAULT_ID)
+    if kept is not None and (orphans := subtract(orphans, vlan_ids(kept))):
+        yield RemoveVlans(link=link, ids=orphans, self_=self_)

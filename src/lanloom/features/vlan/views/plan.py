@@ -20,9 +20,8 @@ from lanloom.features.vlan.rules.cluster import (
 from lanloom.features.vlan.rules.desired import node_networks
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.rollout import Percentage, parse_rollout
-from lanloom.features.vlan.views.apply import Applied, apply, delete
-from lanloom.features.vlan.views.manifests import Document
-from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.features.vlan.views import VlanObjects
+from lanloom.features.vlan.views.apply import Applied, Document, apply, delete
 from lanloom.node.vlanids import VlanIds, render, subtract
 
 Verb = Literal["add", "change", "remove"]

@@ -18,10 +18,10 @@ from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.readiness import WITHHELD
 from lanloom.features.vlan.rules.status import L3_READY, PASSING
 from lanloom.features.vlan.rules.status import READY as UPLINK_READY
-from lanloom.features.vlan.views.objects import VlanObjects
+from lanloom.features.vlan.views import VlanObjects
 from lanloom.features.vlan.views.overview import NODE_DOWN, NODE_DOWN_MESSAGE
 from lanloom.kube.conditions import find
-from lanloom.node.vlanids import VlanIds, merge, render, subtract
+from lanloom.node.vlanids import VlanIds, merge, parse, render, subtract
 
 READY = "Ready"
 
@@ -195,7 +195,7 @@ def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | 
 def _l2_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None, ids: VlanIds) -> NodeView:
     """Return a network without node addresses: it is ready where the uplink works and carries its VLAN ids."""
     view = _uplink_view(objects, node, report)
-    missing = subtract(ids, _parsed(view.vlan_ids))
+    missing = subtract(ids, parse(view.vlan_ids))
     if view.state != READY or not missing:
         return view
     return NodeView(
@@ -241,16 +241,6 @@ def _interface(report: ClusterNetworkNode | None, network: str, vid: int) -> Vla
     known = report.status.interfaces if report else ()
     named = [item for item in known if item.network == network and item.vlan_id in (vid, 0)]
     return next(iter(named), next((item for item in known if item.vlan_id == vid), None))
-
-
-def _parsed(text: str) -> VlanIds:
-    """Return the ids of a report; what is no range in it counts for nothing."""
-    ranges = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            ranges.append((int(first), int(last or first)))
-    return merge(ranges)
 
 
 class UnknownNetwork(Exception):

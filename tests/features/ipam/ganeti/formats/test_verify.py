@@ -74,7 +74,7 @@ def test_well() -> None:
         (of_nic("mac", "AA:00:00:00:00:02"), '2 NICs have the MAC address "aa:00:00:00:00:02"'),
         (of_nic("uuid", uuid("nic2")), f'2 NICs have the UUID "{uuid("nic2")}"'),
         (lambda data: data["instances"][uuid("inst1")].update(name="inst2"), '2 instances are named "inst2"'),
-        (of_nic("network", "gone"), 'NIC 0 of instance inst1: there is no network "gone"'),
+        (of_nic("network", "gone"), 'NIC 0 of instance inst1: network "gone" does not exist'),
         (
             old("gateway", "192.0.3.1"),
             "network net1: subnet 192.0.2.0/28: its gateway 192.0.3.1 is outside of it",
@@ -82,7 +82,7 @@ def test_well() -> None:
         (old("gateway", "192.0.2.15"), "its gateway 192.0.2.15 is its network or broadcast address"),
         (
             old("ext_reservations", "0" * 16),
-            "network net1: subnet 192.0.2.0/28: 192.0.2.1 should be externally reserved",
+            "network net1: subnet 192.0.2.0/28: 192.0.2.1 is not externally reserved",
         ),
         (
             old("reservations", "0" * 15),
@@ -100,7 +100,7 @@ def test_well() -> None:
         (old("uuid", "other"), '.uuid is "other", not the key under which it is stored'),
         (
             lambda data: data["nodegroups"][uuid("group default")]["networks"].update(gone=LINK),
-            'node group default is connected to a network that is not there, "gone"',
+            'node group default is connected to a network that does not exist, "gone"',
         ),
         (
             lambda data: data["nodegroups"][uuid("group default")]["networks"][NET].update(mode="tunnelled"),
@@ -139,17 +139,17 @@ def test_old_form(change: Callable[[Json], object], violation: str) -> None:
             lambda data: [more_subnet(uuid="a")(data), subnet(uuid="a")(data)],
             'of network net1 have the UUID "a"',
         ),
-        (subnet(pools=[{"range": "192.0.3.0/28"}]), "the pool 192.0.3.0-192.0.3.15 is not in it"),
+        (subnet(pools=[{"range": "192.0.3.0/28"}]), "the pool 192.0.3.0-192.0.3.15 is outside of it"),
         (
             subnet(pools=[{"range": "192.0.2.4"}, {"range": "192.0.2.0/29"}]),
             "pools overlap: 192.0.2.0-192.0.2.7 and 192.0.2.4",
         ),
-        (subnet(external=["192.0.3.1"]), "the external range 192.0.3.1 is not in it"),
+        (subnet(external=["192.0.3.1"]), "the external range 192.0.3.1 is outside of it"),
         (subnet(external=["192.0.2.0/29", "192.0.2.4"]), "external ranges overlap"),
         (subnet(pools=[{"range": "192.0.2.2-192.0.2.3", "reservations": "1"}]), "has 1 bits for 2 addresses"),
         (
             of_nic("ips", ["192.0.2.2", "192.0.2.2"]),
-            "192.0.2.2 of NIC 0 of instance inst1 is there more than once",
+            "192.0.2.2 of NIC 0 of instance inst1 occurs more than once",
         ),
         (
             lambda data: [of_nic("ips", ["192.0.2.2", "192.0.2.4"])(data), of_nic("network", None)(data)],
@@ -177,6 +177,6 @@ def test_runtime() -> None:
     assert verify_runtime(json.dumps([[], [good], {}, []])) == ()
     assert verify_runtime(json.dumps([[], [good, bad], {}, []])) == (
         "NIC 1: network net1: subnet 192.0.2.0/28: its gateway 192.0.3.1 is outside of it",
-        'NIC 1 is in the network "gone", but carries network net1 along',
+        'NIC 1 is in the network "gone", but its netinfo is that of network net1',
         "NIC 1: network net1: 192.0.3.2 is in none of its subnets",
     )

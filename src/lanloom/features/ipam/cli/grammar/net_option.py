@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from lanloom.features.ipam.cli.grammar.options import Option, parse_option
 from lanloom.features.ipam.rules.general import check_mode, check_vlan
-from lanloom.features.ipam.rules.macs import parse_mac
 from lanloom.features.ipam.rules.names import check_name, is_name, is_uuid
-from lanloom.features.ipam.rules.requests import MOST, format_request, parse_requests
+from lanloom.features.ipam.rules.requests import MOST, format_request, parse_mac, parse_requests
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 

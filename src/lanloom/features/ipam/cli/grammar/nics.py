@@ -11,19 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.features.ipam.cli.grammar.net_option import AUTO, NONE, NetStep
-from lanloom.features.ipam.rules.addresses import (
-    Address,
-    find_address,
-    find_addresses,
-    format_address,
-)
+from lanloom.features.ipam.rules.addresses import Address, find_address, find_addresses, format_address
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.macs import DEFAULT_PREFIX, Macs
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.requests import (
+    DEFAULT_PREFIX,
     MOST,
     Claim,
+    Macs,
     parse_requests,
     settle_all,
 )

@@ -89,7 +89,7 @@ def config_of(data: object) -> Config:
     raw = fields.mapping(data, "the file")
     for key in ("cluster", "instances"):
         if key not in raw:
-            raise Malformed(f'is no config.data of Ganeti\'s: it has no "{key}"')
+            raise Malformed(f'is not a config.data of Ganeti: "{key}" is missing; name another file')
     found = fields.objects(raw.get("networks") or {}, "networks")
     networks = {key: network_at(item, f"networks[{quote(key)}]", key) for key, item in found.items()}
     defaults = _nic_defaults(fields.mapping(raw["cluster"], "cluster"))
@@ -149,7 +149,7 @@ def addresses_of(raw: Raw, place: str) -> tuple[Address, ...]:
         address = fields.address(raw, "ip", place)
         return () if address is None else (address,)
     if "ip" in raw:
-        raise Malformed(f"{place} has both ip and ips: it is neither of the old form nor of the new one")
+        raise Malformed(f"{place} has both ip and ips, which belong to different forms; remove one of them")
     return tuple(fields.read(f"{place}.ips", parse_address, item) for item in fields.texts(raw, "ips", place))
 
 
@@ -207,7 +207,7 @@ def corrections(network: StoredNetwork, subnets: Sequence[StoredSubnet], config:
     stored, right = network.subnets[0].pools[0].reservations, subnets[0].pools[0].reservations
     stored = stored or "0" * len(right)
     if len(stored) != len(right):
-        yield f"{network.title}: {len(stored)} reservations became {len(right)}, as many as there are addresses"
+        yield f"{network.title}: {len(stored)} reservations were changed to {len(right)}, the number of addresses"
         return
     lost, missing = difference(stored, right, network.subnets[0].cidr.first)
     owner: dict[Address, StoredNic] = dict(config.owners(network.uuid)) if missing else {}

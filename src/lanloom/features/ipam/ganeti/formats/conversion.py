@@ -282,7 +282,7 @@ def network_reasons(network: StoredNetwork, raw: Raw) -> Iterator[str]:
     """Why a network can't be said in the old form."""
     title = network.title
     if not network.subnets or network.subnets[0].cidr.version == 6:
-        yield f"{title} does not begin with an IPv4 subnet, which every network of Ganeti's must have"
+        yield f"{title} does not begin with an IPv4 subnet, which the old form requires"
     for version in (4, 6):
         many = [subnet for subnet in network.subnets if subnet.cidr.version == version]
         if len(many) > 1:
@@ -304,21 +304,21 @@ def _subnet_reasons(subnet: StoredSubnet, here: str) -> Iterator[str]:
         yield f"{here} has pools with names"
     if subnet.cidr.version == 6:
         if subnet.pools:
-            yield f"{here} has a pool, which IPv6 can't have there"
+            yield f"{here} has a pool, which the old form does not allow for IPv6"
         if subnet.external:
-            yield f"{here} has externally reserved addresses, which IPv6 can't have there"
+            yield f"{here} has externally reserved addresses, which the old form does not allow for IPv6"
         return
     if not LONGEST <= subnet.cidr.length <= SHORTEST:
-        yield f"{here} is not from /{LONGEST} to /{SHORTEST}"
+        yield f"{here} has a prefix length outside of /{LONGEST} to /{SHORTEST}"
     if [pool.range for pool in subnet.pools] != [subnet.cidr.range]:
-        yield f"{here} does not have one pool over all of it"
+        yield f"{here} does not have a single pool of its whole range"
     if any(not subnet.cidr.range.covers(item) for item in subnet.external):
         yield f"{here} has externally reserved addresses outside of it"
 
 
 def _unknown(raw: Raw, known: set[str], here: str) -> Iterator[str]:
     if more := sorted(raw.keys() - known):
-        yield f"{here} has fields that nobody knows: {', '.join(map(printable, more))}"
+        yield f"{here} has unknown fields: {', '.join(map(printable, more))}"
 
 
 def _down_step(network: StoredNetwork) -> str:

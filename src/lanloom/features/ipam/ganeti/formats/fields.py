@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 def mapping(value: object, place: str) -> dict[str, Any]:
     """An object. Raises Malformed."""
     if not isinstance(value, dict):
-        raise Malformed(f"{place} should be an object")
+        raise Malformed(f"{place} must be an object")
     return value
 
 
@@ -42,7 +42,7 @@ def objects(value: object, place: str) -> dict[str, dict[str, Any]]:
 def sequence(value: object, place: str) -> list[Any]:
     """An array. Raises Malformed."""
     if not isinstance(value, list):
-        raise Malformed(f"{place} should be an array")
+        raise Malformed(f"{place} must be an array")
     return value
 
 
@@ -52,7 +52,7 @@ def text(raw: Raw, key: str, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Malformed(f"{place}.{key} should be a text")
+        raise Malformed(f"{place}.{key} must be a text")
     return _whole(value, f"{place}.{key}")
 
 
@@ -61,7 +61,7 @@ def texts(raw: Raw, key: str, place: str) -> tuple[str, ...]:
     value = raw.get(key)
     items = [] if value is None else sequence(value, f"{place}.{key}")
     if not all(isinstance(item, str) for item in items):
-        raise Malformed(f"{place}.{key} should hold texts only")
+        raise Malformed(f"{place}.{key} must contain texts only")
     return tuple(_whole(item, f"{place}.{key}") for item in items)
 
 
@@ -69,7 +69,7 @@ def flag(raw: Raw, key: str, place: str) -> bool:
     """True or false; false if it is missing or null. Raises Malformed."""
     value = raw.get(key)
     if not isinstance(value, bool | None):
-        raise Malformed(f"{place}.{key} should be true or false")
+        raise Malformed(f"{place}.{key} must be true or false")
     return bool(value)
 
 
@@ -94,14 +94,14 @@ def range_of(value: object, place: str) -> IPRange:
     first, last = address(raw, "start", place), address(raw, "end", place)
     size = raw.get("size")
     if not isinstance(size, int | None) or isinstance(size, bool):
-        raise Malformed(f"{place}.size should be a number")
+        raise Malformed(f"{place}.size must be a number")
     if first is None or (last is None and size is None):
-        raise Malformed(f"{place} should have a start, and a size or an end")
+        raise Malformed(f"{place} must have a start, and a size or an end")
     if last is None and size is not None:
         last = first + size - 1
     belong = last is not None and first <= last <= LIMITS[version_of(first)][1]
     if last is None or not belong or size not in (None, last - first + 1):
-        raise Malformed(f"{place}: start, size and end do not belong together")
+        raise Malformed(f"{place}: start, size and end contradict each other; remove size or end")
     return IPRange(first, last)
 
 
@@ -118,5 +118,7 @@ def _whole(value: str, place: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Malformed(f"{place}: {quote(value)} has half of a character (a lone surrogate)") from None
+        raise Malformed(
+            f"{place}: {quote(value)} contains half of a character (a lone surrogate); replace it"
+        ) from None
     return value

@@ -125,11 +125,11 @@ def network_at(raw: Raw, place: str, uuid: str = "") -> StoredNetwork:
     new = NEW in raw
     if new and (both := [key for key in OLD if key in raw]):
         raise Malformed(
-            f"{place} has both {NEW} and {both[0]}: it is neither of the old form nor of the new one"
+            f"{place} has both {NEW} and {both[0]}, which belong to different forms; remove one of them"
         )
     if not new and BEFORE in raw:
         raise Malformed(
-            f"{place} has {BEFORE} but no {NEW}: it is neither of the old form nor of the new one"
+            f"{place} has {BEFORE} but no {NEW}, so it has neither form; restore it from a backup"
         )
     subnets, problems = (_new(raw, place), ()) if new else _old(raw, place, uuid or own)
     return StoredNetwork(
@@ -149,14 +149,14 @@ def _old(raw: Raw, place: str, uuid: str) -> tuple[tuple[StoredSubnet, ...], tup
     """The subnets of a network of the old form, and what is wrong with it."""
     cidr, cidr6 = fields.cidr(raw, "network", place), fields.cidr(raw, "network6", place)
     if cidr is None:
-        raise Malformed(f"{place} has neither a network nor subnets")
+        raise Malformed(f"{place} has neither a network nor subnets; add one of them")
     if cidr.version != 4 or not LONGEST <= cidr.length <= SHORTEST:
-        raise Malformed(f"{place}.network {cidr} is no IPv4 network from /{LONGEST} to /{SHORTEST}")
+        raise Malformed(f"{place}.network {cidr} is not an IPv4 network from /{LONGEST} to /{SHORTEST}")
     if cidr6 is not None and cidr6.version != 6:
-        raise Malformed(f"{place}.network6 {cidr6} is no IPv6 network")
+        raise Malformed(f"{place}.network6 {cidr6} is not an IPv6 network")
     gateway6 = fields.address(raw, "gateway6", place)
     if gateway6 is not None and cidr6 is None:
-        raise Malformed(f"{place} has a gateway6 but no network6")
+        raise Malformed(f"{place} has a gateway6 but no network6; add network6, or remove gateway6")
     reservations, external = (_bits(raw, key, place) for key in ("reservations", "ext_reservations"))
     size = cidr.range.size
     misfit = f"{place}.ext_reservations has {len(external)} bits for the {size} addresses of {cidr}"
@@ -183,7 +183,7 @@ def _subnet(value: object, place: str) -> StoredSubnet:
     raw = fields.mapping(value, place)
     cidr = fields.cidr(raw, "cidr", place)
     if cidr is None:
-        raise Malformed(f"{place} has no cidr")
+        raise Malformed(f"{place} has no cidr; add one")
     pools, external = (fields.sequence(raw.get(key) or [], f"{place}.{key}") for key in ("pools", "external"))
     return StoredSubnet(
         uuid=fields.text(raw, "uuid", place),
@@ -210,5 +210,5 @@ def _pool(value: object, place: str) -> StoredPool:
 def _bits(raw: Raw, key: str, place: str) -> str:
     found = fields.text(raw, key, place)
     if not are_bits(found):
-        raise Malformed(f"{place}.{key} should hold nothing but 0 and 1")
+        raise Malformed(f"{place}.{key} must contain only 0 and 1")
     return found

@@ -30,7 +30,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def _constant(name: str) -> NoReturn:
-    raise Malformed(f"is not JSON: it holds {name}")
+    raise Malformed(f"is not JSON: it contains {name}")
 
 
 _DECODER = JSONDecoder(parse_constant=_constant)
@@ -41,15 +41,15 @@ def decode(text: str) -> Any:
     if not text.strip():
         raise Malformed("is empty")
     if text.startswith(_MARK):
-        raise Malformed("begins with a byte order mark, which no file of Ganeti's has; remove it")
+        raise Malformed("begins with a byte order mark; remove it")
     try:
         return _decoded(text, _MARGIN)
     except RecursionError:
-        raise Malformed("is nested too deeply to be a file of Ganeti's") from None
+        raise Malformed("is nested too deeply for a file of Ganeti") from None
     except json.JSONDecodeError as error:
         raise Malformed(f"is not JSON: {error}") from None
     except ValueError:  # Python limits the digits that it converts
-        raise Malformed("holds a number that is too long to be one of Ganeti's") from None
+        raise Malformed("contains a number that is too long for a file of Ganeti") from None
 
 
 def _decoded(text: str, margin: int) -> Any:
@@ -105,7 +105,7 @@ def members_at(text: str, start: int, place: str) -> Members:
         value = _blank(text, _blank(text, colon) + 1)
         _, end = _DECODER.raw_decode(text, value)
         if key in known:
-            raise Malformed(f"{place}: {json.dumps(key)} is given twice")
+            raise Malformed(f"{place}: {json.dumps(key)} occurs twice; remove one of them")
         known.add(key)
         found.append(Member(text[at + 1 : after], key, text[after:colon], text[colon:value], value, end))
         at = _blank(text, end)

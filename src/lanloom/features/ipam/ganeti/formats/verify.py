@@ -130,10 +130,10 @@ def _subnet(subnet: StoredSubnet, here: str) -> Iterator[str]:
             yield f"{here}: its gateway {gateway} is its network or broadcast address"
     for item in (pool.range for pool in subnet.pools):
         if not subnet.cidr.range.covers(item):
-            yield f"{here}: the pool {item} is not in it"
+            yield f"{here}: the pool {item} is outside of it"
     for item in subnet.external:
         if not subnet.cidr.range.covers(item):
-            yield f"{here}: the external range {item} is not in it"
+            yield f"{here}: the external range {item} is outside of it"
     for one, other in overlapping(pool.range for pool in subnet.pools):
         yield f"{here}: pools overlap: {one} and {other}"
     for one, other in overlapping(subnet.external):
@@ -141,7 +141,7 @@ def _subnet(subnet: StoredSubnet, here: str) -> Iterator[str]:
     if subnet.cidr.version == 4:
         for address in plain.automatic:
             if address in subnet.cidr.range and not any(address in item for item in subnet.external):
-                yield f"{here}: {format_address(address)} should be externally reserved"
+                yield f"{here}: {format_address(address)} is not externally reserved"
 
 
 def ownership(config: Config) -> Iterator[str]:
@@ -150,7 +150,7 @@ def ownership(config: Config) -> Iterator[str]:
     for nic in config.nics:
         network = config.networks.get(nic.network)
         if nic.network and network is None:
-            yield f"{nic}: there is no network {quote(nic.network)}"
+            yield f"{nic}: network {quote(nic.network)} does not exist"
         if len(nic.ips) > 1 and network is None:
             yield f"{nic} has several addresses, but no network"
         if network is None:
@@ -161,7 +161,7 @@ def ownership(config: Config) -> Iterator[str]:
             if other is not nic:
                 yield f"{here} is also owned by {other}"
             elif nic.ips.count(address) > 1:
-                yield f"{here} is there more than once"
+                yield f"{here} occurs more than once"
             subnet = network.subnet_of(address)
             if subnet is None:
                 yield f"{here} is in none of its subnets"
@@ -206,7 +206,7 @@ def _runtime(nics: list[Raw]) -> Iterator[str]:
         yield from (f"NIC {index}: {problem}" for problem in structure_of(network))
         uuid = raw.get("network")
         if uuid not in (None, network.uuid, network.name):
-            yield f"NIC {index} is in the network {quote(str(uuid))}, but carries {network.title} along"
+            yield f"NIC {index} is in the network {quote(str(uuid))}, but its netinfo is that of {network.title}"
         for address in ips:
             if network.subnet_of(address) is None:
                 yield f"NIC {index}: {network.title}: {format_address(address)} is in none of its subnets"
@@ -217,7 +217,7 @@ def _connections(config: Config) -> Iterator[str]:
         for one in connections:
             here = f"node group {printable(one.group)}"
             if uuid not in config.networks:
-                yield f"{here} is connected to a network that is not there, {quote(uuid)}"
+                yield f"{here} is connected to a network that does not exist, {quote(uuid)}"
             if one.mode not in MODES:
                 yield f"{here}: network {quote(uuid)} has the mode {quote(one.mode)}"
             try:

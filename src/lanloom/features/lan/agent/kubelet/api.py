@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from lanloom.runtime.grpc.status import INVALID_ARGUMENT, GrpcError
+from lanloom.runtime.grpc import INVALID_ARGUMENT, GrpcError
 
 VERSION = "v1beta1"
 SERVICE = f"/{VERSION}.DevicePlugin"

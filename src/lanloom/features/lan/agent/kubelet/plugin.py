@@ -19,8 +19,7 @@ from lanloom.features.lan.agent.kubelet.api import (
     read_preferences,
 )
 from lanloom.features.lan.agent.ports import Device, SpokeError, SpokesPort
-from lanloom.runtime.grpc.server import GrpcServer, Streaming, Unary
-from lanloom.runtime.grpc.status import (
+from lanloom.runtime.grpc import (
     DEADLINE_EXCEEDED,
     FAILED_PRECONDITION,
     INVALID_ARGUMENT,
@@ -28,6 +27,7 @@ from lanloom.runtime.grpc.status import (
     UNAVAILABLE,
     GrpcError,
 )
+from lanloom.runtime.grpc.server import GrpcServer, Streaming, Unary
 
 ALLOCATE_SECONDS = 30.0
 """How long the data plane may take to build what a device needs."""
@@ -105,12 +105,12 @@ class DevicePlugin:
     async def _list_and_watch(self, _request: bytes) -> AsyncIterator[bytes]:
         self._watching += 1
         try:
-            told = None
+            sent = None
             while True:
                 healthy = self._healthy()
-                if (now := (self._withdrawn, healthy)) != told:
+                if (now := (self._withdrawn, healthy)) != sent:
                     yield device_list([] if self._withdrawn else [(self.device.id, healthy)])
-                    told = now
+                    sent = now
                     continue  # what happened while that was sent is not missed
                 if self._withdrawn:
                     return

@@ -18,16 +18,16 @@ import structlog
 from lanloom.features.lan.agent.kubelet.api import KUBELET_SOCKET, REGISTER, register_request
 from lanloom.features.lan.agent.kubelet.plugin import DevicePlugin, Observer, endpoint
 from lanloom.features.lan.agent.ports import Device, SpokesPort
-from lanloom.node.directories import directory_changes
+from lanloom.node.files import directory_changes
+from lanloom.runtime.grpc import UNAVAILABLE, GrpcError
 from lanloom.runtime.grpc.client import GrpcClient, connected
-from lanloom.runtime.grpc.status import UNAVAILABLE, GrpcError
 
 DIRECTORY = Path("/var/lib/kubelet/device-plugins")
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 30.0
 """Seconds before a registration that failed is tried again."""
 
-LOOK_SECONDS = 60.0
+CHECK_SECONDS = 60.0
 """Seconds after which the directory is looked at although nothing was heard of it."""
 
 REGISTER_SECONDS = 10.0
@@ -102,7 +102,7 @@ class DevicePlugins:
             try:
                 await self._reconcile()
                 self._complain("")
-                pause, wait = self._first_retry, LOOK_SECONDS
+                pause, wait = self._first_retry, CHECK_SECONDS
             except (OSError, GrpcError, TimeoutError) as error:
                 self._complain(str(error) or "kubelet does not answer")
                 wait, pause = pause, min(2 * pause, LONGEST_RETRY)

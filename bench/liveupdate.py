@@ -1,0 +1,220 @@
+"""Live update among 5,000 running machines: from the edit of one to its migration, and a look at all of them.
+
+The engine, its storage and the manager's part are in one process; requests are calls, not HTTP. Each machine has an
+instance and a launcher pod on one of 100 nodes, and two networks. The edits follow each other: the migration of one is
+over before the next, because only so many may run at once. The guests' gaps are measured in `livegap`.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from bench.cost import Stopwatch
+from bench.report import Row
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS, Pod
+from lanloom.api.crds import manifest
+from lanloom.api.kubevirt import (
+    MIGRATIONS,
+    VIRTUAL_MACHINE_INSTANCES,
+    VIRTUAL_MACHINES,
+    VirtualMachineInstance,
+)
+from lanloom.api.lan import LANS
+from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.api.multus import NADS, NETWORK_STATUS
+from lanloom.api.reading import convert
+from lanloom.features.liveupdate.manager.build import build
+from lanloom.features.liveupdate.metrics import LiveUpdateMetrics
+from lanloom.features.liveupdate.rules.evaluation import evaluate
+from lanloom.features.liveupdate.rules.launcher import launcher_of
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import all_synced
+from lanloom.runtime.context import ManagerContext
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.storage import Change, MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.features.liveupdate.definitions import KINDS, definition
+from tests.features.liveupdate.objects import PLACE, instance, launcher, machine, network_status, on
+
+MACHINES = 5_000
+NODE_COUNT = 100
+NAD_COUNT = 50
+EDITS = 300
+ROUNDS = 5
+
+Raw = dict[str, Any]
+
+
+def rows() -> Iterator[Row]:
+    """Edits, then evaluations."""
+    yield from asyncio.run(_edits())
+    yield _evaluations()
+
+
+def _nads(number: int, shift: int = 0) -> dict[str, str]:
+    """The NADs of a machine; `shift` moves its second NIC to another one."""
+    return {"blue": f"net{number % NAD_COUNT}", "red": f"net{(number + 7 + shift) % NAD_COUNT}"}
+
+
+def _titles(number: int, shift: int = 0) -> dict[str, str]:
+    return {name: f"{PLACE}/{nad}" for name, nad in _nads(number, shift).items()}
+
+
+def _node(number: int) -> str:
+    return f"node{number % NODE_COUNT}"
+
+
+class _Cluster:
+    """The server with its machines, and what the manager has requested."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(MemoryStorage(), now=time.time, rng=Random(1))
+        self.client = LocalClient(self.engine)
+        self.requested: asyncio.Queue[tuple[float, str, str]] = asyncio.Queue()
+
+    async def furnish(self) -> None:
+        """Kinds, nodes, networks and machines."""
+        await self.engine.start()
+        for resource in KINDS:
+            await self.client.create(CRDS, definition(resource))
+        for kind in (NETWORK_SWAPS, NADS, LANS, CLUSTER_NETWORK_NODES):
+            await self.client.create(CRDS, manifest(kind))
+        await self.client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        for number in range(NODE_COUNT):
+            await self.client.create(NODES, {"metadata": {"name": _node(number)}})
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            await self.client.patch(NODES, _node(number), ready, subresource="status")
+        for number in range(NAD_COUNT):
+            config = f'{{"type": "bridge", "bridge": "lan-br", "vlan": {number + 2}}}'
+            body = {"metadata": {"name": f"net{number}"}, "spec": {"config": config}}
+            await self.client.create(NADS, body, PLACE)
+        for number in range(MACHINES):
+            await self._start(number)
+        self.engine.ledger.listen(self._hear)
+
+    async def _start(self, number: int) -> None:
+        name, spec = f"vm{number}", on(_nads(number))
+        owner = (await self.client.create(VIRTUAL_MACHINES, machine(spec, name), PLACE)).metadata.uid
+        body = instance(spec, name, owner=owner, nodeName=_node(number))
+        uid = (await self.client.create(VIRTUAL_MACHINE_INSTANCES, body, PLACE)).metadata.uid
+        pod = launcher(uid, _titles(number), name=name, node=_node(number))
+        await self.client.create(PODS, pod, PLACE)
+
+    def _hear(self, change: Change) -> None:
+        if change.resource.plural == MIGRATIONS.plural and change.before is None and change.after is not None:
+            raw = change.after.raw()
+            self.requested.put_nowait((time.perf_counter(), raw["metadata"]["name"], raw["spec"]["vmiName"]))
+
+    @asynccontextmanager
+    async def managed(self) -> AsyncIterator[float]:
+        """A manager that leads, from the moment at which it has looked at every machine; the CPU seconds of that."""
+        rng = Random(1)
+        context = ManagerContext(
+            client=self.client,
+            recorder=Recorder(self.client, "lanloom-manager", "bench", now=time.time, rng=rng),
+            now=time.time,
+            rng=rng,
+            observe=lambda *_words: None,
+            settings={},
+            metrics={"liveupdate": LiveUpdateMetrics(CollectorRegistry())},
+            identity="bench",
+            user="",
+        )
+        part = build(context)
+        informers = context.informers.all()
+        tasks = [asyncio.create_task(informer.run()) for informer in informers]
+        await all_synced(informers)
+        stopwatch = Stopwatch()
+        tasks.append(asyncio.create_task(part.run()))
+        while True:
+            await asyncio.sleep(0.01)
+            if not any(controller.depth for controller in part.controllers):
+                break
+        yield stopwatch.cost().cpu
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def edit(self, number: int) -> float:
+        """Another NAD for a machine; the milliseconds until its migration is there. It succeeds then."""
+        path = "/spec/template/spec/networks/2/multus/networkName"
+        step = {"op": "replace", "path": path, "value": _nads(number, 1)["red"]}
+        name = f"vm{number}"
+        began = time.perf_counter()
+        await self.client.json_patch(VIRTUAL_MACHINES, name, [step], PLACE)
+        at, migration, moved = await asyncio.wait_for(self.requested.get(), 30)
+        assert moved == name
+        await self._migrate(number, migration)
+        return (at - began) * 1e3
+
+    async def _migrate(self, number: int, migration: str) -> None:
+        pod = f"virt-launcher-vm{number}-{_node(number)}"
+        change = {"metadata": {"annotations": {NETWORK_STATUS: network_status(_titles(number, 1))}}}
+        await self.client.patch(PODS, pod, change, PLACE)
+        done = {"status": {"phase": "Succeeded"}}
+        await self.client.patch(MIGRATIONS, migration, done, PLACE, subresource="status")
+        await asyncio.sleep(0.05)  # whatever follows from it is no part of the next edit
+
+
+async def _edits() -> list[Row]:
+    cluster = _Cluster()
+    await cluster.furnish()
+    gc.collect()
+    gc.freeze()
+    async with cluster.managed() as look:
+        stopwatch = Stopwatch()
+        waits = sorted([await cluster.edit(number * 16 % MACHINES + number % 16) for number in range(EDITS)])
+        cost = stopwatch.cost().each(EDITS)
+    await cluster.engine.close()
+    gc.unfreeze()
+    return [
+        Row(
+            name=f"from the edit of a VM to its migration object among {MACHINES:,} VMs, p99",
+            measured=waits[int(EDITS * 0.99)],
+            limit=100,
+            unit="ms",
+            note=f"median {waits[EDITS // 2]:.1f} ms, slowest of {EDITS} {waits[-1]:.1f} ms; with the end of the "
+            f"migration {cost.cpu * 1e3:.1f} ms of CPU, server included",
+        ),
+        Row(
+            name=f"a manager that takes over looks at {MACHINES:,} VMs: CPU time",
+            measured=look,
+            limit=5,
+            unit="s",
+            note="the watches are in sync before; nothing is written",
+        ),
+    ]
+
+
+def _evaluations() -> Row:
+    found: list[tuple[VirtualMachineInstance, Pod]] = []
+    for number in range(MACHINES):
+        name, spec = f"vm{number}", on(_nads(number))
+        raw = instance(spec, name, nodeName=_node(number))
+        raw["metadata"]["uid"] = f"uid{number}"
+        pod = launcher(f"uid{number}", _titles(number, number % 2), name=name, node=_node(number))
+        found.append((convert(raw, VirtualMachineInstance), convert(pod, Pod)))
+    gc.collect()
+    best, needed = min(_evaluate(found) for _ in range(ROUNDS))
+    assert needed == MACHINES // 2
+    return Row(
+        name=f"evaluation of {MACHINES:,} VMIs: CPU time",
+        measured=best * 1e3,
+        limit=100,
+        unit="ms",
+        note=f"network-status of each launcher pod is read; every second VMI needs a migration; best of {ROUNDS}",
+    )
+
+
+def _evaluate(found: list[tuple[VirtualMachineInstance, Pod]]) -> tuple[float, int]:
+    stopwatch, needed = Stopwatch(), 0
+    for vmi, pod in found:
+        needed += evaluate(vmi, launcher_of(vmi, (pod,))).need != "none"
+    return stopwatch.cost().cpu, needed

@@ -1,0 +1,152 @@
+"""The networks and NICs of a cluster as the manager and its webhooks read them: shared informers, and live reads.
+
+The stores lag behind the API server by the length of a watch. An admission that they allow is allowed, because the
+allocator decides again. Before a refusal, or a warning about a missing network, the network and the conflicting NIC are
+read live.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+
+from msgspec import Struct
+
+from lanloom.api.ipam import NETWORKS, NICS, Grant, Network, Nic
+from lanloom.api.meta import Key
+from lanloom.features.ipam.rules.addresses import Address, find_address, find_addresses
+from lanloom.features.ipam.state import is_open, owner_of
+from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+
+BY_NETWORK = "network"
+"""The index of the store of NICs: the network that they ask for, and the one that their addresses are of.
+
+Empty for a NIC that has neither.
+"""
+
+BY_OWNER = "owner"
+"""The index of the store of NICs: their owner as text (`Owner.__str__`)."""
+
+BY_GRANT = "grant"
+"""The index of the store of networks: the NICs (`namespace/name`) that they have granted addresses to."""
+
+
+class IpamInformers(InformerView, frozen=True):
+    """The informers of address management."""
+
+    networks: Informer[Network]
+    nics: Informer[Nic]
+
+
+def ipam_informers(informers: Informers) -> IpamInformers:
+    """The informers, with their indexes."""
+    return IpamInformers(
+        networks=informers.get(
+            NETWORKS,
+            indexes={BY_GRANT: lambda item: {grant.nic for grant in item.status.grants}},
+        ),
+        nics=informers.get(
+            NICS,
+            indexes={BY_NETWORK: networks_of, BY_OWNER: lambda item: (str(owner_of(item)),)},
+        ),
+    )
+
+
+def networks_of(item: Nic) -> tuple[str, ...]:
+    """The networks that have to do with a NIC: the one that it asks for, and the one of its addresses."""
+    if item.status.network in ("", item.spec.network):
+        return (item.spec.network,)
+    return (item.spec.network, item.status.network) if item.spec.network else (item.status.network,)
+
+
+class NicList(Struct, frozen=True):
+    """NICs by network, as they were at a version."""
+
+    nics: Mapping[str, tuple[Nic, ...]]
+    version: int
+
+
+async def list_nics(client: Client) -> NicList:
+    """All NICs by network, as the API server has them now. Raises KubeError."""
+    listing = await client.list(NICS)
+    nics: dict[str, list[Nic]] = {}
+    for item in listing.items:
+        for name in networks_of(item):
+            nics.setdefault(name, []).append(item)
+    return NicList({name: tuple(items) for name, items in nics.items()}, int(listing.resource_version))
+
+
+class NetworkContext(Struct, frozen=True):
+    """A network, None where there is none, and the NICs that hold the addresses that were asked about."""
+
+    network: Network | None = None
+    holders: Mapping[Address, Key] = {}
+
+
+CachedContext = Callable[[str, Collection[Address]], NetworkContext]
+"""Gives the context of a network and some of its addresses, as far as it is known without asking."""
+
+
+class AddressReader:
+    """Reads contexts from the manager's informers; keeps up the holders of addresses as NICs change."""
+
+    def __init__(self, informers: IpamInformers) -> None:
+        self._networks = informers.networks.store
+        self._holders: defaultdict[str, dict[Address, Key]] = defaultdict(dict)
+        informers.nics.on_change(self._nic_changed)
+
+    def context(self, network: str, addresses: Collection[Address]) -> NetworkContext:
+        """A network, and the NICs that hold these addresses of it."""
+        found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
+        held = {address: known[address] for address in addresses if address in known}
+        return NetworkContext(found, _granted(found, addresses) | held)
+
+    def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        if old is not None and new is not None and _held(old) == _held(new):
+            return
+        for item in (old, new):
+            if item is None:
+                continue
+            key, holders = item.metadata.key, self._holders[item.status.network]
+            for address in find_addresses(item.status.ips):
+                if item is new:
+                    holders[address] = key
+                elif holders.get(address) == key:
+                    del holders[address]
+            if not holders:
+                del self._holders[item.status.network]
+
+
+async def read_context(client: Client, network: str, known: Mapping[Address, Key]) -> NetworkContext:
+    """The network as the API server has it, and the NICs that hold the known addresses now.
+
+    The network is read first: a grant leaves it only after the NIC shows the addresses. Raises KubeError.
+    """
+    found = await get_or_none(client, NETWORKS, Key("", network))
+    granted, held = _granted(found, known), dict[Address, Key]()
+    grants = {Key(*grant.nic.split("/", 1)): grant for grant in _grants(found)}
+    for key in dict.fromkeys((*known.values(), *granted.values())):
+        nic = await get_or_none(client, NICS, key)
+        if nic is not None and nic.status.network == network:
+            held |= {address: key for address in find_addresses(nic.status.ips) if known.get(address) == key}
+        if key in grants and not is_open(grants[key], nic, network):
+            granted = {address: other for address, other in granted.items() if other != key}
+    return NetworkContext(found, granted | held)
+
+
+def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Address, Key]:
+    """Which of the addresses are granted to NICs, whether their statuses show them or not."""
+    every = (
+        (find_address(text), Key(*grant.nic.split("/", 1)))
+        for grant in _grants(network)
+        for text in grant.ips
+    )
+    return {address: key for address, key in every if address is not None and address in addresses}
+
+
+def _grants(network: Network | None) -> tuple[Grant, ...]:
+    return network.status.grants if network is not None else ()
+
+
+def _held(nic: Nic) -> tuple[str, tuple[str, ...]]:
+    return nic.status.network, nic.status.ips

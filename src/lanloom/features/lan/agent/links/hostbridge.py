@@ -1,0 +1,140 @@
+"""The kernel's adapters of the steps in `rules.hostbridge`, and the look at the host's side of the joint."""
+
+import errno
+from functools import partial
+from socket import socket
+
+from lanloom.features.lan.agent.links.seal import silence
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined
+from lanloom.features.lan.rules.hostbridge import (
+    PORT,
+    DesiredHostBridge,
+    HostStep,
+    JoinHostBridge,
+    MakeHostPort,
+    far_name,
+)
+from lanloom.features.lan.rules.linksteps import alias_of
+from lanloom.features.lan.rules.observed import FarPort, SeenHost
+from lanloom.node.errors import LinkMissing
+from lanloom.node.namespaces import Namespace
+from lanloom.node.netlink import overlay
+from lanloom.node.netlink.bridgeports import only_vlan, vlans_of
+from lanloom.node.vlanids import contains
+
+
+@apply.register
+def _make_host_port(step: MakeHostPort, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    with writer.host() as (host, outside):
+        bridge = _bridge(outside, step.host, step)
+        if step.host.vlan:
+            writer.joints.make(step.uid, partial(_make_uplink, step, lan, host))
+        else:
+            _add_pair(lan, step, step.far, host)
+        learn_joined(lan, PORT)
+        _join(step, host, outside, overlay.link(outside, name=step.far).index, bridge)
+
+
+def _add_pair(lan: OpenLan, step: MakeHostPort, far: str, target: Namespace) -> None:
+    """The port of the LAN's bridge, and its other end in another namespace."""
+    overlay.add_veth(
+        lan.sock,
+        PORT,
+        far,
+        master=lan.links[step.bridge].index,
+        mtu=step.mtu,
+        peer_mac="",
+        peer_namespace=target.fileno(),
+    )
+
+
+_NEAR, _MIDDLE = "lan0", "br0"
+"""Links of the namespace between a LAN and the host."""
+
+
+def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Namespace) -> None:
+    """A bridge in a namespace of nobody but this process, one port towards the LAN and one towards the host."""
+    with between.socket() as sock:
+        overlay.add_bridge(sock, _MIDDLE)
+        bridge = overlay.link(sock, name=_MIDDLE).index
+        overlay.add_veth(
+            sock, "host0", step.far, master=bridge, mtu=step.mtu, peer_mac="", peer_namespace=host.fileno()
+        )
+        _add_pair(lan, step, _NEAR, between)
+        overlay.set_master(sock, overlay.link(sock, name=_NEAR).index, bridge)
+
+
+@apply.register
+def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
+    with writer.host() as (host, outside):
+        bridge = _bridge(outside, step.host, step)
+        index = overlay.link(outside, name=step.far).index
+        overlay.set_mtu(outside, index, step.mtu)
+        _join(step, host, outside, index, bridge)
+
+
+def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: int) -> None:
+    """The host's end is silent, and in its VLAN alone, before it is up."""
+    overlay.set_alias(outside, index, alias_of(step.uid))
+    host.call(partial(silence, step.far))
+    overlay.set_master(outside, index, bridge, up=False)
+    if step.host.vlan:
+        only_vlan(outside, index, step.host.vlan)
+    overlay.set_up(outside, index)
+
+
+def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
+    """The index of the host's bridge. Raises LinkMissing where it is not there, or can't be joined by now."""
+    index, problem = _check_bridge(outside, host)
+    if problem:
+        raise LinkMissing(f"{step.title}: {problem}")
+    return index
+
+
+def _check_bridge(outside: socket, host: DesiredHostBridge) -> tuple[int, str]:
+    """The index of a bridge that can be joined, or why it can't."""
+    found = _link(outside, host.name)
+    if found is None or found.kind != "bridge":
+        return 0, f"the node has no bridge {host.name}"
+    if not host.vlan:
+        same = found.alias == host.alias
+        return (found.index, "") if same else (0, f"the bridge {host.name} has not the alias {host.alias!r}")
+    trunk = _link(outside, host.trunk)
+    if trunk is None or trunk.master != found.index:
+        return 0, f"the bridge {host.name} has no port {host.trunk}"
+    if not contains(vlans_of(outside).get(trunk.index, ()), host.vlan):
+        return 0, (
+            f"{host.trunk} does not carry VLAN {host.vlan}; create a NetworkAttachmentDefinition of that VLAN and "
+            "cluster network"
+        )
+    return found.index, ""
+
+
+def _link(outside: socket, name: str) -> overlay.RawLink | None:
+    try:
+        return overlay.link(outside, name=name)
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+
+
+def observe_host(outside: socket, uid: str, host: DesiredHostBridge, lower: int = 0) -> SeenHost:
+    """The host's bridge, and the LAN's port at it. Raises OSError.
+
+    `lower` is the index of the port in the LAN where a namespace that this process holds lies between the two.
+    """
+    port = _link(outside, far_name(uid))
+    index, problem = _check_bridge(outside, host)
+    if port is None:
+        return SeenHost(index, None, problem)
+    vlan = host.vlan if host.vlan and _is_only(outside, port.index, host.vlan) else 0
+    far = FarPort(port.index, lower if host.vlan else port.lower, port.master, port.mtu, port.up, vlan)
+    return SeenHost(index, far, problem)
+
+
+def _is_only(outside: socket, index: int, vlan: int) -> bool:
+    """Whether a port is in one VLAN alone, and untagged in it."""
+    only = ((vlan, vlan),)
+    return only == vlans_of(outside).get(index) == vlans_of(outside, pvid=True).get(index)

@@ -1,0 +1,154 @@
+"""The kernel's adapters of the steps in `rules.lansteps`."""
+
+import errno
+from socket import socket
+
+from lanloom.features.lan.agent.links.seal import seal
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined
+from lanloom.features.lan.rules.lansteps import (
+    AddFlood,
+    DeleteLanLink,
+    ForgetLearned,
+    JoinBridge,
+    MakeBridge,
+    MakeNamespace,
+    MakeVtep,
+    RemoveFlood,
+    RemoveNamespace,
+    SealNamespace,
+    SetLanMtu,
+    SetLanUp,
+)
+from lanloom.features.lan.rules.linksteps import alias_of
+from lanloom.node.namespaces import make_namespace
+from lanloom.node.netlink import forwarding, overlay
+from lanloom.node.netlink.messages import tolerating
+
+
+@apply.register
+def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
+    held = writer.lans.get(step.ns)
+    if held is not None:
+        writer.names.bind(step.ns, held.namespace)
+        return
+    fresh = make_namespace(step.ns)
+    try:
+        fresh.call(seal)
+        writer.names.bind(step.ns, fresh)
+        writer.lans[step.ns] = OpenLan(fresh, filtered=False)
+    except BaseException:
+        fresh.close()
+        raise
+
+
+@apply.register
+def _seal_namespace(step: SealNamespace, writer: LanWriter) -> None:
+    writer.lan(step).namespace.call(seal)
+
+
+@apply.register
+def _make_bridge(step: MakeBridge, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    if step.name not in lan.links:
+        overlay.add_bridge(lan.sock, step.name, learned_limit=step.learned_limit)
+        lan.learn(step.name)
+    overlay.set_alias(lan.sock, lan.links[step.name].index, alias_of(step.uid))
+
+
+@apply.register
+def _make_vtep(step: MakeVtep, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    with writer.host() as (_, sock):
+        try:
+            _add_vxlan(step, lan, sock, policy=True)
+        except OSError as error:
+            # The link of somebody else that has the port may know no marks. Frames without one are the same.
+            if step.marking or error.errno != errno.EADDRINUSE:
+                raise
+            _add_vxlan(step, lan, sock, policy=False)
+    learn_joined(lan, step.name)
+
+
+def _add_vxlan(step: MakeVtep, lan: OpenLan, underlay: socket, *, policy: bool) -> None:
+    vtep = step.vtep
+    overlay.add_vxlan(
+        underlay,
+        lan.namespace.fileno(),
+        step.name,
+        vni=vtep.vni,
+        port=vtep.port,
+        device=vtep.device,
+        local=vtep.local,
+        group=vtep.group,
+        mtu=step.mtu,
+        master=lan.links[step.bridge].index,
+        policy=policy,
+    )
+
+
+@apply.register
+def _delete(step: DeleteLanLink, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    if step.name in lan.links:
+        with tolerating(errno.ENODEV):
+            overlay.delete(lan.sock, lan.links[step.name].index)
+        lan.forget(step.name)
+
+
+@apply.register
+def _join(step: JoinBridge, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    overlay.set_master(lan.sock, lan.links[step.name].index, lan.links[step.bridge].index)
+    learn_joined(lan, step.name, step.flags)
+
+
+@apply.register
+def _set_mtu(step: SetLanMtu, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    overlay.set_mtu(lan.sock, lan.links[step.name].index, step.mtu)
+
+
+@apply.register
+def _set_up(step: SetLanUp, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    overlay.set_up(lan.sock, lan.links[step.name].index)
+
+
+@apply.register
+def _add_flood(step: AddFlood, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    with tolerating(errno.EEXIST):
+        forwarding.add_receiver(lan.sock, lan.links[step.vxlan].index, step.peer)
+
+
+@apply.register
+def _remove_flood(step: RemoveFlood, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    if step.vxlan in lan.links:
+        with tolerating(errno.ENOENT):
+            forwarding.remove_receiver(lan.sock, lan.links[step.vxlan].index, step.peer)
+
+
+@apply.register
+def _forget_learned(step: ForgetLearned, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    vxlan = lan.links.get(step.vxlan)
+    if vxlan is None:
+        return
+    for mac in forwarding.learned_at_peers(lan.sock, vxlan.index):
+        with tolerating(errno.ENOENT):
+            forwarding.unpin(lan.sock, vxlan.index, mac, remote=True)
+    overlay.forget_learned(lan.sock, vxlan.index)
+
+
+@apply.register
+def _remove_namespace(step: RemoveNamespace, writer: LanWriter) -> None:
+    lan = writer.lans.pop(step.ns, None)
+    try:
+        if lan is not None:
+            found = [lan.links[name].index for name in step.links if name in lan.links]
+            overlay.delete_together(lan.sock, found)
+    finally:
+        if lan is not None:
+            lan.close()
+    writer.names.remove(step.ns)

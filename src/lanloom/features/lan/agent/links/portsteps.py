@@ -1,0 +1,132 @@
+"""The kernel's adapters of the steps in `rules.portsteps`."""
+
+import errno
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from socket import socket
+
+from lanloom.api.kubevirt import bridged_name, guest_bridge
+from lanloom.features.lan.agent.links.seal import silence
+from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined, socket_of
+from lanloom.features.lan.rules.portsteps import (
+    AddressPod,
+    LimitPodMtu,
+    MakePair,
+    MakeTap,
+    MakeVeth,
+    MoveTap,
+    SetPodUp,
+)
+from lanloom.node.namespaces import Namespace, open_namespace
+from lanloom.node.netlink import addressing, overlay
+from lanloom.node.netlink.messages import tolerating
+
+
+@apply.register
+def _make_pair(step: MakePair, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    bridge = lan.links[step.bridge].index
+    overlay.add_veth(lan.sock, step.port, step.inner, master=bridge, mtu=step.mtu, peer_mac=step.mac)
+    lan.learn(step.inner)
+    overlay.set_up(lan.sock, lan.links[step.inner].index)
+    learn_joined(lan, step.port, step.flags)
+
+
+@apply.register
+def _make_tap(step: MakeTap, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    host, lower = writer.host_namespace(), lan.links[step.inner].index
+    overlay.add_macvtap(lan.sock, host.fileno(), step.port, lower=lower, index=step.index)
+
+
+@apply.register
+def _move_tap(step: MoveTap, writer: LanWriter) -> None:
+    with writer.host() as (_, sock), open_namespace(Path(step.netns)) as pod:
+        overlay.move(sock, step.index, pod.fileno(), step.interface, mac=step.mac)
+
+
+@apply.register
+def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as far:
+        inside = _guest_bridge(far, step) if step.bridged else 0
+        name = bridged_name(step.interface) if inside else step.interface
+        overlay.add_veth(
+            lan.sock,
+            step.port,
+            name,
+            master=lan.links[step.bridge].index,
+            mtu=step.mtu,
+            # The machine has the address there: with it, KubeVirt's bridge would take the machine's frames itself.
+            peer_mac="" if inside else step.mac,
+            peer_mtu=step.far_mtu,
+            peer_namespace=pod.fileno(),
+        )
+        learn_joined(lan, step.port, step.flags)
+        if step.bridged:
+            pod.call(partial(silence, name))
+        if inside:
+            overlay.set_master(far, lan.links[step.port].lower, inside)
+            overlay.stop_learning(far, lan.links[step.port].lower)
+        _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
+
+
+def _guest_bridge(sock: socket, step: MakeVeth) -> int:
+    """The index of KubeVirt's bridge for the interface, 0 where it is not there yet."""
+    try:
+        found = overlay.link(sock, name=guest_bridge(step.interface))
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return 0
+        raise
+    return found.index if found.kind == "bridge" else 0
+
+
+@apply.register
+def _address_pod(step: AddressPod, writer: LanWriter) -> None:
+    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock:
+        _set_up_with_addresses(step, pod, sock, step.index)
+
+
+def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: socket, index: int) -> None:
+    """An interface that is up has addresses: the kernel announces them to the LAN when it is set up."""
+    if step.addresses:
+        pod.call(partial(_prepare, step.interface, any(":" in each for each in step.addresses)))
+    for address in step.addresses:
+        addressing.add_address(sock, index, address)
+    overlay.set_up(sock, index)
+    for route in step.routes:
+        addressing.add_route(
+            sock,
+            index,
+            route.dst,
+            route.gw,
+            mtu=route.mtu,
+            advmss=route.advmss,
+            priority=route.priority,
+            table=route.table,
+            scope=route.scope,
+        )
+
+
+def _prepare(interface: str, six: bool) -> None:
+    """Neighbours learn that an address is at another interface now; IPv6 is on where it has an address."""
+    settings = {"ipv4/conf/{}/arp_notify": b"1"}
+    if six:
+        settings |= {"ipv6/conf/{}/disable_ipv6": b"0", "ipv6/conf/{}/ndisc_notify": b"1"}
+    for name, value in settings.items():
+        with suppress(FileNotFoundError):
+            (Path("/proc/sys/net") / name.format(interface)).write_bytes(value)
+
+
+@apply.register
+def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
+    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock:
+        overlay.set_up(sock, step.index)
+
+
+@apply.register
+def _limit_mtu(step: LimitPodMtu, writer: LanWriter) -> None:
+    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock, tolerating(errno.ENODEV):
+        overlay.set_mtu(sock, step.index, step.mtu)

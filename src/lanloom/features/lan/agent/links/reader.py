@@ -1,0 +1,304 @@
+"""The look at the kernel: LANs through the namespaces that a writer holds open, underlays, pods, and changes."""
+
+import errno
+from collections.abc import Collection
+from pathlib import Path
+from socket import socket
+
+from msgspec.structs import replace
+
+from lanloom.features.lan.agent.links import hostbridge
+from lanloom.features.lan.agent.links.optionsteps import PORTS, TABLE
+from lanloom.features.lan.agent.links.seal import is_sealed
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_of
+from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
+from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
+from lanloom.features.lan.rules.observed import LanLink, Pin, PodLink, SeenHost, SeenLan, Traffic, Underlay
+from lanloom.node.errors import LinkError, NamespaceError, NamespaceMissing
+from lanloom.node.marks import owner_of
+from lanloom.node.namespaces import OWN, Namespace, open_namespace
+from lanloom.node.netlink import addressing, forwarding, overlay, packetfilter
+from lanloom.node.netlink.links import monitor_socket
+
+
+class Reader:
+    """Looks at LANs through the namespaces that a writer holds open."""
+
+    def __init__(self, writer: LanWriter) -> None:
+        self._writer = writer
+
+    def underlays(self, names: Collection[str]) -> dict[str, Underlay]:
+        """As the port says."""
+        with self._writer.host() as (_, sock):
+            found = [each for name in names if (each := _named(sock, name)) is not None]
+            addresses = {each.index: overlay.addresses_of(sock, each.index) for each in found}
+        return {
+            each.name: Underlay(
+                name=each.name,
+                index=each.index,
+                mtu=each.mtu,
+                addresses=tuple(
+                    str(address)
+                    for address in sorted(
+                        addresses[each.index], key=lambda item: (item.is_link_local, item.version)
+                    )
+                ),
+            )
+            for each in found
+        }
+
+    def has_host_link(self, index: int) -> bool:
+        """Whether a link of the host has the index. Raises LinkError."""
+        with self._writer.host() as (_, sock):
+            try:
+                overlay.link(sock, index=index)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    return False
+                raise LinkError(f"can't look for a link with the index {index}: {error.strerror}") from error
+            return True
+
+    def concerned(self, data: bytes) -> set[str]:
+        """The LANs whose macvtaps the host has no more, by what it announced; an empty string for any other link."""
+        found: set[str] = set()
+        for gone, link in overlay.changed_links(data):
+            if link is None or link.kind != "macvtap":
+                found.add("")
+            elif gone:
+                found |= {ns for ns, lan in dict(self._writer.lans).items() if link.name in lan.links}
+        return found
+
+    def observe(self, lan: DesiredLan, ports: Collection[str] | None) -> SeenLan:
+        """As the port says. Raises LinkError and NamespaceError."""
+        held, bound, foreign = self._held(lan)
+        if held is None:
+            return SeenLan(bound=bound, foreign=foreign)
+        held.refresh()
+        vxlan = held.links.get(lan.vxlan)
+        entries = forwarding.fixed(held.sock, vxlan.index if vxlan and vxlan.kind == "vxlan" else 0)
+        ends: dict[str, PodLink | None] = {}
+        absent: set[str] = set()
+        looked_at = [port for port in lan.ports if ports is None or port.name in ports]
+        if looked_at:
+            with self._writer.host() as (_, outside):
+                for port in looked_at:
+                    self._observe_behind(port, held, outside, ends, absent)
+        made = _filters(lan, held)
+        return SeenLan(
+            exists=True,
+            bound=bound,
+            foreign=foreign,
+            sealed=_is_sealed(held, again=ports is None),
+            links=dict(held.links),
+            flood=entries.receivers,
+            ends=ends,
+            absent=frozenset(absent),
+            pins=_pins(entries, held, lan.vxlan),
+            packet_filter=made.get(TABLE, ""),
+            port_filter=made.get(PORTS, ""),
+            filters=held.filters_frames,
+            host=self.host(lan.uid, lan.host, held) if lan.host is not None else SeenHost(),
+        )
+
+    def host(self, uid: str, bridge: DesiredHostBridge, held: OpenLan | None = None) -> SeenHost:
+        """As the port's `host_bridge` says. Raises LinkError."""
+        near = held.links.get(PORT) if held is not None and self._writer.joints.is_held(uid) else None
+        with self._writer.host() as (_, sock):
+            try:
+                return hostbridge.observe_host(sock, uid, bridge, near.index if near is not None else 0)
+            except OSError as error:
+                raise LinkError(f"can't look at the bridge {bridge.name}: {error.strerror}") from error
+
+    def traffic(self, ns: str) -> dict[str, Traffic]:
+        """As the port says. Raises LinkError and NamespaceError.
+
+        It opens the namespace anew: the held one and its socket are at work in other threads.
+        """
+        held = self._writer.lans.get(ns)
+        if held is None:
+            return {}
+        try:
+            with self._writer.names.open(ns) as named:
+                if named.identity != held.namespace.identity:
+                    return {}
+                with named.socket() as sock:
+                    found = overlay.statistics(sock)
+                refused = _refused(named) if held.filtered else {}
+        except NamespaceMissing:
+            return {}
+        return {
+            name: Traffic((each[0], each[1]), (each[2], each[3]), (each[6], each[7]), refused.get(name, ()))
+            for name, each in found.items()
+        }
+
+    def is_pods(self, path: str) -> bool:
+        """As the port's `is_namespace` says."""
+        try:
+            with open_namespace(Path(path)) as found:
+                taken = [
+                    self._writer.host_namespace().identity,
+                    *(each.namespace.identity for each in list(self._writer.lans.values())),
+                ]
+                if found.identity in taken:
+                    raise NamespaceError(f"{path} is no pod's network namespace, but one of the host")
+                return True
+        except NamespaceMissing:
+            return False
+
+    def _held(self, lan: DesiredLan) -> tuple[OpenLan | None, bool, str]:
+        """The LAN's namespace, whether it has its name, and what else has the name."""
+        held = self._writer.lans.get(lan.ns)
+        try:
+            named = self._writer.names.open(lan.ns)
+        except NamespaceMissing:
+            return held, False, ""
+        if held is not None:
+            with named:
+                same = named.identity == held.namespace.identity
+            return held, same, "" if same else f"{_FOREIGN.format(lan.ns)}"
+        opened = OpenLan(named)
+        marks = {owner_of(each.alias) for each in opened.links.values()} - {""}
+        # A bridge has no mark for a moment, and no ports as long; the record says that the namespace is the LAN's.
+        bridge = opened.links.get(lan.bridge)
+        begun = bridge is None or all(each.master != bridge.index for each in opened.links.values())
+        if marks in ({lan.uid}, {lan.was}) or (lan.built and not marks and begun):
+            self._writer.lans[lan.ns] = opened
+            return opened, True, ""
+        opened.close()
+        return None, True, _FOREIGN.format(lan.ns)
+
+    def _observe_behind(
+        self,
+        port: DesiredPort,
+        held: OpenLan,
+        outside: socket,
+        ends: dict[str, PodLink | None],
+        absent: set[str],
+    ) -> None:
+        """The far end of a port, where it should be or may still be.
+
+        A macvtap that is being attached mostly waits in the host's namespace. To look into a pod's takes a thread.
+        """
+        near = held.links.get(port.inner if port.mode == "macvtap" else port.name)
+        index = port.index if port.mode == "macvtap" else near.lower if near is not None else 0
+        awaited = port.mode == "macvtap" and port.fresh
+        end = _far_end(outside, index, near, port, in_pod=False) if awaited else None
+        if port.netns:
+            try:
+                with open_namespace(Path(port.netns)) as pod:
+                    ends[port.name] = end or _pods_end(pod, index, near, port)
+            except NamespaceMissing:
+                absent.add(port.name)
+        if port.mode == "macvtap" and ends.get(port.name) is None:
+            ends[port.name] = end or _far_end(outside, index, near, port, in_pod=False)
+
+
+def _is_sealed(held: OpenLan, *, again: bool) -> bool:
+    """Whether the namespace takes part in no IP. It takes a thread: a look at single ports believes the last one."""
+    if again or not held.sealed:
+        held.sealed = held.namespace.call(is_sealed)
+    return held.sealed
+
+
+def _pins(entries: forwarding.Forwarding, held: OpenLan, vxlan: str) -> dict[str, Pin]:
+    names = {link.index: link.name for link in held.links.values()}
+    pins = {mac: Pin(names.get(index, "")) for mac, index in entries.sticky.items()}
+    return {
+        mac: Pin(pins[mac].port if mac in pins else "", entries.remote.get(mac, ""))
+        for mac in pins.keys() | entries.remote.keys()
+    }
+
+
+def _filters(lan: DesiredLan, held: OpenLan) -> dict[str, str]:
+    """The makers of the filters' tables."""
+    if lan.packet_filter is None and lan.port_filter is None and not held.filtered:
+        return {}
+    try:
+        made = packetfilter.owners(held.filters())
+    except (OSError, LinkError):
+        held.drop_filters()
+        return {}  # a kernel that filters no frames has no filter; one that should have one says so when it is set
+    held.filtered = bool(made)
+    return made
+
+
+def _refused(namespace: Namespace) -> dict[str, tuple[tuple[str, int], ...]]:
+    """How many frames options dropped, by port and reason. Not to be read is not to be counted."""
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    try:
+        with namespace.call(packetfilter.open_filter_socket) as sock:
+            for title, count in packetfilter.counted(sock).items():
+                reason, _, port = title.partition(" ")
+                found[port] = (*found.get(port, ()), (reason, count))
+    except (OSError, LinkError):
+        return {}
+    return found
+
+
+_FOREIGN = (
+    "a network namespace {0} is there that Lanloom did not make for this LAN; delete it with `ip netns delete {0}`, "
+    "or give the LAN another spec.ns"
+)
+
+
+def _named(sock: socket, name: str) -> overlay.RawLink | None:
+    """A link of the host; there may be a thousand others."""
+    try:
+        return overlay.link(sock, name=name)
+    except OSError as error:
+        if error.errno in (errno.ENODEV, errno.EINVAL, errno.ERANGE):
+            return None
+        raise LinkError(f"can't look at the link {name}: {error.strerror}") from error
+
+
+def _pods_end(pod: Namespace, index: int, near: LanLink | None, port: DesiredPort) -> PodLink | None:
+    if not index or near is None:
+        return None
+    with socket_of(pod) as sock:
+        return _with_addresses(sock, _far_end(sock, index, near, port, in_pod=True), port)
+
+
+def _far_end(
+    sock: socket, index: int, near: LanLink | None, port: DesiredPort, *, in_pod: bool
+) -> PodLink | None:
+    if not index or near is None:
+        return None
+    try:
+        found = overlay.link(sock, index=index)
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise LinkError(f"can't look at the interface behind {port.name}: {error.strerror}") from error
+    if found.kind != port.mode or found.lower != near.index:
+        return None
+    return PodLink(
+        name=found.name,
+        index=found.index,
+        kind=found.kind,
+        mac=found.mac,
+        mtu=found.mtu,
+        up=found.up,
+        lower=found.lower,
+        in_pod=in_pod,
+    )
+
+
+def _with_addresses(sock: socket, end: PodLink | None, port: DesiredPort) -> PodLink | None:
+    if end is None or not port.addresses:
+        return end
+    return replace(
+        end,
+        addresses=addressing.addresses_of(sock, end.index),
+        destinations=addressing.destinations(sock) if port.routes else frozenset(),
+    )
+
+
+def watch(namespace: Namespace) -> socket:
+    """A socket that receives changes of links and addresses in a namespace, without blocking."""
+    if namespace.title == str(OWN):
+        return monitor_socket(_GROUPS)
+    return namespace.call(lambda: monitor_socket(_GROUPS))
+
+
+_GROUPS = 1 << 0 | 1 << 4 | 1 << 8
+"""RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR, as a mask of their bits."""

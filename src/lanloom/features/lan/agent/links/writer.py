@@ -1,0 +1,219 @@
+"""LANs as the kernel has them, held open, and the one place that applies a step to them.
+
+A LAN's namespace is held open while it is carried: somebody who deletes its name deletes nothing of what is in it, and
+it gets its name again. Netlink of a namespace goes through one socket, made inside by a thread that then ends.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import singledispatch
+from socket import socket
+from threading import Lock
+
+from lanloom.features.lan.agent.links.joints import Joints
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
+from lanloom.features.lan.rules.observed import LanLink, Vtep
+from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFlags
+from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
+from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory
+from lanloom.node.netlink import overlay
+from lanloom.node.netlink.messages import open_socket
+from lanloom.node.netlink.packetfilter import open_filter_socket
+
+
+class OpenLan:
+    """A LAN's namespace, held open, with its socket and the links as of the last look.
+
+    `filtered`: it may have a packet filter; `filters_frames` is false once the kernel has refused one.
+    `sealed`: the namespace took part in no IP when somebody looked last.
+    """
+
+    def __init__(self, namespace: Namespace, *, filtered: bool = True) -> None:
+        self.namespace = namespace
+        self.sock = namespace.socket()
+        self.links: dict[str, LanLink] = {}
+        self.filtered = filtered
+        self.sealed = False
+        self.filters_frames = True
+        self._filters: socket | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read all links anew."""
+        self.links = {each.name: _link(each) for each in overlay.links(self.sock)}
+
+    def learn(self, name: str) -> None:
+        """Read one link that was made or changed."""
+        self.links[name] = _link(overlay.link(self.sock, name=name))
+
+    def forget(self, name: str) -> None:
+        """A link was deleted, with its other end."""
+        gone = self.links.pop(name, None)
+        if gone is not None and gone.kind == "veth" and not gone.away:
+            self.links = {key: each for key, each in self.links.items() if each.index != gone.lower}
+
+    def filters(self) -> socket:
+        """A socket for packet filters inside. Raises OSError and NamespaceError."""
+        if self._filters is None:
+            self._filters = self.namespace.call(open_filter_socket)
+        return self._filters
+
+    def drop_filters(self) -> None:
+        """Close that socket: answers of a request that failed may be left in it."""
+        if self._filters is not None:
+            self._filters.close()
+            self._filters = None
+
+    def close(self) -> None:
+        """Lets go of the namespace."""
+        self.drop_filters()
+        self.sock.close()
+        self.namespace.close()
+
+
+class HostSockets:
+    """The host's namespace, which `opens` opens, and netlink sockets in it. Both stay open, one of the sockets."""
+
+    def __init__(self, opens: Callable[[], Namespace]) -> None:
+        self._opens = opens
+        self._lock = Lock()
+        self._namespace: Namespace | None = None
+        self._idle: socket | None = None
+
+    def namespace(self) -> Namespace:
+        """The namespace. Raises NamespaceError."""
+        with self._lock:
+            if self._namespace is None:
+                self._namespace = self._opens()
+            return self._namespace
+
+    @contextmanager
+    def borrowed(self) -> Iterator[socket]:
+        """A socket; one on which something failed is used by nobody else, as answers may be left in it."""
+        namespace = self.namespace()
+        with self._lock:
+            sock, self._idle = self._idle, None
+        if sock is None:
+            sock = _opened(namespace)
+        try:
+            yield sock
+            with self._lock:
+                sock, self._idle = self._idle, sock
+        finally:
+            if sock is not None:
+                sock.close()
+
+    def close(self) -> None:
+        """Close everything; the next use opens it again."""
+        with self._lock:
+            if self._idle is not None:
+                self._idle.close()
+                self._idle = None
+            if self._namespace is not None:
+                self._namespace.close()
+                self._namespace = None
+
+
+class LanWriter:
+    """What adapters of steps need: the LAN, and sockets of the host and of pods."""
+
+    def __init__(
+        self, lans: dict[str, OpenLan], names: NamespaceDirectory, host: Callable[[], Namespace]
+    ) -> None:
+        self.lans = lans
+        self.names = names
+        self.joints = Joints()
+        self._host = HostSockets(host)
+
+    def lan(self, step: LanStep) -> OpenLan:
+        """The namespace of a step. Raises LinkMissing."""
+        found = self.lans.get(step.ns)
+        if found is None:
+            raise LinkMissing(f"{step.title}: there is no network namespace {step.ns}")
+        return found
+
+    def host_namespace(self) -> Namespace:
+        """The host's namespace, which stays open."""
+        return self._host.namespace()
+
+    @contextmanager
+    def host(self) -> Iterator[tuple[Namespace, socket]]:
+        """The host's namespace and a socket in it, for one thread."""
+        with self._host.borrowed() as sock:
+            yield self._host.namespace(), sock
+
+    def close(self) -> None:
+        """Let go of the host and of every LAN."""
+        self.joints.close()
+        self._host.close()
+        for lan in self.lans.values():
+            lan.close()
+        self.lans.clear()
+
+    def write(self, step: LanStep) -> None:
+        """Apply one step. Raises LinkError and its kinds."""
+        lan = self.lans.get(step.ns)
+        step.guard(lan.links if lan is not None else {})
+        try:
+            apply(step, self)
+        except OSError as error:
+            raise step.refusal(error) from error
+        except NamespaceError as error:
+            raise LinkError(f"{step.title}: {error}") from error
+
+
+@contextmanager
+def socket_of(namespace: Namespace) -> Iterator[socket]:
+    """A netlink socket in a namespace, closed at the end."""
+    with _opened(namespace) as opened:
+        yield opened
+
+
+def _opened(namespace: Namespace) -> socket:
+    return open_socket() if namespace.title == str(OWN) else namespace.socket()
+
+
+@singledispatch
+def apply(step: LanStep, writer: LanWriter) -> None:
+    """Apply a step that its guard let pass. Raises OSError, LinkError or NamespaceError."""
+    raise TypeError(f"no adapter of the kernel is registered for {type(step).__name__}")
+
+
+def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
+    """Read a link that is a port of the bridge; give it flags, and let frames for reserved addresses pass it."""
+    lan.learn(port)
+    found = lan.links[port]
+    if not found.has(flags):
+        group = ISOLATED_GROUP if flags.isolated else 0
+        overlay.set_port_flags(
+            lan.sock, found.index, locked=flags.locked, isolated=flags.isolated, group=group
+        )
+        lan.learn(port)
+        if not lan.links[port].has(flags):
+            raise KernelUnsupported(
+                f"the port {port} can't be locked or isolated: this needs Linux 6.1 or newer"
+            )
+    overlay.set_forwarding(lan.sock, found.index, FORWARD_ALL)
+
+
+def _link(raw: overlay.RawLink) -> LanLink:
+    return LanLink(
+        name=raw.name,
+        index=raw.index,
+        kind=raw.kind,
+        mac=raw.mac,
+        mtu=raw.mtu,
+        up=raw.up,
+        alias=raw.alias,
+        master=raw.master,
+        lower=raw.lower,
+        away=raw.away,
+        vtep=Vtep(*raw.vtep) if raw.vtep is not None else None,
+        forwarding=raw.forwarding,
+        snooping=raw.snooping,
+        learned_limit=raw.learned_limit,
+        locked=raw.locked,
+        isolated=raw.isolated,
+        group=raw.group,
+        policy=raw.policy,
+    )

@@ -1,0 +1,78 @@
+"""The users of spokes on other nodes: a spoke that another pod has there is not given to a second one.
+
+Only what other nodes report is asked for, so an attachment costs no request where nobody else has the spoke, but for
+the first one of a LAN.
+"""
+
+from lanloom.api.core import PODS, Pod
+from lanloom.api.lan import LAN, LANS
+from lanloom.api.meta import Key
+from lanloom.features.lan.agent.ports import Attachment, SpokeError
+from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.users import is_same_user, pods_elsewhere
+from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+
+
+class UsersElsewhere:
+    """What the other nodes of the cluster have attached; `node` is this one."""
+
+    def __init__(self, client: Client, view: ClusterView, node: str) -> None:
+        self._client = client
+        self._view = view
+        self._node = node
+
+    async def check(self, attachment: Attachment) -> None:
+        """Raise SpokeError where another user has the spoke on another node.
+
+        A pod that is gone or has ended uses nothing, whatever its node reports. A pod that no report names, as those of
+        older agents, is not known and does not count.
+        """
+        spoke = attachment.device.spoke
+        for node, pod in pods_elsewhere(self._view.users_of(spoke), spoke, self._node):
+            if not pod or pod == attachment.pod:
+                continue
+            if await self._uses(pod, attachment.pod):
+                raise SpokeError(
+                    f"the spoke {spoke} is used by {pod} on node {node}; a spoke takes one pod or one machine, so "
+                    "delete that one, or take another spoke",
+                    again=True,
+                )
+
+    async def confirm(self, lan: LAN) -> None:
+        """Raise SpokeError where a LAN that this node knows is gone: its watch may be behind by more than a minute.
+
+        Its spokes and its namespace may be another LAN's by now. Asked for the first attachment on a node only.
+        """
+        try:
+            found = await get_or_none(self._client, LANS, lan.metadata.key)
+        except KubeError as error:
+            raise SpokeError(
+                f"LAN {lan.metadata.key} is not on this node yet, and the API server can't be asked about it: {error}",
+                again=True,
+            ) from error
+        if found is None or found.metadata.uid != lan.metadata.uid:
+            raise SpokeError(
+                f"LAN {lan.metadata.key} is gone, of which this node has not been told; try again in a moment",
+                again=True,
+            )
+
+    async def _uses(self, other: str, mine: str) -> bool:
+        """Whether another pod has a spoke that is not that of the same machine. Raises SpokeError."""
+        try:
+            theirs = await self._pod(other)
+            if theirs is None or theirs.has_ended:
+                return False
+            ours = await self._pod(mine)
+        except KubeError as error:
+            raise SpokeError(
+                f"another node reports the spoke as used by {other}, and the API server can't be asked about it: "
+                f"{error}",
+                again=True,
+            ) from error
+        return ours is None or not is_same_user(ours, theirs)
+
+    async def _pod(self, title: str) -> Pod | None:
+        namespace, _, name = title.partition("/")
+        return await get_or_none(self._client, PODS, Key(namespace, name)) if name else None

@@ -1,0 +1,41 @@
+"""What a node can't do of what options ask for: an MTU that does not fit, a limit that the kernel does not know."""
+
+from collections.abc import Iterator
+
+from lanloom.features.lan.rules.carried import Carried, Place
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.observed import SeenLan
+from lanloom.features.lan.rules.options import UNENFORCED
+
+
+def too_large(record: Carried, fits: Room) -> str:
+    """Which MTUs are larger than what fits, of the LAN and of spokes that are attached; empty without one."""
+    found = {fault: asked for asked, fault in reversed(tuple(_too_large(record, fits)))}
+    return "; ".join(f"{UNENFORCED} {asked}, and {fault}" for fault, asked in found.items())
+
+
+def _too_large(record: Carried, fits: Room) -> Iterator[tuple[str, str]]:
+    if fault := fits.fault(record.options.mtu):
+        yield f"spec.mtu is {record.options.mtu}", fault
+    for place in record.places:
+        asked = own_mtu(record, place) if place.attached else 0
+        if fault := fits.fault(asked, record.options.mtu):
+            yield f"the spoke {place.spoke} asks for MTU {asked}", fault
+
+
+def own_mtu(record: Carried, place: Place) -> int:
+    """The MTU that a place asks for itself, by CNI or by its options; 0 for none."""
+    own = record.options.spokes.get(place.spoke)
+    return max(place.mtu, own.mtu if own is not None else 0)
+
+
+def unenforced(wanted: DesiredLan, seen: SeenLan) -> str:
+    """Why the limit of learned addresses is none; empty where it is, or where none is asked for."""
+    bridge = seen.links.get(wanted.bridge)
+    if not wanted.learned_limit or bridge is None or bridge.learned_limit is not None:
+        return ""
+    return (
+        f"{UNENFORCED} spec.maxLearnedMacs is {wanted.learned_limit}, and the bridges of this kernel have no such "
+        "limit; use Linux 6.7 or newer, or limit each spoke in spec.spokeOptions"
+    )

@@ -1,0 +1,100 @@
+"""Steps by which options of a LAN and of its spokes are enforced, apart from the flags of ports."""
+
+from collections.abc import Mapping
+
+from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
+from lanloom.features.lan.rules.observed import LanLink, Pin
+from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter
+from lanloom.features.lan.rules.portsteps import check_mac
+from lanloom.node.errors import LinkError
+
+
+class LimitLearned(LanStep, frozen=True, kw_only=True):
+    """How many MAC addresses the bridge learns, 0 for any number. Not for kernels that know no limit."""
+
+    bridge: str
+    limit: int
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't limit the MAC addresses that {self.bridge} in the network namespace {self.ns} learns"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The bridge is there, and the limit is one."""
+        check_link(self.title, links, self.bridge)
+        if not 0 <= self.limit <= LIMIT_MAX:
+            raise LinkError(f"{self.title}: {self.limit} is no limit; 1 to {LIMIT_MAX} are")
+
+
+class PinStep(LanStep, frozen=True, kw_only=True):
+    """A step about a MAC address and where it is."""
+
+    mac: str
+    pin: Pin
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The address and the peer are ones."""
+        check_mac(self.title, self.mac)
+        if not self.mac:
+            raise LinkError(f"{self.title}: it is empty")
+        if self.pin.peer:
+            check_address(self.title, self.pin.peer)
+
+
+class PinMac(PinStep, frozen=True, kw_only=True):
+    """The MAC address is behind this port, and at this peer, whoever else sends from it."""
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't pin the MAC address {self.mac!r} to {self.pin.port} in the network namespace {self.ns}"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The port is there as well."""
+        PinStep.guard(self, links)
+        check_link(self.title, links, self.pin.port)
+
+
+class UnpinMac(PinStep, frozen=True, kw_only=True):
+    """The MAC address is where it is learned; one that is not pinned there is no error."""
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't unpin the MAC address {self.mac!r} in the network namespace {self.ns}"
+
+
+class SetPacketFilter(LanStep, frozen=True, kw_only=True):
+    """The packet filter of the namespace, in the stead of the one that is there, at once; None for no filter."""
+
+    packet_filter: PacketFilter | None
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the packet filter of the network namespace {self.ns}"
+
+    @property
+    def unsupported(self) -> str:
+        """As the base says."""
+        return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
+
+
+class SetPortFilter(LanStep, frozen=True, kw_only=True):
+    """What is checked and counted at ports, in the stead of what was; None for nothing.
+
+    One that is not needed is left out by a kernel that filters no frames of bridges.
+    """
+
+    port_filter: PortFilter | None
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the filter of ports of the network namespace {self.ns}"
+
+    @property
+    def unsupported(self) -> str:
+        """As the base says."""
+        return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"

@@ -1,0 +1,229 @@
+"""Steps about one port of a LAN's bridge and its far end: a pod's interface, or the macvtap of a machine."""
+
+import errno
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address, ip_network
+
+from lanloom.features.lan.rules.addressing import PodRoute, canonical
+from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
+from lanloom.features.lan.rules.observed import LanLink
+from lanloom.features.lan.rules.options import PortFlags
+from lanloom.node.errors import LinkError
+
+
+class PortStep(LanStep, frozen=True, kw_only=True):
+    """A step about a port of the bridge and its far end. `mtu` in bytes."""
+
+    port: str
+    mtu: int
+
+    @property
+    def unsupported(self) -> str:
+        """As the base says."""
+        return "this kernel has no veth or no macvtap: load them with `modprobe -a veth macvtap`"
+
+
+class MakePair(PortStep, frozen=True, kw_only=True):
+    """A veth pair whose both ends stay in the LAN's namespace: a port, and `inner`, what a macvtap stands on.
+
+    A macvtap has the address of what it stands on.
+    """
+
+    inner: str
+    bridge: str
+    mac: str
+    flags: PortFlags = PortFlags()
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't make the port {self.port} in the network namespace {self.ns}"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The names are free and the bridge is there."""
+        check_link(self.title, links, self.bridge)
+        for name in (self.port, self.inner):
+            check_name(self.title, name)
+            check_free(self.title, links, name)
+        check_mac(self.title, self.mac)
+
+
+class MakeTap(PortStep, frozen=True, kw_only=True):
+    """A macvtap on `inner`, with this index and the port's name, in the host's namespace, down."""
+
+    inner: str
+    index: int
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't make the macvtap {self.port} with the index {self.index}"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """What it stands on is there."""
+        check_link(self.title, links, self.inner)
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        if code in (errno.EEXIST, errno.EBUSY):
+            return f"; another link of the node has the name {self.port} or the index {self.index}: delete it"
+        return LanStep.remedy(self, code)
+
+
+class MoveTap(PortStep, frozen=True, kw_only=True):
+    """The macvtap of that index from the host's namespace into a pod's, under a name and with an address, up.
+
+    It takes frames for every group, as a guest behind it does not tell the kernel what it listens to.
+    """
+
+    index: int
+    netns: str
+    interface: str
+    mac: str
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't move {self.port} into the pod's namespace {self.netns} as {self.interface}"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """Name and address are ones."""
+        check_name(self.title, self.interface)
+        check_mac(self.title, self.mac)
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        if code == errno.EEXIST:
+            return f"; the pod has an interface {self.interface} already"
+        return LanStep.remedy(self, code)
+
+
+class MakeVeth(PortStep, frozen=True, kw_only=True):
+    """A veth pair: a port, and the pod's interface, made in the pod's namespace at once, up, with its addresses.
+
+    One that is `bridged` sends nothing of its own. Where KubeVirt's bridge is there already, it becomes its port, with
+    an address of its own: `mac` is the machine's.
+    The interface has the MTU `far_mtu`. It is set up once the port has its flags.
+    """
+
+    bridge: str
+    netns: str
+    interface: str
+    mac: str
+    far_mtu: int
+    addresses: tuple[str, ...] = ()
+    routes: tuple[PodRoute, ...] = ()
+    bridged: bool = False
+    flags: PortFlags = PortFlags()
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't make the port {self.port} for {self.interface} in the pod's namespace {self.netns}"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The port's name is free, and the bridge is there."""
+        check_link(self.title, links, self.bridge)
+        check_name(self.title, self.port)
+        check_free(self.title, links, self.port)
+        check_name(self.title, self.interface)
+        check_mac(self.title, self.mac)
+        check_addressing(self.title, self.addresses, self.routes)
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        if code == errno.EEXIST:
+            return f"; the pod has an interface {self.interface} already"
+        return _addressing_remedy(code) or LanStep.remedy(self, code)
+
+
+class AddressPod(PortStep, frozen=True, kw_only=True):
+    """The pod's interface of that index with its addresses and routes, up: who was to do it died before."""
+
+    netns: str
+    interface: str
+    index: int
+    addresses: tuple[str, ...]
+    routes: tuple[PodRoute, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The addresses and routes are ones."""
+        check_name(self.title, self.interface)
+        check_addressing(self.title, self.addresses, self.routes)
+
+    def remedy(self, code: int) -> str:
+        """As the base says."""
+        return _addressing_remedy(code) or LanStep.remedy(self, code)
+
+
+class SetPodUp(PortStep, frozen=True, kw_only=True):
+    """The pod's interface of that index up: who was to set it up died before."""
+
+    netns: str
+    index: int
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the pod's interface behind {self.port} up"
+
+
+class LimitPodMtu(PortStep, frozen=True, kw_only=True):
+    """A lower MTU for the pod's interface of that index: a node of the LAN can't carry more, or an option says so."""
+
+    netns: str
+    index: int
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the MTU of the pod's interface behind {self.port} to {self.mtu}"
+
+
+def check_free(title: str, links: Mapping[str, LanLink], name: str) -> None:
+    """Raise LinkError for a name that a link has."""
+    if name in links:
+        raise LinkError(f"{title}: there is a link {name} already")
+
+
+def check_addressing(title: str, addresses: Iterable[str], routes: Iterable[PodRoute]) -> None:
+    """Raise LinkError for what can't be an interface's address or a route of a pod."""
+    try:
+        for address in addresses:
+            canonical("ips", address)
+        for route in routes:
+            ip_network(route.dst)
+            if route.gw:
+                ip_address(route.gw)
+    except ValueError as error:
+        raise LinkError(f"{title}: {error}") from None
+
+
+def _addressing_remedy(code: int) -> str:
+    if code in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+        return "; a gateway of the routes that IPAM gave is in no network of the addresses: correct the NAD's ipam"
+    return ""
+
+
+def check_mac(title: str, text: str) -> None:
+    """Raise LinkError for a text that is no address of one interface; an empty one leaves the choice to the kernel."""
+    parts = text.split(":")
+    if text and not (
+        len(parts) == 6 and all(_is_octet(part) for part in parts) and _is_unicast(parts[0], text)
+    ):
+        raise LinkError(
+            f"{title}: {text!r} is not the MAC address of an interface, such as 02:00:00:00:00:01"
+        )
+
+
+def _is_octet(part: str) -> bool:
+    return len(part) == 2 and all(letter in "0123456789abcdef" for letter in part)
+
+
+def _is_unicast(first: str, text: str) -> bool:
+    return not int(first, 16) & 1 and text != "00:00:00:00:00:00"

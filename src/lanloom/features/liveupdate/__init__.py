@@ -1,0 +1,20 @@
+"""Live update: a running machine moves to another network, without a reboot."""
+
+from lanloom.runtime.feature import Feature
+
+FEATURE = Feature(
+    name="liveupdate",
+    rights="lanloom.features.liveupdate.rights:RIGHTS",
+    webhooks="lanloom.features.liveupdate.admission:WEBHOOKS",
+    metrics="lanloom.features.liveupdate.metrics:LiveUpdateMetrics",
+    blockers="lanloom.features.liveupdate.blockers:BLOCKERS",
+    after=("dummy", "ipam", "lan"),
+    manager="lanloom.features.liveupdate.manager.build:build",
+    manager_options="lanloom.features.liveupdate.options:MANAGER_OPTIONS",
+    agent="lanloom.features.liveupdate.agent.parts:build",
+    agent_options="lanloom.features.liveupdate.agent.options:AGENT_OPTIONS",
+    agent_metrics="lanloom.features.liveupdate.agent.metrics:SwapAgentMetrics",
+    commands={
+        "vm": ("lanloom.features.liveupdate.cli", "Show virtual machines, and move NICs to other networks.")
+    },
+)

@@ -1,0 +1,104 @@
+"""The webhook of NetworkSwaps: turns admission requests into typed values and asks the rules.
+
+Who may create a swap of a machine may give the machine another network, with the manager's hands: the right to create
+NetworkSwaps in a namespace is worth that of changing its VirtualMachines, and no role of Lanloom's gives it to users.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
+from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
+from lanloom.features.liveupdate.rules.admit import (
+    check,
+    check_change,
+    check_deletion,
+    check_only,
+    check_report,
+    title_of,
+)
+from lanloom.kube.errors import KubeError
+from lanloom.kube.inflight import InFlight
+from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Refusal
+from lanloom.runtime.identity import NodeOfPod, agent_node
+from lanloom.runtime.webhooktable import EVERY, TableAdmission, Webhook
+
+IsManager = Callable[[UserInfo], Awaitable[bool]]
+"""Whether a manager asks."""
+
+
+class SwapAdmission(TableAdmission):
+    """Answers admission requests about NetworkSwaps."""
+
+    def __init__(
+        self, client: Client, swaps: Informer[NetworkSwap], is_manager: IsManager, node_of_pod: NodeOfPod
+    ) -> None:
+        super().__init__(WEBHOOKS)
+        self._client = client
+        self._swaps = swaps
+        self._is_manager = is_manager
+        self._node_of_pod = node_of_pod
+        self._in_flight = InFlight(_monotonic)
+        self._in_flight.follow(NETWORK_SWAPS, swaps)
+
+    async def validate_swap(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse what is written of a NetworkSwap."""
+        try:
+            await self._validate(request)
+        except (Refusal, Unreadable) as error:
+            return refusal(error)
+        except KubeError as error:
+            return refusal(Denied(f"the swaps of the NIC can't be read now because {error}; try again"))
+        return Verdict()
+
+    async def _validate(self, request: AdmissionRequest) -> None:
+        new, old = new_of(NETWORK_SWAPS, request), old_of(NETWORK_SWAPS, request)
+        if new is None:
+            if old is not None and not await self._is_manager(request.user_info):
+                check_deletion(old)
+            return
+        if request.sub_resource:
+            await self._check_status(new, old, request.user_info)
+        elif old is not None:
+            check_change(new.spec, old)
+        else:
+            await self._check_new(_placed(new, request), request)
+
+    async def _check_status(self, new: NetworkSwap, old: NetworkSwap | None, user: UserInfo) -> None:
+        node = agent_node(user, self._node_of_pod)
+        if node is not None:
+            check_report(new, old, node)
+        elif not await self._is_manager(user):
+            raise Denied(f"{title_of(new)}: status is written by Lanloom only")
+
+    async def _check_new(self, swap: NetworkSwap, request: AdmissionRequest) -> None:
+        check(swap)
+        stored = tuple(self._swaps.store.items())
+        await recheck(
+            lambda swaps: check_only(swap, (*swaps, *self._in_flight.of(NETWORK_SWAPS))),
+            cached_then_live(
+                stored, lambda: list_or_empty(self._client, NETWORK_SWAPS, swap.metadata.namespace)
+            ),
+        )
+        if not request.dry_run:
+            self._in_flight.add(NETWORK_SWAPS, swap)
+
+
+def _placed(swap: NetworkSwap, request: AdmissionRequest) -> NetworkSwap:
+    """The swap in its namespace: on creation only the request may name it."""
+    if swap.metadata.namespace:
+        return swap
+    return replace(swap, metadata=replace(swap.metadata, namespace=request.namespace))
+
+
+def _monotonic() -> float:
+    return asyncio.get_running_loop().time()
+
+
+WEBHOOKS: tuple[Webhook, ...] = (Webhook("validate", NETWORK_SWAPS, EVERY, SwapAdmission.validate_swap),)
+"""What the API server asks about."""

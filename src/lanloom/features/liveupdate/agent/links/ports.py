@@ -1,0 +1,280 @@
+"""The kernel of this machine as the port `PortKernel`: everything blocks for a moment, in a thread of the pool.
+
+A move takes the port down first and sets it up last. So no frame passes while it has a bridge but not yet its VLAN ids:
+a bridge puts a port that is up into its default VLAN at once.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lanloom.features.liveupdate.agent.kernel import FoundPort
+from lanloom.features.liveupdate.rules.port import (
+    Bridge,
+    PodIdentity,
+    Seat,
+    SeenLink,
+    Unseatable,
+    extra_entries,
+    is_of_pod,
+    nic_in,
+    normal,
+)
+from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
+from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
+from lanloom.node.netlink import bridgeports, overlay
+from lanloom.node.netlink.messages import open_socket
+from lanloom.node.vlanids import VlanEntry
+
+
+class NetlinkPorts:
+    """`directories` have the namespaces of pods and of LANs; `host` is the path of the node's own."""
+
+    def __init__(self, directories: Sequence[Path] = (DIRECTORY,), *, host: Path = OWN) -> None:
+        self._directories = directories
+        self._host = host
+
+    async def find(self, identity: PodIdentity, hint: str = "") -> FoundPort:
+        """As the port says."""
+        return await asyncio.to_thread(self._find, identity, hint)
+
+    async def inspect(self, found: FoundPort) -> Seat:
+        """As the port says."""
+        return await asyncio.to_thread(self._inspect, found)
+
+    async def bridge(self, name: str) -> Bridge | None:
+        """As the port says."""
+        return await asyncio.to_thread(self._bridge, name)
+
+    async def move(self, found: FoundPort, goal: Seat) -> float:
+        """As the port says."""
+        return await asyncio.to_thread(self._move, found, goal)
+
+    async def send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:
+        """As the port says."""
+        await asyncio.to_thread(self._send, found, frames)
+
+    def _find(self, identity: PodIdentity, hint: str) -> FoundPort:
+        matching: list[tuple[str, list[SeenLink]]] = []
+        for path in [Path(hint)] if hint else self._candidates():
+            links = self._inside(path, identity)
+            if links is not None:
+                matching.append((str(path), links))
+        if hint and not matching:
+            return self._find(identity, "")
+        if len(matching) != 1:
+            how = "no namespace" if not matching else f"{len(matching)} namespaces"
+            places = ", ".join(str(item) for item in self._directories)
+            raise Unseatable(
+                f"Pod {identity.title}: {how} of {places} can be its own by interfaces, hardware addresses and the "
+                f"pod's address, so the port of {identity.interface} can't be told",
+                final=len(matching) > 1,
+            )
+        [(netns, links)] = matching
+        return FoundPort(netns=netns, nic=nic_in(identity, links).index)
+
+    def _candidates(self) -> Iterator[Path]:
+        """Each namespace once, under the first of its names."""
+        with open_namespace(self._host) as host:
+            known = {host.identity}
+        for directory in self._directories:
+            for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+                try:
+                    with open_namespace(path) as found:
+                        if found.identity in known:
+                            continue
+                        known.add(found.identity)
+                except NamespaceError:
+                    continue
+                yield path
+
+    def _inside(self, path: Path, identity: PodIdentity) -> list[SeenLink] | None:
+        """The links of a namespace if it can be the pod's."""
+        try:
+            with open_namespace(path) as opened, opened.socket() as sock:
+                links = [_seen(each) for each in bridgeports.port_links(sock)]
+                texts = frozenset(str(each) for found in overlay.addresses(sock).values() for each in found)
+        except (NamespaceError, LinkError):
+            return None
+        return links if is_of_pod(identity, links, texts) else None
+
+    def _inspect(self, found: FoundPort) -> Seat:
+        with self._port(found) as port:
+            return port.seat()
+
+    def _bridge(self, name: str) -> Bridge | None:
+        with open_namespace(self._host) as host, _socket_in(host) as sock:
+            try:
+                link = bridgeports.port_link(sock, name=name)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    return None
+                raise LinkError(
+                    f"can't look at the bridge {name}: {os.strerror(error.errno or 0)}"
+                ) from error
+        if link.kind != "bridge":
+            raise Unseatable(f"{name} of this node is no bridge; correct spec.config.bridge of the NAD")
+        return Bridge(
+            name=name, mtu=link.mtu, up=link.up, filtering=link.filtering, default_pvid=link.default_pvid
+        )
+
+    def _move(self, found: FoundPort, goal: Seat) -> float:
+        with self._port(found) as port, ExitStack() as stack:
+            target = port
+            if goal.ns != port.ns:
+                path = Path(goal.ns) if goal.ns else self._host
+                opened = stack.enter_context(open_namespace(path))
+                sock = stack.enter_context(_socket_in(opened))
+                target = _OpenPort(goal.ns, opened, sock, port.link)
+            with _explained(f"can't move {port.link.name} to {goal.title}"):
+                return self._moved(found, port, target, goal)
+
+    def _moved(self, found: FoundPort, port: "_OpenPort", target: "_OpenPort", goal: Seat) -> float:
+        """Prepare what can be, then move; only what is between the two clocks keeps the machine without a network."""
+        bridge = bridgeports.port_link(target.sock, name=goal.bridge)
+        before = port.seat().entries if target is port and port.link.master == bridge.index else ()
+        began = time.monotonic()
+        bridgeports.take_down(port.sock, port.link.index)
+        index = port.link.index
+        if not goal.ns and port.link.name != goal.link:
+            # NetworkManager takes over a link that appears on the node under a name that it manages, and sets it down
+            # when it lets go of it again, however soon the link is called otherwise.
+            bridgeports.rename(port.sock, index, goal.link)
+        if target is not port:
+            bridgeports.move_to(port.sock, index, target.namespace.fileno(), goal.link)
+            index = bridgeports.port_link(target.sock, name=goal.link).index
+        elif goal.ns and port.link.name != goal.link:
+            bridgeports.rename(port.sock, index, goal.link)  # left on its way out of the LAN
+        if not before and bridge.filtering and bridge.default_pvid:
+            before = (VlanEntry(bridge.default_pvid, bridge.default_pvid, True, True),)
+        bridgeports.join(
+            target.sock,
+            index,
+            bridge.index,
+            goal.entries,
+            extra_entries(before, goal.entries),
+            hairpin=goal.hairpin,
+            isolated=goal.isolated,
+            group_forwarding=goal.group_forwarding,
+            mtu=goal.mtu,
+        )
+        bridgeports.bring_up(target.sock, index)
+        gap = (time.monotonic() - began) * 1000
+        if goal.mtu:
+            with open_namespace(Path(found.netns)) as pod, pod.socket() as inside:
+                bridgeports.set_port_mtu(inside, found.nic, goal.mtu)
+        return gap
+
+    def _send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:
+        with open_namespace(Path(found.netns)) as pod, pod.socket() as sock:
+            name = _explained_link(sock, found.nic).name
+            with pod.call(_packet_socket) as raw, _explained(f"can't announce the machine behind {name}"):
+                raw.bind((name, 0))
+                for frame in frames:
+                    raw.send(frame)
+
+    @contextmanager
+    def _port(self, found: FoundPort) -> "Iterator[_OpenPort]":
+        """The other end of the NIC's pair, wherever it is, with a socket there. Raises Unseatable."""
+        with open_namespace(Path(found.netns)) as pod, pod.socket() as inside:
+            nic = _explained_link(inside, found.nic)
+            if nic.kind != "veth" or nic.nsid is None or nic.nsid < 0:
+                raise Unseatable(f"{nic.name} in {found.netns} is no veth pair that leads out of the pod")
+            for ns, path in self._places():
+                with ExitStack() as stack:
+                    try:
+                        opened = stack.enter_context(open_namespace(path))
+                    except NamespaceError:
+                        continue
+                    if bridgeports.namespace_id(inside, opened.fileno()) != nic.nsid:
+                        continue
+                    sock = stack.enter_context(_socket_in(opened))
+                    link = _explained_link(sock, nic.lower)
+                    back = bridgeports.namespace_id(sock, pod.fileno())
+                    if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
+                        raise Unseatable(f"{link.name} is not the other end of {nic.name} in {found.netns}")
+                    yield _OpenPort(ns, opened, sock, link)
+                    return
+        raise Unseatable(
+            f"the other end of {nic.name} in {found.netns} is in a namespace that is neither the node's nor a LAN's"
+        )
+
+    def _places(self) -> Iterator[tuple[str, Path]]:
+        yield "", self._host
+        for path in self._candidates():
+            yield str(path), path
+
+
+class _OpenPort:
+    """A port in an open namespace."""
+
+    def __init__(
+        self, ns: str, namespace: Namespace, sock: socket.socket, link: bridgeports.PortLink
+    ) -> None:
+        self.ns = ns
+        self.namespace = namespace
+        self.sock = sock
+        self.link = link
+
+    def seat(self) -> Seat:
+        """Where it is."""
+        link = self.link
+        bridge = _explained_link(self.sock, link.master) if link.master else None
+        if bridge is None or bridge.kind != "bridge":
+            return Seat(link=link.name, ns=self.ns, mtu=link.mtu, up=False)
+        return Seat(
+            link=link.name,
+            ns=self.ns,
+            bridge=bridge.name,
+            entries=normal(bridgeports.vlan_entries(self.sock, link.index)) if bridge.filtering else (),
+            hairpin=link.hairpin,
+            isolated=link.isolated,
+            group_forwarding=link.group_forwarding,
+            mtu=link.mtu,
+            up=link.up,
+        )
+
+
+def _seen(link: bridgeports.PortLink) -> SeenLink:
+    return SeenLink(
+        index=link.index,
+        name=link.name,
+        kind=link.kind,
+        mac=link.mac,
+        master=link.master,
+        lower=link.lower,
+        nsid=link.nsid,
+    )
+
+
+def _packet_socket() -> socket.socket:
+    return socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+
+
+@contextmanager
+def _socket_in(namespace: Namespace) -> Iterator[socket.socket]:
+    opened = open_socket() if namespace.title == str(OWN) else namespace.socket()
+    with opened:
+        yield opened
+
+
+def _explained_link(sock: socket.socket, index: int) -> bridgeports.PortLink:
+    try:
+        return bridgeports.port_link(sock, index=index)
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            raise LinkMissing(f"the link with the index {index} is gone") from error
+        raise LinkError(f"can't look at a link: {error.strerror}") from error
+
+
+@contextmanager
+def _explained(title: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LinkError(f"{title}: {error.strerror or os.strerror(error.errno or 0)}") from error

@@ -1,0 +1,331 @@
+"""Moves the port of a swap to where the swap's phase wants it, whatever was done before, by whomever.
+
+Each look begins with the kernel: which port it is, and where. A record is written before the port is touched, so that
+it can be brought back whatever becomes of the NADs, and by another process. A move is verified by another look; one
+that fails is taken back at once, before anybody else decides what to do.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from lanloom.api.core import Pod
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.liveupdate import FORWARD, NetworkSwap
+from lanloom.api.meta import Key
+from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.features.liveupdate.agent.kernel import FoundPort, PortKernel
+from lanloom.features.liveupdate.agent.records import MoveRecord, MoveRecords
+from lanloom.features.liveupdate.rules.announcement import frames
+from lanloom.features.liveupdate.rules.launcher import (
+    UnreadableStatus,
+    attached_of,
+    interface_of,
+    pod_interface,
+)
+from lanloom.features.liveupdate.rules.places import LanSpoke, Place, UnmovableNad, place_of
+from lanloom.features.liveupdate.rules.port import (
+    PodIdentity,
+    Seat,
+    Unseatable,
+    goal_in,
+    goal_on,
+    host_name,
+    is_seated,
+)
+from lanloom.node.errors import LinkError, NodeError
+from lanloom.runtime.context import LanPlace, LanPlaces, PodNic
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS, PAUSE_SECONDS = 3, 0.05
+"""How often a move is made and verified: another program of the node may touch a link as it comes."""
+
+
+class Scene(NamedTuple):
+    """What the API server knows of a swap: the launcher pod, the machine, and the NADs that are there."""
+
+    swap: NetworkSwap
+    pod: Pod
+    machine: VirtualMachineInstance
+    source: NetworkAttachmentDefinition | None
+    target: NetworkAttachmentDefinition | None
+
+
+class Outcome(NamedTuple):
+    """Where a port is after a look: its NAD (`namespace/name`, empty for neither of the two), and what went wrong.
+
+    `gap` is the milliseconds for which a move left it without a network, 0 where it was there already.
+    """
+
+    link: str = ""
+    nad: str = ""
+    error: str = ""
+    final: bool = False
+    gap: float = 0.0
+
+
+class Mover:
+    """Moves one port at a time. `lans` is None where no feature of this agent keeps LANs."""
+
+    def __init__(
+        self, kernel: PortKernel, records: MoveRecords, lans: Callable[[], LanPlaces | None]
+    ) -> None:
+        self._kernel = kernel
+        self._records = records
+        self._lans = lans
+        self._one = asyncio.Lock()
+
+    async def bring(self, scene: Scene) -> Outcome:
+        """Bring the port to where the phase wants it. Raises RecordError where nothing may be begun."""
+        async with self._one:
+            try:
+                return await (
+                    self._forward(scene) if scene.swap.status.phase in FORWARD else self._back(scene)
+                )
+            except Unseatable as error:
+                return Outcome(error=str(error), final=error.final)
+            except (UnmovableNad, UnreadableStatus) as error:
+                return Outcome(error=str(error), final=True)
+            except NodeError as error:
+                return Outcome(error=str(error))
+
+    async def announce(self, scene: Scene) -> None:
+        """Tell the network again where the machine is; it may have missed the first time. Raises nothing."""
+        try:
+            identity = identity_of(scene)
+            await self._send(scene, await self._kernel.find(identity, await self._hint(scene)))
+        except (NodeError, Unseatable, UnreadableStatus) as error:
+            log.info("swap-not-announced", swap=str(scene.swap.metadata.key), error=str(error))
+
+    async def forget(self, uid: str) -> None:
+        """A swap needs no record any more. Raises RecordError."""
+        await self._records.forget(uid)
+
+    async def _forward(self, scene: Scene) -> Outcome:
+        swap, identity = scene.swap, identity_of(scene)
+        target = _place(scene.target, swap.spec.target)
+        record = await self._records.read(swap.metadata.uid)
+        found = await self._kernel.find(identity, record.netns if record is not None else "")
+        seat = await self._kernel.inspect(found)
+        if record is None:
+            source = _place(scene.source, swap.spec.source)
+            await self._check_source(source, seat, identity)
+            record = _record(scene, found, seat, source, target)
+        goal = await self._goal(target, seat, record, identity)
+        await self._records.write(record)
+        nic = _nic(scene, identity, found)
+        try:
+            gap = await self._relocate(found, nic, record.leaves, record.enters, goal)
+        except (NodeError, Unseatable) as error:
+            return await self._taken_back(scene, found, nic, record, str(error))
+        if gap:
+            await self._send(scene, found)
+        return Outcome(goal.link, swap.spec.to, gap=gap)
+
+    async def _taken_back(
+        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, why: str
+    ) -> Outcome:
+        """A move that failed half-way: the machine gets its old network at once, whoever decides what comes next."""
+        log.warning("swap-move-failed", swap=str(scene.swap.metadata.key), error=why)
+        try:
+            await self._relocate(found, nic, record.enters, record.leaves, record.before)
+        except (NodeError, Unseatable) as error:
+            return Outcome(record.before.link, error=f"{why}; and it could not be brought back: {error}")
+        await self._send(scene, found)
+        return Outcome(record.before.link, scene.swap.spec.from_, error=why, final=True)
+
+    async def _back(self, scene: Scene) -> Outcome:
+        swap, identity = scene.swap, identity_of(scene)
+        record = await self._records.read(swap.metadata.uid)
+        found = await self._kernel.find(identity, record.netns if record is not None else "")
+        seat = await self._kernel.inspect(found)
+        if record is None:
+            record = await self._unrecorded(scene, found, seat, identity)
+            if record is None:
+                return Outcome(seat.link, swap.spec.from_)
+        nic = _nic(scene, identity, found)
+        try:
+            gap = await self._relocate(found, nic, record.enters, record.leaves, record.before)
+        except (NodeError, Unseatable) as error:
+            return await self._stayed(scene, found, nic, record, seat, str(error))
+        if gap:
+            await self._send(scene, found)
+        return Outcome(record.before.link, swap.spec.from_, gap=gap)
+
+    async def _stayed(
+        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, seat: Seat, why: str
+    ) -> Outcome:
+        """A port that can't be brought back keeps the network that it has: a wrong one is better than none."""
+        if not seat.bridge:
+            return Outcome(seat.link, error=why)
+        try:
+            await self._relocate(found, nic, record.leaves, record.enters, seat)
+        except (NodeError, Unseatable) as error:
+            return Outcome(seat.link, error=f"{why}; and then: {error}")
+        await self._send(scene, found)
+        return Outcome(seat.link, scene.swap.spec.to, error=why)
+
+    async def _unrecorded(
+        self, scene: Scene, found: FoundPort, seat: Seat, identity: PodIdentity
+    ) -> MoveRecord | None:
+        """Without a record nothing was begun, unless the record was lost: then the port is where its target puts it.
+
+        None where the port is where it was; else the record as the NADs give it. Raises Unseatable.
+        """
+        source = _place(scene.source, scene.swap.spec.source)
+        home = await self._seat_of(source, seat.link if not seat.ns else host_name(identity))
+        if _is_at(seat, home):
+            return None
+        target = _place(scene.target, scene.swap.spec.target)
+        if not _is_at(seat, await self._seat_of(target, seat.link)):
+            raise Unseatable(
+                f"the port is on {seat.title}, neither where it was nor where it was to be; restart the machine"
+            )
+        return _record(scene, found, home, source, target)
+
+    async def _seat_of(self, place: Place, link: str) -> Seat:
+        if isinstance(place, LanSpoke):
+            found = self._places().find(place.spoke)
+            return goal_in(found.ns, found.bridge, found.link, found.mtu)
+        return goal_on(place, await self._kernel.bridge(place.bridge), link)
+
+    async def _relocate(self, found: FoundPort, nic: PodNic, leaves: str, enters: str, goal: Seat) -> float:
+        """Move and verify, with the LANs on both sides; the milliseconds without a network, 0 where nothing moved."""
+
+        async def move(place: LanPlace | None) -> float:
+            wanted = goal_in(place.ns, place.bridge, place.link, place.mtu) if place is not None else goal
+            seat = await self._kernel.inspect(found)
+            if is_seated(seat, wanted):
+                return 0.0
+            gap = 0.0
+            for _ in range(ATTEMPTS):
+                gap += await self._kernel.move(found, wanted)
+                seat = await self._kernel.inspect(found)
+                if is_seated(seat, wanted):
+                    break
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                state = "" if seat.up else " (down)"
+                raise LinkError(
+                    f"after the move {seat.link}{state} is on {seat.title}, and not as it should be on "
+                    f"{wanted.title}"
+                )
+            log.info(
+                "swap-moved",
+                pod=nic.pod,
+                interface=nic.interface,
+                to=wanted.title,
+                milliseconds=round(gap, 1),
+            )
+            return gap
+
+        if not leaves and not enters:
+            return await move(None)
+        return await self._places().relocate(nic, leaves, enters, move)
+
+    async def _goal(self, place: Place, seat: Seat, record: MoveRecord, identity: PodIdentity) -> Seat:
+        own = (
+            seat.link if not seat.ns else record.before.link if not record.before.ns else host_name(identity)
+        )
+        return await self._seat_of(place, own)
+
+    async def _check_source(self, source: Place, seat: Seat, identity: PodIdentity) -> None:
+        """A port that is elsewhere than its NAD puts it was moved by somebody else, who is not to be disturbed."""
+        wanted = await self._seat_of(source, seat.link)
+        if not _is_at(seat, wanted):
+            raise Unseatable(
+                f"the port of {identity.interface} of Pod {identity.title} is on {seat.title}; its NAD "
+                f"puts it on {wanted.title}, so somebody has moved it; restart the machine"
+            )
+
+    def _places(self) -> LanPlaces:
+        found = self._lans()
+        if found is None:
+            raise Unseatable(
+                "this agent keeps no LANs; run the features lan and liveupdate in one agent (--feature)"
+            )
+        return found
+
+    async def _hint(self, scene: Scene) -> str:
+        record = await self._records.read(scene.swap.metadata.uid)
+        return record.netns if record is not None else ""
+
+    async def _send(self, scene: Scene, found: FoundPort) -> None:
+        mac, addresses = announced(scene)
+        if mac:
+            await self._kernel.send(found, frames(mac, addresses))
+
+
+def identity_of(scene: Scene) -> PodIdentity:
+    """Return by what the pod's namespace is known. Raises UnreadableStatus."""
+    pod, machine = scene.pod, scene.machine
+    interface = pod_interface(machine, scene.swap.spec.network)
+    attached_of(pod, interface)
+    entries = [
+        item for item in json.loads(pod.metadata.annotations[NETWORK_STATUS]) if isinstance(item, dict)
+    ]
+    names = {
+        item["interface"]: str(item.get("mac") or "").lower()
+        for item in entries
+        if isinstance(item.get("interface"), str) and item["interface"]
+    }
+    addresses = {item.ip for item in pod.status.pod_ips} | {pod.status.pod_ip}
+    return PodIdentity(
+        title=str(pod.metadata.key),
+        uid=pod.metadata.uid,
+        interface=interface,
+        addresses=frozenset(addresses - {""}),
+        macs=names,
+    )
+
+
+def announced(scene: Scene) -> tuple[str, tuple[str, ...]]:
+    """Return the machine's hardware address, empty where it is not known, and the addresses to announce with it."""
+    swap, machine = scene.swap, scene.machine
+    network = swap.spec.network
+    status = next((item for item in machine.status.interfaces if item.name == network), None)
+    interface = interface_of(machine.spec, network)
+    attached = attached_of(scene.pod, pod_interface(machine, network))
+    mac = (interface.mac_address if interface is not None else "") or (
+        status.mac if status is not None else ""
+    )
+    forward = swap.status.phase in FORWARD
+    own = swap.status.addresses if forward and swap.status.addresses else ()
+    return (mac or attached.mac).lower().replace("-", ":"), own or (
+        status.ip_addresses if status is not None else ()
+    )
+
+
+def _place(nad: NetworkAttachmentDefinition | None, key: Key) -> Place:
+    if nad is None:
+        raise UnmovableNad(f"NetworkAttachmentDefinition {key} does not exist; create it, or name another")
+    return place_of(nad)
+
+
+def _record(scene: Scene, found: FoundPort, seat: Seat, source: Place, target: Place) -> MoveRecord:
+    return MoveRecord(
+        uid=scene.swap.metadata.uid,
+        pod=scene.pod.metadata.uid,
+        netns=found.netns,
+        before=seat,
+        leaves=source.spoke if isinstance(source, LanSpoke) else "",
+        enters=target.spoke if isinstance(target, LanSpoke) else "",
+    )
+
+
+def _nic(scene: Scene, identity: PodIdentity, found: FoundPort) -> PodNic:
+    mac, _ = announced(scene)
+    return PodNic(identity.title, identity.uid, found.netns, identity.interface, mac)
+
+
+def _is_at(seat: Seat, goal: Seat) -> bool:
+    """Whether a port is on that bridge and in that VLAN, whatever its flags and its tagged ids are."""
+    return (seat.ns, seat.bridge, _pvid(seat)) == (goal.ns, goal.bridge, _pvid(goal))
+
+
+def _pvid(seat: Seat) -> int:
+    return next((item.first for item in seat.entries if item.pvid), 0)

@@ -1,0 +1,28 @@
+"""`lanloom vm`: running machines and their networks."""
+
+import click
+
+from lanloom.cli.root import LazyGroup
+
+_HERE = "lanloom.features.liveupdate.cli"
+
+
+@click.group(
+    name="vm",
+    cls=LazyGroup,
+    lazy={
+        "list": (f"{_HERE}.show:list_machines", "List the machines with their networks."),
+        "show": (f"{_HERE}.show:show", "Show one machine, NIC by NIC."),
+        "move": (f"{_HERE}.move:move", "Move a NIC to another network."),
+    },
+)
+def command() -> None:
+    """Show virtual machines with their networks, and move NICs to other networks without a reboot.
+
+    \b
+    Examples:
+      lanloom vm list
+      lanloom vm show web
+      lanloom vm move web net1 --to vlan20 --dry-run
+      lanloom vm move web net1 --to vlan20 --policy in-place --wait
+    """

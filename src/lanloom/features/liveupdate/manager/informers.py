@@ -1,0 +1,105 @@
+"""What is watched for live update, and by what it is looked up."""
+
+from collections.abc import Iterator
+
+from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.core import NODES, Node, Pod
+from lanloom.api.kubevirt import (
+    MIGRATIONS,
+    VIRTUAL_MACHINE_INSTANCES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    VirtualMachineInstanceMigration,
+    machine_uid_of,
+)
+from lanloom.api.kubevirtconfig import KubeVirt
+from lanloom.api.lan import LAN
+from lanloom.api.liveupdate import ACTIVE, NetworkSwap
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.manager.swapreader import BY_MACHINE, SwapInformers
+from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
+from lanloom.features.liveupdate.rules.launcher import launcher_of
+from lanloom.features.liveupdate.rules.preflight import Networks
+from lanloom.kube.conditions import is_true
+from lanloom.kube.informer import Informer, Informers, InformerView
+
+BY_STATE = "live-update-state"
+"""Machines and migrations by what the updater has to do with them: NEEDED, UNFINISHED."""
+
+NEEDED, UNFINISHED = "needed", "unfinished"
+
+
+class MachineInformers(InformerView, frozen=True):
+    """The machines with all that belongs to them, the networks, the nodes, and KubeVirt itself."""
+
+    machines: Informer[VirtualMachine]
+    instances: Informer[VirtualMachineInstance]
+    migrations: Informer[VirtualMachineInstanceMigration]
+    swaps: Informer[NetworkSwap]
+    pods: Informer[Pod]
+    nads: Informer[NetworkAttachmentDefinition]
+    reports: Informer[ClusterNetworkNode]
+    lans: Informer[LAN]
+    nodes: Informer[Node]
+    kubevirts: Informer[KubeVirt]
+
+    def owner_of(self, machine: VirtualMachineInstance) -> VirtualMachine | None:
+        """Return the VirtualMachine that an instance belongs to."""
+        found = self.machines.store.get(machine.metadata.key)
+        return found if found is not None and found.metadata.uid == machine_uid_of(machine) else None
+
+    def launcher_of(self, machine: VirtualMachineInstance) -> Pod | None:
+        """Return the launcher pod in which an instance runs now."""
+        return launcher_of(machine, self.pods.store.by(BY_MACHINE, str(machine.metadata.key)))
+
+    def migrations_of(self, key: Key) -> tuple[VirtualMachineInstanceMigration, ...]:
+        """Return all migrations of a machine."""
+        return self.migrations.store.by(BY_MACHINE, str(key))
+
+    def swaps_of(self, machine: VirtualMachineInstance) -> tuple[NetworkSwap, ...]:
+        """Return all swaps of an instance."""
+        meta = machine.metadata
+        found = self.swaps.store.by(BY_MACHINE, str(meta.key))
+        return tuple(item for item in found if item.spec.uid in ("", meta.uid))
+
+    def is_swapping(self, machine: VirtualMachineInstance) -> bool:
+        """Return whether a swap owns a port of an instance."""
+        return any(item.status.phase in ACTIVE for item in self.swaps_of(machine))
+
+    def networks(self) -> Networks:
+        """Return what carries networks."""
+        return Networks(reports=self.reports.store.items(), lans=self.lans.store.items())
+
+
+def machine_informers(informers: Informers, swaps: SwapInformers) -> MachineInformers:
+    """Return the informers with their indexes; those of swaps are the same."""
+    informers.get(VIRTUAL_MACHINE_INSTANCES, indexes={BY_STATE: _needed}, optional=True)
+    informers.get(MIGRATIONS, indexes={BY_STATE: _unfinished}, optional=True)
+    return MachineInformers(
+        machines=swaps.machines,
+        instances=swaps.instances,
+        migrations=swaps.migrations,
+        swaps=swaps.swaps,
+        pods=swaps.pods,
+        nads=swaps.nads,
+        reports=swaps.reports,
+        lans=swaps.lans,
+        nodes=informers.get(NODES),
+        kubevirts=swaps.kubevirts,
+    )
+
+
+def machine_of(migration: VirtualMachineInstanceMigration) -> Key:
+    """Return the machine that a migration is for."""
+    return Key(migration.metadata.namespace, migration.spec.vmi_name)
+
+
+def _needed(machine: VirtualMachineInstance) -> Iterator[str]:
+    if is_true(machine.status.conditions, MIGRATION_REQUIRED) and not machine.has_ended:
+        yield NEEDED
+
+
+def _unfinished(migration: VirtualMachineInstanceMigration) -> Iterator[str]:
+    if not migration.is_final:
+        yield UNFINISHED

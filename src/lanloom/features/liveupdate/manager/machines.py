@@ -1,0 +1,258 @@
+"""Reconcile one machine: take its edit to the instance, see what its launcher pod has, and report how it stands.
+
+What is written is decided on what is known after the write before it, so an edit leads to a migration in one pass.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import structlog
+
+from lanloom.api.core import PODS, EventDraft
+from lanloom.api.kubevirt import (
+    MIGRATIONS,
+    VIRTUAL_MACHINE_INSTANCES,
+    VirtualMachine,
+    VirtualMachineInstance,
+)
+from lanloom.api.meta import Condition, Key
+from lanloom.api.multus import MULTUS_NETWORKS
+from lanloom.features.liveupdate.manager.edits import Edits, Ways
+from lanloom.features.liveupdate.manager.informers import MachineInformers
+from lanloom.features.liveupdate.manager.modes import Modes
+from lanloom.features.liveupdate.manager.writer import MachineWriter
+from lanloom.features.liveupdate.rules.annotation import running_annotation
+from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
+from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
+from lanloom.features.liveupdate.rules.mode import Mode
+from lanloom.features.liveupdate.rules.obstacles import Standing, obstacle_of
+from lanloom.features.liveupdate.rules.report import (
+    NETWORKS_CURRENT,
+    REVERTED,
+    Obstacle,
+    networks_current,
+)
+from lanloom.features.liveupdate.rules.sync import doubled_names
+from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
+from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import BadRequest, Forbidden, Invalid
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.ports import Client
+
+BLOCKED_SECONDS = 60.0
+"""After which a machine is looked at again whose edit the preflight does not let pass."""
+
+REFUSED_SECONDS = 20.0
+"""After which a request is made again that the API server refused."""
+
+log = structlog.get_logger(__name__)
+
+
+class Machines:
+    """The machines, by namespace and name. `now` is in seconds since the epoch."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: MachineInformers,
+        modes: Modes,
+        writer: MachineWriter,
+        recorder: Recorder,
+        settings: LiveUpdateSettings,
+        *,
+        act: Observer,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._modes = modes
+        self._writer = writer
+        self._recorder = recorder
+        self._settings = settings
+        self._now = now
+        self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
+        self.blocked: set[Key] = set()
+        """The machines that wait for a network or a node."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Take the next step for a machine; in how many seconds to look again, None for when something happens."""
+        try:
+            return await self._reconcile(key)
+        except (BadRequest, Forbidden, Invalid) as error:
+            log.warning("machine-not-changed", machine=str(key), error=str(error))
+            return REFUSED_SECONDS
+
+    async def _reconcile(self, key: Key) -> float | None:
+        mode = await self._modes.get()
+        machine = self._writer.instance(key)
+        if machine is None or machine.has_ended or machine.metadata.is_deleting:
+            self.blocked.discard(key)
+            return None
+        owner = self._informers.owner_of(machine)
+        ways: Ways = ()
+        again = None
+        if mode.name == "full":
+            machine, owner, ways = await self._take_edit(owner, machine)
+            machine, again = await self._mark(machine, ways)
+            await self._annotate(machine)
+            await self._clean_up(key)
+        elif mode.name == "restart" and owner is not None:
+            ways = self._edits.ways(owner, machine, self._compare(machine).observed)
+        obstacle = await self._report(mode, owner, machine, ways)
+        return min(filter(None, (again, self._note(key, obstacle))), default=None)
+
+    def evaluation_of(self, machine: VirtualMachineInstance) -> Evaluation:
+        """Return what the machine's networks need, besides those that a swap moves at this moment."""
+        return self._compare(machine).without(self._edits.held(machine))
+
+    def lags(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
+        """Return whether an instance is still to get something of its VirtualMachine."""
+        ways = self._edits.ways(owner, machine, self._compare(machine).observed)
+        return bool(self._edits.plan(owner, machine, ways))
+
+    def _compare(self, machine: VirtualMachineInstance) -> Evaluation:
+        return evaluate(machine, self._informers.launcher_of(machine))
+
+    async def _take_edit(
+        self, owner: VirtualMachine | None, machine: VirtualMachineInstance
+    ) -> tuple[VirtualMachineInstance, VirtualMachine | None, Ways]:
+        found = self.evaluation_of(machine)
+        owner = await self._edits.current_owner(owner, machine, found)
+        if owner is None:
+            return await self._edits.adopt(machine, found), None, ()
+        observed = self._compare(machine).observed
+        ways = self._edits.ways(owner, machine, observed)
+        before, machine = machine, await self._edits.catch_up(machine, ways, found)
+        if machine is not before:
+            ways = self._edits.ways(owner, machine, observed)
+        return await self._edits.apply(owner, machine, ways), owner, ways
+
+    async def _mark(
+        self, machine: VirtualMachineInstance, ways: Ways
+    ) -> tuple[VirtualMachineInstance, float | None]:
+        """Write whether the machine has to migrate; not for what moves in place."""
+        in_place = {item.network for item, way in ways if way.step in ("swap", "wait")}
+        evaluation = self.evaluation_of(machine).without(in_place)
+        if not machine.is_running or not evaluation.known:
+            return machine, None
+        outcome = migration_required(
+            find(machine.status.conditions, MIGRATION_REQUIRED),
+            evaluation.need,
+            migrating=machine.is_migrating,
+            now=self._now(),
+        )
+        if outcome.action != "keep":
+            machine = await self._writer.set_instance_condition(
+                machine, MIGRATION_REQUIRED, outcome.condition
+            )
+        return machine, outcome.recheck
+
+    async def _annotate(self, machine: VirtualMachineInstance) -> None:
+        """Ask the Dynamic Networks Controller for interfaces that come and go in the running pod."""
+        pod = self._informers.launcher_of(machine)
+        if pod is None or machine.is_migrating:
+            return
+        before = pod.metadata.annotations.get(MULTUS_NETWORKS)
+        try:
+            text = running_annotation(machine, pod)
+        except ValueError:
+            return  # reported as a condition
+        if text is None or text == before:
+            return
+        path = "/metadata/annotations/" + MULTUS_NETWORKS.replace("/", "~1")
+        tests = [{"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid}]
+        tests += [{"op": "test", "path": path, "value": before}] if before is not None else []
+        steps = [*tests, {"op": "add", "path": path, "value": text}]
+        meta = pod.metadata
+        try:
+            with ignore_not_found(meta.name):
+                await self._client.json_patch(PODS, meta.name, steps, meta.namespace, subresource="status")
+        except Invalid:
+            return  # the pod is another one by now: its watch comes back to this
+
+    async def _clean_up(self, key: Key) -> None:
+        for item in to_delete(self._informers.migrations_of(key), self._settings.limits):
+            meta = item.metadata
+            with ignore_not_found(meta.name):
+                await self._client.delete(MIGRATIONS, meta.name, meta.namespace, uid=meta.uid)
+
+    async def _report(
+        self, mode: Mode, owner: VirtualMachine | None, machine: VirtualMachineInstance, ways: Ways
+    ) -> Obstacle | None:
+        evaluation = self.evaluation_of(machine)
+        if not machine.is_running or not (evaluation.known or evaluation.error):
+            return None
+        obstacle = obstacle_of(self._standing(mode, owner, machine, ways, evaluation))
+        if obstacle is not None and obstacle.reason == "AttemptsExhausted":
+            obstacle = await self._taken_back(owner, machine, evaluation) or obstacle
+        existing = find(machine.status.conditions, NETWORKS_CURRENT)
+        wanted = networks_current(existing, obstacle, evaluation.observed, now=self._now())
+        if wanted is not None and wanted != existing:
+            machine = await self._writer.set_instance_condition(machine, NETWORKS_CURRENT, wanted)
+            await self._record(machine, existing, wanted)
+        if mode.name == "full" and owner is not None:
+            await self._mirror(owner, wanted)
+        return obstacle
+
+    def _standing(
+        self,
+        mode: Mode,
+        owner: VirtualMachine | None,
+        machine: VirtualMachineInstance,
+        ways: Ways,
+        evaluation: Evaluation,
+    ) -> Standing:
+        own = self._informers.migrations_of(machine.metadata.key)
+        template = owner.spec.template if owner is not None else None
+        doubled = doubled_names(template.spec, "spec.template.spec") if template is not None else ""
+        return Standing(
+            mode=mode,
+            machine=machine,
+            evaluation=evaluation,
+            ways=ways,
+            against=self._edits.against(machine, evaluation.findings),
+            invalid=doubled or doubled_names(machine.spec, "spec"),
+            own=own,
+            past=failures_of(machine, own),
+            limits=self._settings.limits,
+        )
+
+    async def _taken_back(
+        self, owner: VirtualMachine | None, machine: VirtualMachineInstance, evaluation: Evaluation
+    ) -> Obstacle | None:
+        if owner is None or not self._settings.revert:
+            return None
+        text = await self._edits.revert(owner, evaluation)
+        before = find(machine.status.conditions, NETWORKS_CURRENT)
+        if not text and before is not None and before.reason == REVERTED:
+            text = before.message  # the instance is to follow
+        return Obstacle(REVERTED, text) if text else None
+
+    async def _record(self, machine: VirtualMachineInstance, old: Condition | None, new: Condition) -> None:
+        """Record an Event about a new reason that needs somebody's help, and about its end."""
+        if new.reason in _PASSING:
+            return
+        if old is not None and (old.status, old.reason) == (new.status, new.reason):
+            return
+        kind: Literal["Normal", "Warning"] = "Normal" if new.status == "True" else "Warning"
+        draft = EventDraft(kind, f"Networks{new.reason}", new.message)
+        await self._recorder.record(reference(VIRTUAL_MACHINE_INSTANCES, machine), (draft,))
+
+    async def _mirror(self, owner: VirtualMachine, wanted: Condition | None) -> None:
+        """Show the condition on the VirtualMachine too, as KubeVirt does with all conditions of an instance."""
+        existing = find(owner.status.conditions, NETWORKS_CURRENT)
+        if wanted is not None and existing != wanted:
+            await self._writer.set_machine_condition(owner, NETWORKS_CURRENT, wanted)
+
+    def _note(self, key: Key, obstacle: Obstacle | None) -> float | None:
+        if obstacle is None or obstacle.reason != "PreflightFailed":
+            self.blocked.discard(key)
+            return None
+        self.blocked.add(key)
+        return BLOCKED_SECONDS
+
+
+_PASSING = frozenset({"MovingInPlace", "Migrating", "WaitingForMigration", "MigrationPending", "BackingOff"})
+"""Reasons that need nobody's help."""

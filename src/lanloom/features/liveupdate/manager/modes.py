@@ -1,0 +1,50 @@
+"""The mode of this cluster as of now. That KubeVirt is absent is believed only after a look at the API server."""
+
+from collections.abc import Callable
+
+import structlog
+
+from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
+from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.kube.informer import Informer
+from lanloom.kube.lookup import list_or_empty
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+
+class Modes:
+    """Tells the mode, and calls handlers when it changes. The informer must be synced before `get`."""
+
+    def __init__(self, client: Client, informer: Informer[KubeVirt]) -> None:
+        self._client = client
+        self._store = informer.store
+        self._absent = False
+        self._handlers: list[Callable[[], None]] = []
+        self.latest: Mode | None = None
+        """The mode that was told last; None before the first time."""
+        informer.on_change(self._changed)
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Add a handler that is called whenever the mode may have changed."""
+        self._handlers.append(handler)
+
+    async def get(self) -> Mode:
+        """Return the mode. Raises KubeError where the API server can't tell whether KubeVirt is there.
+
+        An API server that starts serves no custom resource, and a watch of one is empty then.
+        """
+        installed = self._store.items()
+        if not installed and not self._absent:
+            installed = await list_or_empty(self._client, KUBEVIRTS)
+            self._absent = not installed and len(self._store) == 0
+        mode = mode_of(installed)
+        if mode != self.latest:
+            self.latest = mode
+            log.info("live-update-mode", mode=mode.name, reason=mode.reason, hint=mode.hint)
+        return mode
+
+    def _changed(self, _old: KubeVirt | None, _new: KubeVirt | None) -> None:
+        self._absent = False
+        for handler in self._handlers:
+            handler()

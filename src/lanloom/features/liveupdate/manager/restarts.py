@@ -1,0 +1,168 @@
+"""Say which machines need a restart: what was edited of them can't come into force while they run.
+
+The template at the start is remembered as a hash on the instance, together with the generation of its VirtualMachine.
+As long as that is the generation, nothing was edited, and nothing has to be read. Whole objects are read only of
+machines that were edited since, and again only after another change.
+"""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINE_INSTANCES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    VmInterface,
+    VmNic,
+)
+from lanloom.api.meta import Condition, Key, rfc3339
+from lanloom.features.liveupdate.manager.edits import template_of
+from lanloom.features.liveupdate.manager.informers import MachineInformers
+from lanloom.features.liveupdate.manager.machines import REFUSED_SECONDS
+from lanloom.features.liveupdate.manager.modes import Modes
+from lanloom.features.liveupdate.manager.whole import WHOLE_INSTANCES, WHOLE_MACHINES
+from lanloom.features.liveupdate.manager.writer import MachineWriter
+from lanloom.features.liveupdate.rules.restart import (
+    GENERATION,
+    MESSAGE,
+    RESTART_REQUIRED,
+    STARTED_FROM,
+    UNKNOWN,
+    Start,
+    digest_of,
+    networks_need_restart,
+    parse_start,
+    was_edited,
+)
+from lanloom.features.liveupdate.rules.ways import policy_of
+from lanloom.features.liveupdate.settings import LiveUpdateSettings
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import BadRequest, Forbidden, Invalid
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+
+log = structlog.get_logger(__name__)
+
+
+class Restarts:
+    """The condition RestartRequired of VirtualMachines. `now` is in seconds since the epoch."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: MachineInformers,
+        modes: Modes,
+        writer: MachineWriter,
+        settings: LiveUpdateSettings,
+        *,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._modes = modes
+        self._writer = writer
+        self._gate = settings.gate
+        self._now = now
+        self._known: dict[Key, tuple[object, bool]] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring the condition of one VirtualMachine in place; in how many seconds to try again. Raises KubeError."""
+        try:
+            await self._reconcile(key)
+        except (BadRequest, Forbidden, Invalid) as error:
+            log.warning("machine-not-changed", machine=str(key), error=str(error))
+            return REFUSED_SECONDS
+        return None
+
+    async def _reconcile(self, key: Key) -> None:
+        owner = self._informers.machines.store.get(key)
+        if owner is None or owner.metadata.is_deleting or (await self._modes.get()).name != "full":
+            self._known.pop(key, None)
+            return
+        machine = self._writer.instance(key)
+        running = machine is not None and not machine.has_ended and self._informers.owner_of(machine) is owner
+        if machine is None or not running:
+            self._known.pop(key, None)
+            await self._set(owner, False)
+        elif not machine.metadata.is_deleting:
+            await self._set(owner, await self._needs(owner, machine))
+
+    async def _needs(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
+        start = parse_start(machine.metadata.annotations.get(STARTED_FROM, ""))
+        if start is None:
+            start = await self._remember_start(owner, machine)
+        if start.generation == owner.metadata.generation and not _differ(owner, machine):
+            return False
+        key = owner.metadata.key
+        state = (
+            owner.metadata.uid,
+            owner.metadata.generation,
+            start,
+            policy_of(owner),
+            machine.metadata.uid,
+            machine.spec,
+            machine.is_migratable,
+        )
+        known = self._known.get(key)
+        if known is None or known[0] != state:
+            self._known[key] = known = state, await self._compare(owner, machine, start)
+        return known[1]
+
+    async def _compare(self, owner: VirtualMachine, machine: VirtualMachineInstance, start: Start) -> bool:
+        whole = await get_or_none(self._client, WHOLE_MACHINES, owner.metadata.key)
+        instance = await get_or_none(self._client, WHOLE_INSTANCES, machine.metadata.key)
+        if whole is None or instance is None or instance.metadata.uid != machine.metadata.uid:
+            return False
+        template = template_of(whole.spec)
+        is_live = self._is_live(owner, machine)
+        return was_edited(start, template) or networks_need_restart(
+            template, instance.spec, lambda _name: is_live
+        )
+
+    def _is_live(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
+        """Return whether networks of the machine may change while it runs."""
+        in_place = policy_of(owner) in ("in-place", "prefer-in-place")
+        return self._gate and (machine.is_migratable or in_place)
+
+    async def _remember_start(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> Start:
+        """Write down what the template is, as far as it is the one at the start."""
+        meta = machine.metadata
+        whole = await get_or_none(self._client, WHOLE_MACHINES, owner.metadata.key)
+        if whole is None or whole.metadata.uid != owner.metadata.uid:
+            return Start(owner.metadata.generation, UNKNOWN)
+        generation, known = whole.metadata.generation, meta.annotations.get(GENERATION, "")
+        if known.isdecimal() and int(known) != generation:
+            start = Start(int(known), UNKNOWN)
+        else:
+            start = Start(generation, digest_of(template_of(whole.spec)))
+        annotations = {STARTED_FROM: start.text}
+        patch = {"metadata": {"uid": meta.uid, "annotations": annotations}}
+        await self._client.patch(VIRTUAL_MACHINE_INSTANCES, meta.name, patch, meta.namespace)
+        return start
+
+    async def _set(self, owner: VirtualMachine, needed: bool) -> None:
+        existing = find(owner.status.conditions, RESTART_REQUIRED)
+        if needed and (existing is None or existing.status != "True"):
+            stamp = rfc3339(self._now())
+            wanted = Condition(
+                type=RESTART_REQUIRED, status="True", message=MESSAGE, last_transition_time=stamp
+            )
+            await self._writer.set_machine_condition(owner, RESTART_REQUIRED, wanted)
+        elif not needed and existing is not None:
+            await self._writer.set_machine_condition(owner, RESTART_REQUIRED, None)
+
+
+def _differ(owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
+    """Return whether networks differ in what is known of them: an edit may be older than what is remembered."""
+    template = owner.spec.template
+    if template is None:
+        return False
+    wanted, own = template.spec, machine.spec
+    return _by_name(wanted.networks) != _by_name(own.networks) or _by_name(wanted.interfaces) != _by_name(
+        own.interfaces
+    )
+
+
+def _by_name(items: Sequence[VmNic] | Sequence[VmInterface]) -> dict[str, object]:
+    return {item.name: item for item in items}

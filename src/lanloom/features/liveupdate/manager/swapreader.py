@@ -1,0 +1,295 @@
+"""What is known of a swap: by the watches, or read anew. A phase is entered only by what was read anew.
+
+Watches lag: a machine that is not in a store may have started a moment ago. Objects that decide are therefore read from
+the API server before a swap enters another phase; as long as it stays in one, the stores do.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.api.core import PODS, Pod
+from lanloom.api.kubevirt import (
+    CREATED_BY,
+    MIGRATIONS,
+    VIRTUAL_MACHINE_INSTANCES,
+    VIRTUAL_MACHINES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    VirtualMachineInstanceMigration,
+    instance_of,
+    nad_of,
+)
+from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
+from lanloom.api.lan import LAN, LANS
+from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
+from lanloom.api.meta import Key, Object, is_label_value
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
+from lanloom.api.workloads import lean
+from lanloom.features.liveupdate.rules.course import Claim, Course
+from lanloom.features.liveupdate.rules.launcher import (
+    UnreadableStatus,
+    attached_of,
+    interface_of,
+    launcher_of,
+    nic_of,
+    pod_interface,
+)
+from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check
+from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
+from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.lookup import get_or_none, list_or_empty
+from lanloom.kube.ports import Client
+
+T = TypeVar("T", bound=Object)
+
+BY_MACHINE = "swap-machine"
+"""Swaps, launcher pods and migrations by the instance that they are about, as `namespace/name`."""
+
+
+class SwapInformers(InformerView, frozen=True):
+    """The informers by which swaps are decided."""
+
+    swaps: Informer[NetworkSwap]
+    machines: Informer[VirtualMachine]
+    instances: Informer[VirtualMachineInstance]
+    migrations: Informer[VirtualMachineInstanceMigration]
+    pods: Informer[Pod]
+    nads: Informer[NetworkAttachmentDefinition]
+    reports: Informer[ClusterNetworkNode]
+    lans: Informer[LAN]
+    kubevirts: Informer[KubeVirt]
+
+
+def swap_informers(informers: Informers) -> SwapInformers:
+    """Return the informers, with their indexes."""
+    return SwapInformers(
+        swaps=informers.get(NETWORK_SWAPS, optional=True, indexes={BY_MACHINE: _machine_of}),
+        machines=informers.get(VIRTUAL_MACHINES, optional=True),
+        instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
+        migrations=informers.get(
+            MIGRATIONS,
+            optional=True,
+            indexes={BY_MACHINE: lambda item: (f"{item.metadata.namespace}/{item.spec.vmi_name}",)},
+        ),
+        pods=informers.get(PODS, transform=lean, indexes={BY_MACHINE: _instance_of}),
+        nads=informers.get(NADS),
+        reports=informers.get(CLUSTER_NETWORK_NODES),
+        lans=informers.get(LANS, optional=True),
+        kubevirts=informers.get(KUBEVIRTS, optional=True),
+    )
+
+
+class Objects(Struct, frozen=True, kw_only=True):
+    """The objects of a swap at one moment. `pods` are those in which instances of its machine run."""
+
+    machine: VirtualMachine | None = None
+    instance: VirtualMachineInstance | None = None
+    pods: tuple[Pod, ...] = ()
+    migrations: tuple[VirtualMachineInstanceMigration, ...] = ()
+    source: NetworkAttachmentDefinition | None = None
+    target: NetworkAttachmentDefinition | None = None
+    mode: Mode | None = None
+
+    @property
+    def launcher(self) -> Pod | None:
+        """The pod in which the instance runs now."""
+        return launcher_of(self.instance, self.pods) if self.instance is not None else None
+
+
+class SwapReader:
+    """Reads swaps. `now` is in seconds since the epoch."""
+
+    def __init__(self, client: Client, informers: SwapInformers, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._informers = informers
+        self._now = now
+
+    def swap(self, key: Key) -> NetworkSwap | None:
+        """Return a swap."""
+        return self._informers.swaps.store.get(key)
+
+    def stored(self, swap: NetworkSwap) -> Objects:
+        """Return the objects of a swap as the watches have brought them."""
+        informers, key = self._informers, _machine_key(swap)
+        return Objects(
+            machine=informers.machines.store.get(key),
+            instance=informers.instances.store.get(key),
+            pods=informers.pods.store.by(BY_MACHINE, str(key)),
+            migrations=informers.migrations.store.by(BY_MACHINE, str(key)),
+            source=informers.nads.store.get(swap.spec.source),
+            target=informers.nads.store.get(swap.spec.target),
+            mode=mode_of(informers.kubevirts.store.items()),
+        )
+
+    async def live(self, swap: NetworkSwap) -> Objects:
+        """Return the same as the API server has it now. Raises KubeError."""
+        key, client = _machine_key(swap), self._client
+        known = self.stored(swap)
+        return Objects(
+            machine=await get_or_none(client, VIRTUAL_MACHINES, key),
+            instance=await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key),
+            pods=await self._list(PODS, key.namespace, f"{CREATED_BY}={swap.spec.uid}", known.pods),
+            migrations=await self._list(
+                MIGRATIONS, key.namespace, f"{MACHINE_LABEL}={key.name}", known.migrations
+            ),
+            source=await get_or_none(client, NADS, swap.spec.source),
+            target=await get_or_none(client, NADS, swap.spec.target),
+            mode=mode_of(await list_or_empty(client, KUBEVIRTS)),
+        )
+
+    async def _list(
+        self, resource: Resource[T], namespace: str, labels: str, known: tuple[T, ...]
+    ) -> tuple[T, ...]:
+        """Return the objects with the label that KubeVirt gives them, and those that are `known` without it."""
+        value = labels.partition("=")[2]
+        found = (
+            await list_or_empty(self._client, resource, namespace, labels=labels)
+            if is_label_value(value)
+            else ()
+        )
+        keys = {item.metadata.key for item in found}
+        others = [
+            await get_or_none(self._client, resource, item.metadata.key)
+            for item in known
+            if item.metadata.key not in keys
+        ]
+        return (*found, *(item for item in others if item is not None))
+
+    def course(self, swap: NetworkSwap, objects: Objects, *, claim: Claim, refused: str = "") -> Course:
+        """Return all that is known of a swap."""
+        pod = objects.launcher
+        migrating = _migrating(objects)
+        facts = Facts(
+            title=f"VirtualMachineInstance {_machine_key(swap)}",
+            network=swap.spec.network,
+            leaves=swap.spec.source,
+            enters=swap.spec.target,
+            machine=objects.instance,
+            pod=pod,
+            source=objects.source,
+            target=objects.target,
+            migrating=migrating,
+            networks=self.networks(),
+            mode=objects.mode,
+        )
+        return Course(
+            swap=swap,
+            machine=objects.instance,
+            pod=pod.metadata.name if pod is not None else "",
+            pod_uid=_uid_on(swap, objects),
+            attached=_attached(swap, objects),
+            named=named_in(objects.machine, swap.spec.network),
+            link=link_in(objects.machine, swap.spec.network),
+            guest_link=_guest_link(objects.instance, swap.spec.network),
+            findings=check(facts),
+            claim=claim,
+            migrating=migrating,
+            rival=self._rival(swap),
+            refused=refused,
+            now=self._now(),
+        )
+
+    def networks(self) -> Networks:
+        """Return what carries networks."""
+        informers = self._informers
+        return Networks(
+            reports=tuple(informers.reports.store.items()), lans=tuple(informers.lans.store.items())
+        )
+
+    def of_machine(self, key: Key) -> tuple[NetworkSwap, ...]:
+        """Return the swaps of an instance that have not ended."""
+        found = self._informers.swaps.store.by(BY_MACHINE, str(key))
+        return tuple(swap for swap in found if swap.status.phase not in FINAL)
+
+    def _rival(self, swap: NetworkSwap) -> str:
+        """Return an older swap of the same NIC that has not ended."""
+        mine = _order(swap)
+        others = (
+            other
+            for other in self.of_machine(_machine_key(swap))
+            if other.metadata.uid != swap.metadata.uid and other.spec.network == swap.spec.network
+        )
+        return next((other.metadata.name for other in others if _order(other) < mine), "")
+
+
+def _migrating(objects: Objects) -> str:
+    """Return what migrates the machine: a request that has not ended, or a migration without one."""
+    instance = objects.instance
+    names = sorted(item.metadata.name for item in objects.migrations if not item.is_final)
+    state = instance.status.migration_state if instance is not None else None
+    if not names and state is not None and state.target_pod and not state.completed and not state.failed:
+        return f"to {state.target_node or 'another node'}"
+    return names[0] if names else ""
+
+
+def named_in(machine: VirtualMachine | None, network: str) -> Key | None:
+    """Return the NAD that a VirtualMachine names for a network; None where it names none."""
+    template = machine.spec.template if machine is not None else None
+    nic = nic_of(template.spec, network) if template is not None else None
+    if machine is None or nic is None or nic.multus is None:
+        return None
+    return nad_of(nic.multus, machine.metadata.namespace)
+
+
+def link_in(machine: VirtualMachine | None, network: str) -> str | None:
+    """Return the state of a NIC in a VirtualMachine's template; None where it has no such NIC."""
+    template = machine.spec.template if machine is not None else None
+    interface = interface_of(template.spec, network) if template is not None else None
+    return interface.state if interface is not None else None
+
+
+def _guest_link(instance: VirtualMachineInstance | None, network: str) -> str:
+    reported = instance.status.interfaces if instance is not None else ()
+    return next((item.link_state for item in reported if item.name == network), "")
+
+
+def _uid_on(swap: NetworkSwap, objects: Objects) -> str:
+    """Return the uid of the pod whose port the swap moves; empty where it is gone.
+
+    A pod that the machine has left for another node counts as gone: it ends, and its port with it.
+    """
+    pod = objects.launcher
+    if swap.status.pod_uid == "" or (pod is not None and pod.metadata.uid == swap.status.pod_uid):
+        return pod.metadata.uid if pod is not None else ""
+    if pod is not None:
+        return ""
+    # Two pods of the machine on one node, or none that is certain: as long as the pod is there, the port is.
+    present = {item.metadata.uid for item in objects.pods if not item.has_ended}
+    return swap.status.pod_uid if swap.status.pod_uid in present else ""
+
+
+def attached_in(pod: Pod, instance: VirtualMachineInstance, network: str) -> Key | None:
+    """Return the NAD of a network as Multus tells it in the launcher pod; None where that can't be read."""
+    try:
+        return attached_of(pod, pod_interface(instance, network)).nad
+    except UnreadableStatus:
+        return None
+
+
+def _attached(swap: NetworkSwap, objects: Objects) -> Key | None:
+    pod, instance = objects.launcher, objects.instance
+    return attached_in(pod, instance, swap.spec.network) if pod is not None and instance is not None else None
+
+
+def _machine_key(swap: NetworkSwap) -> Key:
+    return Key(swap.metadata.namespace, swap.spec.machine)
+
+
+def _machine_of(swap: NetworkSwap) -> tuple[str, ...]:
+    return (str(_machine_key(swap)),)
+
+
+def _instance_of(pod: Pod) -> tuple[str, ...]:
+    name, _ = instance_of(pod)
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
+
+
+def _order(swap: NetworkSwap) -> tuple[Any, ...]:
+    """Swaps that began come before those that wait, then by age."""
+    waits = swap.status.phase in ("", "Pending")
+    return waits, swap.metadata.creation_timestamp or "", swap.metadata.uid

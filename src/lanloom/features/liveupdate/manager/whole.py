@@ -1,0 +1,28 @@
+"""KubeVirt's machines with all fields that they have on the wire.
+
+What is followed by a watch holds only the fields that Lanloom uses, of thousands of machines. A comparison of whole
+specs, and a copy of a NIC, need the others too: of one machine, read when it is needed.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+
+
+class WholeMachine(Object, frozen=True, kw_only=True):
+    """A VirtualMachine or an instance of one."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+def _whole(resource: Resource[Any]) -> Resource[WholeMachine]:
+    return replace(resource, type=WholeMachine)
+
+
+WHOLE_MACHINES = _whole(VIRTUAL_MACHINES)
+WHOLE_INSTANCES = _whole(VIRTUAL_MACHINE_INSTANCES)

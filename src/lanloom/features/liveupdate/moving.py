@@ -1,0 +1,295 @@
+"""Carry out a move of a NIC, and follow it until it is over: what `lanloom vm move` does at the API server."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import NODES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, nad_of
+from lanloom.api.lan import LANS
+from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS
+from lanloom.features.liveupdate.machines import Machine
+from lanloom.features.liveupdate.rules.move import Plan, Way, Wish
+from lanloom.features.liveupdate.rules.preflight import (
+    Facts,
+    Findings,
+    Networks,
+    check,
+    eligible_nodes,
+    target_problem,
+)
+from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
+from lanloom.features.liveupdate.views import read_machine, read_mode, view_of
+from lanloom.kube.conditions import find
+from lanloom.kube.errors import Invalid, KubeError
+from lanloom.kube.lookup import get_or_none, list_or_empty
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied
+
+INTERVAL_SECONDS = 0.5
+"""Time between two looks at a machine that is followed."""
+
+PATIENCE_SECONDS = 5.0
+"""How long a machine may say that it needs help before that counts: what it says may be about an earlier edit."""
+
+_HELPLESS = frozenset(
+    {
+        "PreflightFailed",
+        "InPlaceFailed",
+        "AttemptsExhausted",
+        "NotMigratable",
+        "FeatureGateOff",
+        "RestartRequired",
+        "StrategyUnset",
+        "InvalidSpec",
+        "InvalidPolicy",
+        "Unreadable",
+    }
+)
+"""Reasons of NetworksCurrent that nothing but somebody's help ends."""
+
+Outcome = Literal["unchanged", "planned", "requested", "moved", "failed", "timed-out"]
+
+
+class Result(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """What became of a move.
+
+    `gap` is how long the port had no network, in milliseconds; None where nobody has measured it. `seconds` is how long
+    the move took from the request on.
+    """
+
+    machine: str
+    nic: str
+    from_: str
+    to: str
+    way: Way
+    outcome: Outcome
+    message: str = ""
+    swap: str = ""
+    gap: float | None = None
+    seconds: float = 0.0
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """How far a move is. `outcome` is empty as long as it goes on; `helpless` is one that goes on with help only."""
+
+    text: str
+    helpless: bool = False
+    outcome: Literal["", "moved", "failed"] = ""
+    gap: float | None = None
+
+
+def result_of(machine: Machine, plan: Plan, outcome: Outcome, **more: Any) -> Result:
+    """Return what there is to say of a plan."""
+    return Result(
+        machine=str(machine.key),
+        nic=plan.nic,
+        from_=str(plan.from_),
+        to=str(plan.to),
+        way=plan.way,
+        outcome=outcome,
+        changes=changes_of(machine, plan),
+        notes=plan.notes,
+        **more,
+    )
+
+
+def changes_of(machine: Machine, plan: Plan) -> tuple[str, ...]:
+    """Return what is written, in words."""
+    edits = tuple(
+        f"~ VirtualMachine {machine.key}: {_field(item['path'])}: {plan.from_} → {item['value']}"
+        for item in plan.operations
+        if item["op"] != "test"
+    )
+    if plan.way != "in-place":
+        return edits
+    after = "; the VirtualMachine is edited after the move" if plan.record else ""
+    return (f"+ NetworkSwap: NIC {plan.nic} of {machine.key} from {plan.from_} to {plan.to}{after}",)
+
+
+def _field(path: str) -> str:
+    """Return the field of a JSON pointer."""
+    return re.sub(r"\.(\d+)\b", r"[\1]", path.removeprefix("/").replace("/", "."))
+
+
+async def read_findings(client: Client, machine: Machine, wish: Wish) -> Findings:
+    """Look at the networks that a NIC leaves and enters, and at what carries them. Raises KubeError."""
+    vmi = machine.vmi
+    asked = next((item.multus for item in vmi.spec.networks if item.name == wish.nic), None) if vmi else None
+    if vmi is None or asked is None:
+        problem = target_problem(await get_or_none(client, NADS, wish.to), wish.to)
+        return Findings(both=(problem,)) if problem else Findings()
+    leaves = nad_of(asked, machine.key.namespace)
+    source, target, reports, lans, nodes, mode = await asyncio.gather(
+        get_or_none(client, NADS, leaves),
+        get_or_none(client, NADS, wish.to),
+        list_or_empty(client, CLUSTER_NETWORK_NODES),
+        list_or_empty(client, LANS),
+        list_or_empty(client, NODES),
+        read_mode(client),
+    )
+    return check(
+        Facts(
+            title=f"VirtualMachineInstance {machine.key}",
+            network=wish.nic,
+            leaves=leaves,
+            enters=wish.to,
+            machine=vmi,
+            pod=machine.pod,
+            source=source,
+            target=target,
+            eligible=eligible_nodes(vmi, nodes),
+            networks=Networks(reports=reports, lans=lans),
+            mode=mode,
+        )
+    )
+
+
+async def carry_out(client: Client, machine: Machine, plan: Plan) -> Result:
+    """Write what the plan says. Raises KubeError, and Denied for a machine that somebody changed meanwhile."""
+    if plan.way == "none":
+        return result_of(machine, plan, "unchanged")
+    if plan.way == "in-place":
+        swap = await client.create(NETWORK_SWAPS, _swap(machine, plan), machine.key.namespace)
+        return result_of(machine, plan, "requested", swap=swap.metadata.name)
+    if not plan.operations:
+        return result_of(machine, plan, "requested")
+    try:
+        await client.json_patch(VIRTUAL_MACHINES, machine.key.name, plan.operations, machine.key.namespace)
+    except Invalid as error:
+        raise Denied(
+            f"VirtualMachine {machine.key} was not changed: {error}. If somebody else has changed spec.template.spec."
+            "networks meanwhile, run the command again"
+        ) from None
+    return result_of(machine, plan, "requested")
+
+
+def _swap(machine: Machine, plan: Plan) -> dict[str, Any]:
+    vmi = machine.vmi
+    assert vmi is not None  # the plan moves a port of a running machine
+    owner = {
+        "apiVersion": VIRTUAL_MACHINE_INSTANCES.api_version,
+        "kind": VIRTUAL_MACHINE_INSTANCES.kind,
+        "name": vmi.metadata.name,
+        "uid": vmi.metadata.uid,
+    }
+    spec = {
+        "machine": vmi.metadata.name,
+        "uid": vmi.metadata.uid,
+        "network": plan.nic,
+        "from": str(plan.from_),
+        "to": str(plan.to),
+        "flap": plan.flap,
+        "record": plan.record,
+    }
+    # A machine may have a name of 253 characters, and the server appends five.
+    name = vmi.metadata.name[:240]
+    return {"metadata": {"generateName": f"{name}-", "ownerReferences": [owner]}, "spec": spec}
+
+
+async def follow(
+    client: Client, machine: Machine, begun: Result, plan: Plan, report: Callable[[str], None], seconds: float
+) -> Result:
+    """Watch a move that was requested until it is over, or `seconds` have passed, and report each step.
+
+    An API server that does not answer is asked again. Raises Denied for a machine that is deleted.
+    """
+    loop = asyncio.get_running_loop()
+    start, step, said, since = loop.time(), Step(text="requested"), "", loop.time()
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                step = await _progress(client, machine.key, begun, plan)
+                if step.outcome:
+                    break
+                if step.text != said:
+                    report(said := step.text)
+                    since = loop.time()
+                elif step.helpless and loop.time() - since >= PATIENCE_SECONDS:
+                    step = replace(step, outcome="failed")
+                    break
+                await asyncio.sleep(INTERVAL_SECONDS)
+    except TimeoutError:
+        text = f"it is not over after {seconds:g} seconds and goes on: {step.text}"
+        return replace(begun, outcome="timed-out", message=text, seconds=loop.time() - start)
+    return replace(
+        begun,
+        outcome=step.outcome,
+        message=step.text,
+        gap=step.gap,
+        seconds=round(loop.time() - start, 3),
+    )
+
+
+async def _progress(client: Client, key: Key, begun: Result, plan: Plan) -> Step:
+    try:
+        machine = await read_machine(client, key)
+        return swap_step(machine, begun.swap) if begun.swap else edit_step(machine, plan)
+    except KubeError as error:
+        return Step(text=f"the API server does not answer; trying again: {error}")
+
+
+def swap_step(machine: Machine, name: str) -> Step:
+    """Return how far a move in place is."""
+    swap = next((item for item in machine.swaps if item.metadata.name == name), None)
+    if swap is None:
+        return Step(text=f"NetworkSwap {name} is gone, or the machine has stopped", outcome="failed")
+    return _of_swap(swap)
+
+
+def _of_swap(swap: NetworkSwap) -> Step:
+    status, port = swap.status, swap.status.port
+    gap = port.gap_milliseconds if port is not None and port.moved_at else None
+    why = status.message or (port.error if port is not None else "")
+    where = f" on {status.node}" if status.node else ""
+    match status.phase:
+        case "Succeeded":
+            return Step(text=f"moved in place{where}", outcome="moved", gap=gap)
+        case "Reverted" | "Failed" as phase:
+            return Step(text=f"{phase}: {why or 'no reason was given'}", outcome="failed", gap=gap)
+    return Step(text=f"{status.phase or 'Pending'}{where}" + (f": {why}" if why else ""))
+
+
+def edit_step(machine: Machine, plan: Plan) -> Step:
+    """Return how far an edit of a machine is."""
+    wanted = next((item.multus for item in machine.wanted if item.name == plan.nic), None)
+    if wanted is None or nad_of(wanted, machine.key.namespace) != plan.to:
+        now = nad_of(wanted, machine.key.namespace) if wanted is not None else "no network"
+        return Step(
+            text=f"the VirtualMachine names {now} again; somebody has undone the edit", outcome="failed"
+        )
+    if machine.vmi is None:
+        return Step(text="the machine has stopped; the NIC moves when it starts", outcome="failed")
+    moving = [item for item in machine.swaps if item.spec.network == plan.nic and item.spec.target == plan.to]
+    view = view_of(machine)
+    nic = next(item for item in view.nics if item.name == plan.nic)
+    if view.state == "RestartRequired":
+        return Step(text=view.message, outcome="failed")
+    if nic.is_settled and machine.migration is None and machine.swap is None:
+        return _settled(machine, moving)
+    if moving and _of_swap(moving[-1]).outcome == "failed":
+        return _of_swap(moving[-1])
+    text = f"{view.state}: {view.message}" if view.message else view.state
+    return Step(text=text, helpless=view.state == "Waiting" and _is_helpless(machine))
+
+
+def _is_helpless(machine: Machine) -> bool:
+    conditions = machine.vmi.status.conditions if machine.vmi is not None else ()
+    found = find(conditions, NETWORKS_CURRENT)
+    return found is not None and found.status == "False" and found.reason in _HELPLESS
+
+
+def _settled(machine: Machine, moving: list[NetworkSwap]) -> Step:
+    if moving:
+        return _of_swap(moving[-1])
+    node = machine.vmi.status.node_name if machine.vmi is not None else ""
+    return Step(text=f"moved by live migration; the machine is on {node or 'no node'}", outcome="moved")

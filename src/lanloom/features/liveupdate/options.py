@@ -1,0 +1,89 @@
+"""Live update in a manager: options of `lanloom manager`, each of which may be a variable of the environment, too."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lanloom.runtime.feature import CommandOptions
+
+if TYPE_CHECKING:
+    from lanloom.features.liveupdate.settings import LiveUpdateSettings
+
+_PREFIX = "live_update_"
+_MOST = 1000
+
+_OPTIONS = (
+    click.option(
+        "--live-update-nad-ref/--no-live-update-nad-ref",
+        default=True,
+        show_default="on",
+        envvar="LANLOOM_LIVE_UPDATE_NAD_REF",
+        show_envvar=True,
+        help="Feature gate LiveUpdateNADRef: change networks of running machines. Off: another NAD needs a restart.",
+    ),
+    click.option(
+        "--live-update-migrations",
+        type=click.IntRange(1, _MOST),
+        default=5,
+        show_default=True,
+        metavar="NUMBER",
+        envvar="LANLOOM_LIVE_UPDATE_MIGRATIONS",
+        show_envvar=True,
+        help="Migrations at once in the cluster, by whomever; Lanloom requests no other one meanwhile.",
+    ),
+    click.option(
+        "--live-update-migrations-per-node",
+        type=click.IntRange(1, _MOST),
+        default=2,
+        show_default=True,
+        metavar="NUMBER",
+        envvar="LANLOOM_LIVE_UPDATE_MIGRATIONS_PER_NODE",
+        show_envvar=True,
+        help="Migrations at once away from a node.",
+    ),
+    click.option(
+        "--live-update-attempts",
+        type=click.IntRange(0, _MOST),
+        default=5,
+        show_default=True,
+        metavar="NUMBER",
+        envvar="LANLOOM_LIVE_UPDATE_ATTEMPTS",
+        show_envvar=True,
+        help="Failed migrations in a row after which a change is not tried again; 0 tries for ever.",
+    ),
+    click.option(
+        "--live-update-revert/--no-live-update-revert",
+        default=False,
+        show_default="no",
+        envvar="LANLOOM_LIVE_UPDATE_REVERT",
+        show_envvar=True,
+        help="Give a machine its former networks back in its VirtualMachine after the last attempt.",
+    ),
+)
+
+
+def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
+    from lanloom.features.liveupdate.rules.updates import Limits
+    from lanloom.features.liveupdate.settings import LiveUpdateSettings
+
+    given = {name.removeprefix(_PREFIX): value for name, value in values.items() if name.startswith(_PREFIX)}
+    return LiveUpdateSettings(
+        gate=given["nad_ref"],
+        revert=given["revert"],
+        limits=Limits(
+            per_cluster=given["migrations"],
+            per_node=given["migrations_per_node"],
+            attempts=given["attempts"],
+        ),
+    )
+
+
+MANAGER_OPTIONS = CommandOptions(_decorate, _settings)
+"""What `lanloom manager` offers for live update."""

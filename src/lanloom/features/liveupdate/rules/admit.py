@@ -1,0 +1,92 @@
+"""What the webhook refuses of a NetworkSwap: one that can't be right, one too many, and changes of what it asks for.
+
+Whether the move can be done now is the preflight's business: what it finds passes, and is told in the status.
+"""
+
+import re
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from lanloom.api.liveupdate import FINAL, NetworkSwap, NetworkSwapSpec
+from lanloom.api.multus import is_name
+from lanloom.refusals import Denied
+from lanloom.text import quote
+
+_NETWORK = re.compile(r"[a-z0-9]([-a-z0-9_.]{0,251}[a-z0-9])?")
+
+
+def title_of(swap: NetworkSwap) -> str:
+    """Return a swap for a message, by the beginning of its name while the API server is yet to generate it."""
+    meta = swap.metadata
+    return f"NetworkSwap {meta.namespace}/{meta.name or f'{meta.generate_name}…'}"
+
+
+def check(swap: NetworkSwap) -> None:
+    """Refuse a swap that can't be right. Raises Denied, which names the field and what it must be."""
+    spec, title = swap.spec, title_of(swap)
+    if not is_name(spec.machine):
+        raise Denied(
+            f"{title}: spec.machine is {quote(spec.machine)}; it must be the name of a VirtualMachineInstance"
+        )
+    if not spec.uid:
+        raise Denied(
+            f"{title}: spec.uid is empty; it must be the uid of the VirtualMachineInstance {spec.machine}"
+        )
+    if not _NETWORK.fullmatch(spec.network):
+        raise Denied(
+            f"{title}: spec.network is {quote(spec.network)}; it must be the name of a network in the machine's "
+            "spec.networks"
+        )
+    for field, text in (("from", spec.from_), ("to", spec.to)):
+        namespace, _, name = text.partition("/")
+        if not is_name(namespace) or not is_name(name):
+            raise Denied(f"{title}: spec.{field} is {quote(text)}; it must be namespace/name of a NAD")
+    if spec.from_ == spec.to:
+        raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
+
+
+def check_change(new: NetworkSwapSpec, old: NetworkSwap) -> None:
+    """Refuse any change of what a swap asks for. Raises Denied."""
+    if new != old.spec:
+        raise Denied(
+            f"{title_of(old)}: spec can't be changed; delete the NetworkSwap once it has ended, and create another"
+        )
+
+
+def check_only(swap: NetworkSwap, others: Iterable[NetworkSwap]) -> None:
+    """Refuse a second swap of one NIC while the first has not ended. Raises Denied."""
+    meta, spec = swap.metadata, swap.spec
+    for other in others:
+        same = (other.metadata.namespace, other.spec.machine, other.spec.network) == (
+            meta.namespace,
+            spec.machine,
+            spec.network,
+        )
+        if same and other.metadata.uid != meta.uid and other.status.phase not in FINAL:
+            raise Denied(
+                f"{title_of(swap)}: {title_of(other)} moves the NIC {spec.network} of {spec.machine} already (to "
+                f"{other.spec.to}); wait until it has ended"
+            )
+
+
+def check_deletion(swap: NetworkSwap) -> None:
+    """Refuse to delete a swap in the middle: nobody would bring the port back. Raises Denied."""
+    phase = swap.status.phase
+    if phase not in ("", "Pending") and phase not in FINAL:
+        raise Denied(
+            f"{title_of(swap)} is {phase}; delete it when it has ended, at most some minutes from now"
+        )
+
+
+def check_report(new: NetworkSwap, old: NetworkSwap | None, node: str) -> None:
+    """Refuse an agent anything but the port of a swap on its own node. Raises Denied."""
+    before = old.status if old is not None else new.status
+    if before.node != node:
+        raise Denied(
+            f"{title_of(new)}: the NIC is on node {quote(before.node)}; the agent of {node} reports its own only"
+        )
+    if replace(new.status, port=None) != replace(before, port=None):
+        raise Denied(f"{title_of(new)}: an agent is allowed to write status.port only")
+    if new.status.port is not None and new.status.port.node != node:
+        raise Denied(f"{title_of(new)}: status.port.node must be {node}, the agent's own node")

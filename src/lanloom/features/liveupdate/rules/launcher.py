@@ -1,0 +1,164 @@
+"""The launcher pod of a machine, and what Multus tells there of the machine's NICs.
+
+Multus writes what a pod is attached to into its network-status, and reads what it should be attached to from the
+annotation beside it. A port that moved is named anew in both by one patch: the Dynamic Networks Controller compares the
+two, and would attach the NIC again to the network of the annotation and take it off the other.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from lanloom.api.core import Pod
+from lanloom.api.kubevirt import (
+    VirtualMachineInstance,
+    VirtualMachineInstanceSpec,
+    VmInterface,
+    VmNic,
+    instance_of,
+    pod_interface_name,
+)
+from lanloom.api.meta import Key
+from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NETWORKS_MAX, TEXT_MAX, selections
+from lanloom.text import quote
+
+Raw = dict[str, Any]
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    """A pod's interface as network-status has it: the NAD, and the hardware address that it was made with."""
+
+    nad: Key
+    interface: str
+    mac: str = ""
+
+
+class UnreadableStatus(Exception):
+    """A pod's network-status does not tell where an interface is. The message names the pod and the annotation."""
+
+
+def launcher_of(machine: VirtualMachineInstance, pods: Iterable[Pod]) -> Pod | None:
+    """Return the pod in which a machine runs now; None where there is none, or where it can't be told.
+
+    While a machine migrates there are two: it runs in the one on its node.
+    """
+    meta, status = machine.metadata, machine.status
+    running = [
+        pod
+        for pod in pods
+        if instance_of(pod) == (meta.name, meta.uid)
+        and pod.metadata.namespace == meta.namespace
+        and not pod.has_ended
+        and not pod.metadata.is_deleting
+        and pod.spec.node_name == status.node_name
+    ]
+    active = [pod for pod in running if pod.metadata.uid in status.active_pods]
+    found = active or running
+    return found[0] if len(found) == 1 else None
+
+
+def nic_of(spec: VirtualMachineInstanceSpec, network: str) -> VmNic | None:
+    """Return the network of a machine of that name."""
+    return next((item for item in spec.networks if item.name == network), None)
+
+
+def interface_of(spec: VirtualMachineInstanceSpec, network: str) -> VmInterface | None:
+    """Return the NIC of a machine for the network of that name."""
+    return next((item for item in spec.interfaces if item.name == network), None)
+
+
+def pod_interface(machine: VirtualMachineInstance, network: str) -> str:
+    """Return the interface of a network in the launcher pod: as KubeVirt reports it, else by its scheme."""
+    reported = (item.pod_interface_name for item in machine.status.interfaces if item.name == network)
+    return next(reported, "") or pod_interface_name(network)
+
+
+def attached_of(pod: Pod, interface: str) -> Attached:
+    """Return where an interface of a pod is. Raises UnreadableStatus."""
+    found = [item for item in _elements(pod) if item.get("interface") == interface]
+    title = f"Pod {pod.metadata.key}: metadata.annotations[{NETWORK_STATUS}]"
+    if len(found) != 1:
+        raise UnreadableStatus(
+            f"{title} has {len(found)} entries for the interface {interface}; it needs one: restart the machine"
+        )
+    name, mac = found[0].get("name"), found[0].get("mac")
+    namespace, slash, own = name.partition("/") if isinstance(name, str) else ("", "", "")
+    if not slash or not namespace or not own:
+        raise UnreadableStatus(
+            f"{title}: the name of {interface} is {quote(name)}; it must be namespace/name of a NAD"
+        )
+    return Attached(
+        nad=Key(namespace, own), interface=interface, mac=mac.lower() if isinstance(mac, str) else ""
+    )
+
+
+def renamed(pod: Pod, interface: str, nad: Key) -> tuple[Raw, ...]:
+    """Return the JSON patch by which a pod's annotations say that an interface is on a NAD; empty where they do.
+
+    All else in the annotations stays. Raises UnreadableStatus.
+    """
+    if attached_of(pod, interface).nad == nad:
+        return ()
+    entries = [
+        {**item, "name": str(nad)} if item.get("interface") == interface else item for item in _elements(pod)
+    ]
+    texts = {NETWORK_STATUS: json.dumps(entries)}
+    if (wanted := _requested(pod, interface, nad)) is not None:
+        texts[MULTUS_NETWORKS] = wanted
+    annotations = pod.metadata.annotations
+    tests = [{"op": "test", "path": _path(name), "value": annotations[name]} for name in texts]
+    return (*tests, *({"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()))
+
+
+def _requested(pod: Pod, interface: str, nad: Key) -> str | None:
+    """Return the annotation with the pod's networks, with another NAD for an interface; None where it has none."""
+    text = pod.metadata.annotations.get(MULTUS_NETWORKS)
+    if text is None:
+        return None
+    try:
+        found = selections(text)
+    except ValueError as error:
+        raise UnreadableStatus(
+            f"Pod {pod.metadata.key}: metadata.annotations[{MULTUS_NETWORKS}] can't be read: {error}"
+        ) from None
+    if not any(item.interface == interface for item in found):
+        return None
+    if text.lstrip().startswith("["):
+        items: list[Raw] = json.loads(text)
+        for item in items:
+            if item.get("interface") == interface:
+                item |= {"name": nad.name, "namespace": nad.namespace}
+        return json.dumps(items, separators=(",", ":"))
+    return ",".join(
+        f"{nad}@{interface}" if item.interface == interface else part.strip()
+        for part, item in zip(text.split(","), found, strict=True)
+    )
+
+
+def _elements(pod: Pod) -> list[Raw]:
+    """Return the entries of a pod's network-status. Raises UnreadableStatus."""
+    title = f"Pod {pod.metadata.key}: metadata.annotations[{NETWORK_STATUS}]"
+    text = pod.metadata.annotations.get(NETWORK_STATUS, "")
+    if not text:
+        raise UnreadableStatus(f"{title} is missing; does Multus run on the node?")
+    if len(text) > TEXT_MAX:
+        raise UnreadableStatus(f"{title} is longer than {TEXT_MAX} characters; restart the machine")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableStatus(f"{title} is not valid JSON; restart the machine") from None
+    if (
+        not isinstance(found, list)
+        or len(found) > NETWORKS_MAX
+        or not all(isinstance(item, dict) for item in found)
+    ):
+        raise UnreadableStatus(
+            f"{title} must be a list of at most {NETWORKS_MAX} objects; restart the machine"
+        )
+    return found
+
+
+def _path(annotation: str) -> str:
+    return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")

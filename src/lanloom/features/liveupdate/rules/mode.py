@@ -1,0 +1,92 @@
+"""Who changes the networks of running machines on this cluster: KubeVirt, Lanloom, or nobody.
+
+KubeVirt's controllers and Lanloom must never write the same field. KubeVirt's own object tells whether its controllers
+run: it stays until the last of them is gone. Beside them Lanloom can't take their part either, because their webhook
+lets nobody else change the spec of a VirtualMachineInstance.
+
+| field | full | companion | restart |
+|---|---|---|---|
+| VM `status.conditions` RestartRequired, Failure | Lanloom | KubeVirt | KubeVirt |
+| VMI `spec.networks`, `spec.domain.devices.interfaces` | Lanloom | KubeVirt | KubeVirt |
+| VMI `status.conditions` MigrationRequired | Lanloom | KubeVirt | KubeVirt |
+| migrations that nobody asked for by hand | Lanloom | KubeVirt | none for networks |
+| networks annotation of a running launcher pod | Lanloom | KubeVirt | KubeVirt |
+| VMI `status.conditions` NetworksCurrent | Lanloom | Lanloom | Lanloom |
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from lanloom.api.kubevirtconfig import LIVE_MIGRATE, KubeVirt, KubeVirtVersion, parse_version
+
+GATE = "LiveUpdateNADRef"
+"""The feature gate of KubeVirt, and of Lanloom, for live update of networks."""
+
+ModeName = Literal["full", "companion", "restart"]
+"""`full`: Lanloom does all. `companion`: KubeVirt moves machines, and Lanloom adds to that. `restart`: KubeVirt runs
+without this feature, so that another network needs a restart."""
+
+_BETA, _GA = KubeVirtVersion(1, 8), KubeVirtVersion(1, 9)
+
+
+class Mode(Struct, frozen=True):
+    """The mode, and why; `kubevirt` is KubeVirt's object as `namespace/name`, empty in mode full.
+
+    `migrates` is false where nobody migrates machines by itself, and `hint` says then what to do about that.
+    """
+
+    name: ModeName
+    reason: str
+    kubevirt: str = ""
+    migrates: bool = True
+    hint: str = ""
+
+
+def against_moves(mode: Mode | None) -> str:
+    """Return why no network of a running machine can change on this cluster; empty if one can, or nobody knows.
+
+    KubeVirt's webhook lets nobody else write the new network into the instance. So after a move in place, the next
+    migration would put the NIC back on the old network.
+    """
+    if mode is None or mode.name != "restart":
+        return ""
+    return f"mode restart: {mode.reason}; edit the VirtualMachine and restart it, or {mode.hint}"
+
+
+def mode_of(installed: Sequence[KubeVirt]) -> Mode:
+    """Return the mode. `installed` are KubeVirt's objects in the cluster.
+
+    Of several objects, which KubeVirt itself does not allow, the first by name counts.
+    """
+    if not installed:
+        return Mode("full", "KubeVirt's controllers don't run on this cluster")
+    found = min(installed, key=lambda item: item.metadata.key)
+    name, text = str(found.metadata.key), found.status.observed_version
+    version = parse_version(text)
+    if version is None:
+        reason = f"KubeVirt {name} tells no version that can be read ({text or 'none'}); it is taken for a recent one"
+        return _companion(found, reason)
+    release = f"KubeVirt {text}"
+    if version >= _GA:
+        return _companion(found, f"{release} changes networks of running machines")
+    if version == _BETA and GATE in found.spec.configuration.developer_configuration.feature_gates:
+        return _companion(found, f"{release} changes networks of running machines (feature gate {GATE})")
+    if version == _BETA:
+        remedy = f"add {GATE} to spec.configuration.developerConfiguration.featureGates of KubeVirt {name}"
+    else:
+        remedy = "update KubeVirt to 1.9, or to 1.8 with the feature gate " + GATE
+    reason = f"{release} does not change networks of running machines"
+    return Mode("restart", reason, name, migrates=False, hint=remedy)
+
+
+def _companion(found: KubeVirt, reason: str) -> Mode:
+    name = str(found.metadata.key)
+    if LIVE_MIGRATE in found.spec.workload_update_strategy.workload_update_methods:
+        return Mode("companion", reason, name)
+    hint = (
+        f"add {LIVE_MIGRATE} to spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {name}, "
+        "or migrate the machine by hand"
+    )
+    return Mode("companion", reason, name, migrates=False, hint=hint)

@@ -1,0 +1,201 @@
+"""What `lanloom vm move` does: which way a NIC goes to its new network, or why it can't go.
+
+An edit of the machine is all that a live migration needs; whoever runs the machine does the rest. In place, a
+NetworkSwap asks for the move, and the machine is edited after it (`record`).
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, nad_of
+from lanloom.api.liveupdate import POLICY, Policy
+from lanloom.api.meta import Key
+from lanloom.features.liveupdate.machines import Machine
+from lanloom.features.liveupdate.rules.edits import TEMPLATE, Operations, move_network
+from lanloom.features.liveupdate.rules.evaluation import evaluate
+from lanloom.features.liveupdate.rules.preflight import Findings
+from lanloom.kube.conditions import find
+from lanloom.refusals import Denied
+from lanloom.text import listed, quote
+
+Way = Literal["none", "edit", "next-start", "migrate", "in-place"]
+"""`none`: the NIC is there already. `edit`: the instance is, and its machine gets the same network again. `next-start`:
+the machine does not run, and starts with the new network."""
+
+POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What somebody asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down."""
+
+    machine: Key
+    nic: str
+    to: Key
+    policy: Policy | None = None
+    flap: bool = False
+
+
+class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """What is done about a wish.
+
+    `operations` edit the machine now; `record` edits it after a move in place. `notes` are worth knowing.
+    """
+
+    way: Way
+    nic: str
+    from_: Key
+    to: Key
+    operations: Operations = []
+    record: bool = False
+    flap: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
+    """Return what to do. Raises Denied where the machine, its NIC or the network does not allow it.
+
+    `findings` are those of the preflight; of a machine that does not run, only those about the network.
+    """
+    operations, source = _edit(wish, machine)
+    plan = Plan(way="none", nic=wish.nic, from_=source, to=wish.to, operations=operations, flap=wish.flap)
+    policy, vmi = _policy(wish, machine), machine.vmi
+    if vmi is None or vmi.metadata.is_deleting or vmi.has_ended:
+        return _at_next_start(plan, policy, machine, findings)
+    if not operations and _asked(wish, vmi) == wish.to:
+        return plan
+    if _asked(wish, vmi) == wish.to and machine.migration is None and machine.swap is None:
+        return replace(plan, way="edit")
+    _check_idle(wish, machine)
+    against = findings.against_in_place
+    if policy == "in-place" or (policy == "prefer-in-place" and not against):
+        _check_running(vmi)
+        source, record = _present(wish, vmi), machine.vm is not None and bool(operations)
+        _refuse(f"NIC {quote(wish.nic)} of {machine.key} can't move in place", against)
+        return replace(
+            plan, way="in-place", from_=source, operations=[], record=record, notes=findings.warnings
+        )
+    notes = tuple(f"It can't move in place: {text}" for text in against) if policy != "migrate" else ()
+    if machine.vm is None:
+        raise Denied(
+            f"VirtualMachineInstance {machine.key} belongs to no VirtualMachine, so its spec.networks can't be "
+            "changed; use --policy in-place"
+        )
+    what = f"NIC {quote(wish.nic)} of {machine.key} can't move by live migration"
+    _refuse(what, findings.both)
+    _check_migratable(vmi)
+    if unreadable := evaluate(vmi, machine.pod).error:
+        raise Denied(f"{what}: {unreadable}, before its networks change")
+    _refuse(what, findings.migration)
+    if findings.by_hand:
+        notes += (f"Nothing migrates the machine by itself: {findings.by_hand}",)
+    return replace(plan, way="migrate", notes=notes)
+
+
+def _edit(wish: Wish, machine: Machine) -> tuple[Operations, Key]:
+    """Return the edit of the machine, and the NAD that its NIC leaves."""
+    own, networks = machine.key.namespace, machine.wanted
+    if machine.vm is not None and machine.vm.spec.template is None:
+        raise Denied(f"VirtualMachine {machine.key}: spec.template can't be read; correct it")
+    names = [item.name for item in networks]
+    if wish.nic not in names:
+        raise Denied(f"machine {machine.key} has no NIC {quote(wish.nic)}; it has {listed(names) or 'none'}")
+    try:
+        operations = move_network(networks, TEMPLATE, wish.nic, wish.to, own)
+    except Denied as error:
+        raise Denied(f"VirtualMachine {machine.key}: {error}") from None
+    multus = next(item.multus for item in networks if item.name == wish.nic)
+    assert multus is not None  # move_network refuses the pod network
+    return operations, nad_of(multus, own)
+
+
+def _policy(wish: Wish, machine: Machine) -> Policy:
+    """Return the policy that was asked for, or that of the machine. Raises Denied for two that exclude each other."""
+    top: VirtualMachine | VirtualMachineInstance | None = machine.vm or machine.vmi
+    own = top.metadata.annotations.get(POLICY, "") if top is not None else ""
+    if wish.policy is None:
+        found = next((item for item in POLICIES if item == own), None)
+        if own and found is None:
+            allowed = ", ".join(POLICIES)
+            raise Denied(
+                f"machine {machine.key}: annotation {POLICY} is {quote(own)}; it must be one of {allowed}"
+            )
+        return found or "migrate"
+    if wish.policy == "migrate" and own in ("in-place", "prefer-in-place"):
+        raise Denied(
+            f"machine {machine.key}: annotation {POLICY} is {quote(own)}, by which an edit moves the NIC in place; "
+            "remove the annotation, or move without --policy migrate"
+        )
+    return wish.policy
+
+
+def _at_next_start(plan: Plan, policy: Policy, machine: Machine, findings: Findings) -> Plan:
+    if policy == "in-place":
+        raise Denied(
+            f"machine {machine.key} does not run, so no port can be moved; use --policy migrate, which edits the "
+            "machine, and start it"
+        )
+    _refuse(f"NIC {quote(plan.nic)} of {machine.key} can't start on {plan.to}", findings.both)
+    return replace(plan, way="next-start" if plan.operations else "none")
+
+
+def _asked(wish: Wish, vmi: VirtualMachineInstance) -> Key | None:
+    """Return the NAD of the NIC in the instance; None for a NIC that is not in it."""
+    asked = next((item.multus for item in vmi.spec.networks if item.name == wish.nic), None)
+    return nad_of(asked, vmi.metadata.namespace) if asked is not None else None
+
+
+def _present(wish: Wish, vmi: VirtualMachineInstance) -> Key:
+    """Return the NAD that a port leaves. Raises Denied for a NIC that is not plugged in yet."""
+    nad = _asked(wish, vmi)
+    if nad is None:
+        raise Denied(
+            f"VirtualMachineInstance {vmi.metadata.key} has no network {quote(wish.nic)} in spec.networks yet; wait "
+            "until the NIC is plugged in, or restart the machine"
+        )
+    return nad
+
+
+def _check_idle(wish: Wish, machine: Machine) -> None:
+    """Raise Denied while something moves: a swap and a migration never run at once."""
+    swap, migration = machine.swap, machine.migration
+    if swap is not None:
+        raise Denied(
+            f"NetworkSwap {swap.metadata.namespace}/{swap.metadata.name} moves NIC {swap.spec.network} of this machine "
+            f"({swap.status.phase or 'Pending'}); wait until it is over"
+        )
+    if migration is not None:
+        raise Denied(
+            f"machine {machine.key} migrates (VirtualMachineInstanceMigration {migration.metadata.name}, "
+            f"{migration.status.phase or 'Pending'}); wait until it is over"
+        )
+
+
+def _check_running(vmi: VirtualMachineInstance) -> None:
+    if vmi.status.phase != "Running":
+        raise Denied(
+            f"VirtualMachineInstance {vmi.metadata.key} is {vmi.status.phase or 'Pending'}, and a port moves in place "
+            "only while it is Running; wait until it is"
+        )
+
+
+def _check_migratable(vmi: VirtualMachineInstance) -> None:
+    """Raise Denied for a machine that can't migrate: an edit would only ask for a restart."""
+    found = find(vmi.status.conditions, "LiveMigratable")
+    if found is not None and found.status == "True":
+        return
+    why = (
+        ": ".join(filter(None, (found.reason, found.message)))
+        if found is not None
+        else "no such condition yet"
+    )
+    raise Denied(
+        f"VirtualMachineInstance {vmi.metadata.key} can't migrate live (condition LiveMigratable: {why}), so the NIC "
+        "would change at the next restart only; use --policy in-place, or edit the VirtualMachine and restart it"
+    )
+
+
+def _refuse(what: str, reasons: tuple[str, ...]) -> None:
+    if reasons:
+        raise Denied(f"{what}: {'; '.join(reasons)}")

@@ -1,0 +1,116 @@
+"""Why the networks of a machine are not what they are to be: one reason, the one that needs help the most."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
+from lanloom.features.liveupdate.rules.mode import Mode
+from lanloom.features.liveupdate.rules.report import Obstacle
+from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
+from lanloom.features.liveupdate.rules.ways import Difference, Step, Way
+from lanloom.kube.conditions import find
+
+_SEVERITY: Mapping[Step, int] = {"blocked": 0, "restart": 1, "wait": 2, "swap": 2, "copy": 3}
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """All that is known of a machine whose networks may be about to change.
+
+    `invalid` says what is wrong with its specification. `ways` are the networks whose NADs in the VirtualMachine are
+    not the instance's. `evaluation` compares the instance with its pod, and `against` are the preflight's reasons
+    against what that asks for. `own` are its migrations, `past` those that failed.
+    """
+
+    mode: Mode
+    machine: VirtualMachineInstance
+    evaluation: Evaluation
+    ways: tuple[tuple[Difference, Way], ...] = ()
+    against: tuple[str, ...] = ()
+    invalid: str = ""
+    own: Migrations = ()
+    past: Failures = Failures()
+    limits: Limits = Limits()
+
+
+def obstacle_of(standing: Standing) -> Obstacle | None:
+    """Return why the networks are not current; None where they are."""
+    if standing.evaluation.error:
+        return Obstacle("Unreadable", standing.evaluation.error)
+    if standing.invalid:
+        return Obstacle("InvalidSpec", standing.invalid)
+    return _edited(standing) or _evaluated(standing)
+
+
+def _edited(standing: Standing) -> Obstacle | None:
+    """Return what keeps an edit from the instance."""
+    if not standing.ways:
+        return None
+    mode = standing.mode
+    if mode.name == "restart":
+        text = ", ".join(_change(item) for item, _ in standing.ways)
+        return Obstacle("RestartRequired", f"{text}: {mode.reason}; restart the machine, or {mode.hint}")
+    held = [
+        (_SEVERITY[way.step], Obstacle(way.reason, f"{_change(item)}: {way.message}"))
+        for item, way in standing.ways
+        if way.reason is not None
+    ]
+    return min(held, key=lambda pair: pair[0])[1] if held else None
+
+
+def _change(item: Difference) -> str:
+    return f"{item.network}: from {item.observed or item.present} to {item.wanted}"
+
+
+def _evaluated(standing: Standing) -> Obstacle | None:
+    """Return what the instance waits for."""
+    findings = standing.evaluation.findings
+    if not findings:
+        return None
+    text = described(findings)
+    if standing.against:
+        return Obstacle("PreflightFailed", f"{text}: {'; '.join(standing.against)}")
+    if under_way := next((item for item in standing.own if not item.is_final), None):
+        return Obstacle("Migrating", f"{text}: VirtualMachineInstanceMigration {under_way.metadata.name}")
+    if standing.past.is_exhausted(standing.limits):
+        remedy = "look after the cause, and edit the machine again"
+        return Obstacle("AttemptsExhausted", f"{text}: {_failed(standing)}; {remedy}")
+    if not standing.mode.migrates:
+        return Obstacle(
+            "StrategyUnset", f"{text}: nothing migrates the machine by itself; {standing.mode.hint}"
+        )
+    if not standing.machine.is_migratable:
+        return Obstacle(
+            "NotMigratable", f"{text}: {why_not_migratable(standing.machine)}; restart the machine"
+        )
+    if standing.past.count:
+        return Obstacle("BackingOff", f"{text}: {_failed(standing)}; another one follows")
+    if standing.evaluation.need == "pending":
+        return Obstacle("MigrationPending", f"{text}: migrates unless the launcher pod follows soon")
+    return Obstacle("WaitingForMigration", f"{text}: waits for its migration")
+
+
+def _failed(standing: Standing) -> str:
+    count = standing.past.count
+    how_many = "1 migration has failed" if count == 1 else f"{count} migrations in a row have failed"
+    move = standing.machine.status.migration_state
+    is_last = move is not None and any(is_target_of(move, item) for item in standing.own)
+    why = move.failure_reason if move is not None and is_last else ""
+    return f"{how_many} (the last one: {why})" if why else how_many
+
+
+def described(findings: Iterable[Finding]) -> str:
+    """Return networks that are to change, as `blue: from ns/a to ns/b`."""
+    return ", ".join(
+        f"{item.network}: from {item.observed or 'none'} to {item.wanted or 'none'}" for item in findings
+    )
+
+
+def why_not_migratable(machine: VirtualMachineInstance) -> str:
+    """Return why a machine can't migrate, as KubeVirt says it."""
+    found = find(machine.status.conditions, "LiveMigratable")
+    if found is None:
+        return "its condition LiveMigratable is missing"
+    text = ": ".join(filter(None, (found.reason, found.message)))
+    return f"its condition LiveMigratable is {found.status}" + (f" ({text})" if text else "")

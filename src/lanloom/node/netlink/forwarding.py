@@ -1,0 +1,108 @@
+"""Forwarding entries of bridges and VXLAN links, as rtnetlink messages: what they know without learning it.
+
+The numbers are those of linux/neighbour.h. Everything but dumps raises OSError with the kernel's number and words.
+"""
+
+import socket
+import struct
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from lanloom.node.netlink.messages import (
+    AF_BRIDGE,
+    attribute,
+    attributes,
+    dump,
+    request,
+)
+
+RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
+NLM_F_REPLACE, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x400, 0x800
+NDA_DST, NDA_LLADDR = 1, 2
+NTF_SELF, NTF_MASTER, NTF_STICKY = 2, 4, 0x40
+NUD_PERMANENT, NUD_NOARP = 0x80, 0x40
+
+ANYBODY = bytes(6)
+"""The hardware address of entries for frames whose receiver is many, or unknown."""
+
+_LINK = struct.Struct("=BxHiII")
+_NEIGHBOUR = struct.Struct("=BxxxiHBB")
+
+
+class Forwarding(NamedTuple):
+    """Forwarding entries that no learning changes.
+
+    `receivers` are addresses to which the VXLAN link sends frames for many; `sticky` are indices of bridge ports and
+    `remote` peers of the VXLAN link, both by MAC address.
+    """
+
+    receivers: frozenset[str]
+    sticky: dict[str, int]
+    remote: dict[str, str]
+
+
+def add_receiver(sock: socket.socket, index: int, peer: str) -> None:
+    """One more receiver of a VXLAN's frames for many."""
+    request(sock, RTM_NEWNEIGH, _receiver(index, peer), flags=NLM_F_CREATE | NLM_F_APPEND)
+
+
+def remove_receiver(sock: socket.socket, index: int, peer: str) -> None:
+    """One receiver less. The number of the error is ENOENT where there was none."""
+    request(sock, RTM_DELNEIGH, _receiver(index, peer))
+
+
+def pin(sock: socket.socket, index: int, mac: str, peer: str = "") -> None:
+    """A MAC address behind a port of a bridge for good; with a `peer`, also behind that one for the VXLAN link."""
+    flags = NLM_F_CREATE | NLM_F_REPLACE
+    if peer:
+        remote = attribute(NDA_DST, ip_address(peer).packed)
+        request(sock, RTM_NEWNEIGH, _entry(index, NTF_SELF, mac) + remote, flags=flags)
+    request(sock, RTM_NEWNEIGH, _entry(index, NTF_MASTER | NTF_STICKY, mac), flags=flags)
+
+
+def unpin(sock: socket.socket, index: int, mac: str, *, remote: bool) -> None:
+    """Remove such an entry, the VXLAN link's where it is `remote`. The error's number is ENOENT where there is none."""
+    request(sock, RTM_DELNEIGH, _entry(index, NTF_SELF if remote else NTF_MASTER, mac))
+
+
+def _entry(index: int, flags: int, mac: str) -> bytes:
+    # The VXLAN link wants permanent entries. A permanent one of a bridge would be the bridge's own address.
+    state = NUD_NOARP | (NUD_PERMANENT if flags & NTF_SELF else 0)
+    head = _NEIGHBOUR.pack(AF_BRIDGE, index, state, flags, 0)
+    return head + attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+
+
+def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
+    """Return the entries of all links of the namespace that no learning changes. Raises LinkError."""
+    receivers: set[str] = set()
+    sticky: dict[str, int] = {}
+    remote: dict[str, str] = {}
+    for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
+        _, index, state, flags, _ = _NEIGHBOUR.unpack_from(body)
+        if flags & NTF_STICKY:
+            sticky[attributes(body, _NEIGHBOUR.size).get(NDA_LLADDR, b"").hex(":")] = index
+        elif index == vxlan and state & (NUD_PERMANENT | NUD_NOARP):
+            found = attributes(body, _NEIGHBOUR.size)
+            mac, destination = found.get(NDA_LLADDR, b""), found.get(NDA_DST)
+            if destination and mac == ANYBODY:
+                receivers.add(str(ip_address(destination)))
+            elif destination:
+                remote[mac.hex(":")] = str(ip_address(destination))
+    return Forwarding(frozenset(receivers), sticky, remote)
+
+
+def learned_at_peers(sock: socket.socket, vxlan: int) -> list[str]:
+    """Return the MAC addresses that a VXLAN link has learned to be at peers. Raises LinkError."""
+    found = []
+    for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
+        _, index, state, flags, _ = _NEIGHBOUR.unpack_from(body)
+        if index == vxlan and flags & NTF_SELF and not state & (NUD_PERMANENT | NUD_NOARP):
+            values = attributes(body, _NEIGHBOUR.size)
+            if NDA_DST in values and NDA_LLADDR in values:
+                found.append(values[NDA_LLADDR].hex(":"))
+    return found
+
+
+def _receiver(index: int, peer: str) -> bytes:
+    head = _NEIGHBOUR.pack(AF_BRIDGE, index, NUD_PERMANENT | NUD_NOARP, NTF_SELF, 0)
+    return head + attribute(NDA_DST, ip_address(peer).packed) + attribute(NDA_LLADDR, ANYBODY)

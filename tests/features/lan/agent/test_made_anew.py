@@ -1,0 +1,189 @@
+"""LANs that go and come back while nodes carry them, and two that claim the same: what the simulation found."""
+
+import pytest
+
+from lanloom.api.core import PODS
+from lanloom.api.lan import LANS
+from lanloom.features.lan.agent.ports import Device, SpokeError
+from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, macvtap, veth
+from tests.harness.cluster import play
+
+
+async def _ready(cluster: LanCluster) -> Node:
+    node = await cluster.node("n1", 1)
+    await cluster.until(lambda: bool(node.spokes.devices()))
+    return node
+
+
+def test_lan_made_anew() -> None:
+    """Pods of a LAN that is made anew become the new one's: their interfaces stay, and the node reports its uid."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        ends = list(node.world.ends)
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan()
+        await cluster.until(lambda: [entry.uid for entry in node.report()] == [uid])
+        await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
+        assert ends[0] in node.world.ends
+        await node.spokes.detach("c1", "net1")
+        await node.spokes.detach("c2", "net1")
+        assert node.world.names == {}
+
+    play(story, LanCluster)
+
+
+def test_lan_made_anew_while_the_agent_is_away() -> None:
+    """The same holds where the agent was not there when it happened."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        ends = list(node.world.ends)
+        await node.kill()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan()
+        node.start()
+        await cluster.until(lambda: [entry.uid for entry in node.report()] == [uid])
+        assert node.world.ends == ends
+
+    play(story, LanCluster)
+
+
+def test_path_of_a_device_stays() -> None:
+    """A machine whose LAN is made anew between Allocate and ADD gets the device that kubelet was told of."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        tap = await node.spokes.allocate(Device("blue-a", "macvtap"))
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan()
+        await cluster.until(lambda: not node.world.names, 300)
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
+        assert [entry.uid for entry in node.report()] == [uid]
+        assert tap is not None
+        assert [f"/dev/tap{end.link.index}" for end in node.world.ends] == [tap.path]
+
+    play(story, LanCluster)
+
+
+def test_namespace_of_another_lan() -> None:
+    """A LAN that could not be built beside one with its namespace's name takes nothing of that one away."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        await cluster.lan("teal", 8, ns="blue")
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        with pytest.raises(SpokeError, match=r"spec\.ns blue is the network namespace of LAN default/blue"):
+            await node.spokes.allocate(Device("teal-a", "veth"))
+        await cluster.client.delete(LANS, "teal", NAMESPACE)
+        await cluster.until(lambda: [entry.name for entry in node.report()] == ["blue"], 900)
+        assert "blue-aV0" in node.world.names["blue"].links
+
+    play(story, LanCluster)
+
+
+def test_lan_deleted_while_the_agent_is_away() -> None:
+    """The record of a LAN goes, also where the LAN was deleted while no agent was there."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await node.spokes.detach("c1", "net1")
+        await node.kill()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        node.start()
+        await cluster.until(lambda: not node.fake.state.contents)
+
+    play(story, LanCluster)
+
+
+def test_device_without_a_pod() -> None:
+    """A device that no pod came for does not keep a LAN that is deleted for longer than a minute."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.allocate(Device("blue-a", "veth"))
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        await cluster.until(lambda: not node.world.names and not node.fake.state.contents, 60)
+
+    play(story, LanCluster)
+
+
+def test_other_links_of_the_host() -> None:
+    """A link of the host that no LAN stands on wakes no LAN, and one that is changed wakes those that stand on it."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        underlay = node.world.underlays.pop("u0")
+        node.world.changed("")
+        await cluster.until(lambda: not node.report()[0].ready, 5)
+        node.world.underlays["u0"] = underlay
+        node.world.changed("")
+        await cluster.until(lambda: node.report()[0].ready, 5)
+
+    play(story, LanCluster)
+
+
+def test_a_node_that_has_not_heard_of_it() -> None:
+    """The user of a spoke counts on a node that does not know yet that its LAN was made anew."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        first, second = await _ready(cluster), await cluster.node("n2", 2)
+        await cluster.until(lambda: bool(second.spokes.devices()))
+        await pod(cluster, "p1")
+        await second.spokes.attach(veth("blue-b", second.pod("p0"), container="c0"))
+        await first.spokes.attach(veth("blue-a", first.pod("p1"), pod=f"{NAMESPACE}/p1"))
+        second.deafen()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan()
+        await cluster.until_later(lambda: reports(cluster, uid))
+        assert [entry.uid for entry in second.report()] != [uid]
+        second.deafen(False)
+        with pytest.raises(SpokeError, match=f"is used by {NAMESPACE}/p1 on node n1"):
+            await second.spokes.attach(veth("blue-a", second.pod("p2"), container="c2"))
+
+    async def reports(cluster: LanCluster, uid: str) -> bool:
+        return [entry.uid for entry in await cluster.entries("n1")] == [uid]
+
+    play(story, LanCluster)
+
+
+def test_a_lan_that_is_gone() -> None:
+    """A node that has not heard that a LAN is gone attaches no first pod to it: the spoke may be another LAN's."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        node.deafen()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan("teal", ns="blue", spokes=["blue-a"])
+        with pytest.raises(
+            SpokeError, match="LAN default/blue is gone, of which this node has not been told"
+        ) as late:
+            await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        assert late.value.again and not node.world.ends
+        node.deafen(False)
+        await cluster.until(lambda: len(node.spokes.devices()) == 2)
+        await node.spokes.attach(veth("blue-a", "/run/netns/p1"))
+        assert [entry.uid for entry in node.report()] == [uid]
+
+    play(story, LanCluster)
+
+
+async def pod(cluster: LanCluster, name: str) -> None:
+    """A pod that the API server has."""
+    containers = [{"name": "main", "image": "any"}]
+    await cluster.keep(
+        PODS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"containers": containers}}
+    )

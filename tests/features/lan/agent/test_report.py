@@ -1,0 +1,120 @@
+"""The report of a node: what the other nodes do because of it, and what becomes of it when somebody else writes it."""
+
+import asyncio
+
+from lanloom.api.lan import LAN_NODES, LANS
+from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
+from tests.harness.cluster import play
+
+SETTLED = 10.0
+"""Seconds after which all has come to rest, and before the next look that nothing causes."""
+
+
+async def _carries(cluster: LanCluster, number: int) -> Node:
+    node = await cluster.node(f"n{number}", number)
+    spoke = f"blue-{'abcd'[number]}"
+    await cluster.until(lambda: len(node.spokes.devices()) == 8)
+    await node.spokes.attach(veth(spoke, node.pod(spoke), container=spoke))
+    return node
+
+
+def test_join_is_one_look_elsewhere() -> None:
+    """A node that joins a LAN has each peer reconcile once, and write nothing."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        peers = [await _carries(cluster, number) for number in (1, 2)]
+        await asyncio.sleep(SETTLED)
+        before = [dict(peer.work) for peer in peers]
+        joined = await _carries(cluster, 3)
+        await asyncio.sleep(SETTLED)
+        for peer, work in zip(peers, before, strict=True):
+            assert joined.address in peer.world.names["blue"].flood
+            assert peer.work["reconciles"] - work["reconciles"] == 1
+            assert peer.work["requests"] == work["requests"]
+
+    play(story, LanCluster)
+
+
+def test_restart_is_no_news() -> None:
+    """An agent that starts again changes nothing of its report, so that the peers keep on sending to its node."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        first, second = [await _carries(cluster, number) for number in (1, 2)]
+        await asyncio.sleep(SETTLED)
+        before, writes = await cluster.client.get(LAN_NODES, "n2"), first.world.writes
+        await second.kill()
+        second.start()
+        await asyncio.sleep(SETTLED)
+        assert await cluster.client.get(LAN_NODES, "n2") == before
+        assert first.world.writes == writes
+
+    play(story, LanCluster)
+
+
+def test_what_goes_while_the_agent_is_away() -> None:
+    """A LAN that goes while the agent does not run leaves the report, however long the first look takes."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _carries(cluster, 1)
+        await asyncio.sleep(SETTLED)
+        assert await cluster.entries("n1")
+        await node.kill()
+        node.world.pods.clear()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        node.world.pace = 2.0
+        node.start()
+
+        async def is_empty() -> bool:
+            return not await cluster.entries("n1")
+
+        await cluster.until_later(is_empty, SETTLED)
+
+    play(story, LanCluster)
+
+
+def test_a_watch_that_is_late() -> None:
+    """A LAN that went while the watch had not shown its report leaves the report when the watch shows it."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await cluster.until(lambda: bool(node.spokes.devices()))
+        node.deafen(of=LAN_NODES)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await asyncio.sleep(70.0)
+        assert await cluster.entries("n1")
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        await node.spokes.detach("c1", "net1")
+        await asyncio.sleep(SETTLED)
+        node.deafen(False)
+
+        async def is_empty() -> bool:
+            return not await cluster.entries("n1")
+
+        await cluster.until_later(is_empty, SETTLED)
+
+    play(story, LanCluster)
+
+
+def test_report_of_somebody_else() -> None:
+    """A report that somebody deleted or changed is written again."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        await _carries(cluster, 1)
+        await asyncio.sleep(SETTLED)
+        before = await cluster.entries("n1")
+        assert before
+
+        async def is_back() -> bool:
+            return await cluster.entries("n1") == before
+
+        await cluster.client.patch(LAN_NODES, "n1", {"status": {"lans": []}}, subresource="status")
+        await cluster.until_later(is_back, SETTLED)
+        await cluster.client.delete(LAN_NODES, "n1")
+        await cluster.until_later(is_back, SETTLED)
+
+    play(story, LanCluster)

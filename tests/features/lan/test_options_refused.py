@@ -1,0 +1,174 @@
+"""Options that the webhooks refuse, word for word. `docs/validation.md` is written from the cases."""
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from lanloom.api.lan import LAN_NODES, LANS, resource_name
+from lanloom.api.multus import NADS
+from lanloom.features.lan.rules.nads import RESOURCE_NAME
+from lanloom.kube.patches import merge
+from tests.features.lan.manager.scene import PLACE
+from tests.features.lan.samples import entry
+from tests.features.lan.test_admission import Reviews, raw, review_lan, reviewed
+from tests.harness.refusals import check_group, check_page
+
+Raw = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """What is asked for, and the whole message: a spec of a LAN, an update of one, or the configuration of a NAD.
+
+    Node node1 carries the LAN that is there with an MTU of 1450, and node2 with one of 1430.
+    """
+
+    message: str
+    spec: Raw = {}
+    update: Raw = {}
+    config: Raw = {}
+    there: Raw = {}
+
+
+def answer(case: Case) -> str:
+    """The message that the webhook really gives; empty if it allows the request."""
+    told: list[str] = []
+
+    async def story(on: Reviews) -> None:
+        if case.spec:
+            await on.follow()
+            verdict = await on.ask(LANS, review_lan(**case.spec))
+        else:
+            lan = await on.add_lan(**case.there)
+            for name, mtu in (("node1", 1450), ("node2", 1430)):
+                await on.client.create(LAN_NODES, {"metadata": {"name": name}})
+                status = {"lans": [raw(entry(lan, mtu=mtu))]}
+                await on.client.patch(LAN_NODES, name, {"status": status}, subresource="status")
+            await on.follow()
+            old = raw(lan)
+            if case.update:
+                verdict = await on.ask(LANS, merge(old, {"spec": case.update}), old)
+            else:
+                verdict = await on.ask(NADS, nad(case.config))
+        assert verdict.allowed == (not verdict.message)
+        told.append(verdict.message)
+
+    reviewed(story)()
+    return told[0]
+
+
+def nad(config: Raw) -> Raw:
+    """A NAD of a user's own, for the spoke a."""
+    meta = {
+        "name": "mine",
+        "namespace": PLACE,
+        "annotations": {RESOURCE_NAME: resource_name("a", "macvtap")},
+    }
+    return {"metadata": meta, "spec": {"config": json.dumps(config)}}
+
+
+OPTION_CASES = {
+    "a limit of MAC addresses": Case(
+        "LAN nets/blue: spec.maxLearnedMacs is 65536; it must be from 1 to 65535, or 0 for any number of addresses",
+        spec={"maxLearnedMacs": 65536},
+    ),
+    "an MTU": Case(
+        "LAN nets/blue: spec.mtu is 67; it must be from 68 to 65535 bytes, or 0 for what fits",
+        spec={"mtu": 67},
+    ),
+    "options are of spokes that are there": Case(
+        'LAN nets/blue: spec.spokeOptions names "c", which spec.spokes does not have; add the spoke there, or leave '
+        "its options out",
+        spec={"spokeOptions": {"c": {"isolated": True}}},
+    ),
+    "values of a spoke's options": Case(
+        'LAN nets/blue: spec.spokeOptions["a"].mtu is 9; it must be from 68 to 65535 bytes, or 0 for what fits',
+        spec={"spokeOptions": {"a": {"mtu": 9}}},
+    ),
+    "a spoke within its LAN's MTU": Case(
+        'LAN nets/blue: spec.spokeOptions["a"].mtu is 1500, and spec.mtu is 1400; ask for at most that',
+        spec={"mtu": 1400, "spokeOptions": {"a": {"mtu": 1500}}},
+    ),
+    "a limit beside port security": Case(
+        'LAN nets/blue: spec.spokeOptions["a"].maxLearnedMacs is 3, but with port security the spoke has exactly one '
+        "MAC address; leave one of them out",
+        spec={"portSecurity": True, "spokeOptions": {"a": {"maxLearnedMacs": 3}}},
+    ),
+}
+
+MTU_CASES = {
+    "an MTU that fits on every node": Case(
+        "LAN nets/blue: spec.mtu is 1450, and the LAN has MTU 1430, as node node2 allows no more; ask for at most "
+        "1430, or raise the MTU of the underlay of node node2",
+        update={"mtu": 1450},
+    ),
+    "an MTU of a spoke that fits on every node": Case(
+        'LAN nets/blue: spec.spokeOptions["a"].mtu is 9000, and the LAN has MTU 1430, as node node2 allows no more; '
+        "ask for at most 1430, or raise the MTU of the underlay of node node2",
+        update={"spokeOptions": {"a": {"mtu": 9000}}},
+    ),
+    "a NAD for pods that fits": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config.mtu is 1500, but of LAN nets/blue: the LAN has MTU 1430, "
+        "as node node2 allows no more; ask for at most 1430, or raise the MTU of the underlay of node node2",
+        config={"type": "k8slanveth", "veth": "a", "mtu": 1500},
+    ),
+    "a NAD for machines that fits": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config.mtu is 1500, but of LAN nets/blue: the LAN has MTU 1430, "
+        "as node node2 allows no more; ask for at most 1430, or raise the MTU of the underlay of node node2",
+        config={"plugins": [{"type": "macvtap", "mtu": 1500}]},
+    ),
+    "a NAD within its LAN's MTU": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config.mtu is 1420, but of LAN nets/blue: the LAN has MTU 1400 by "
+        "its spec.mtu; ask for at most 1400, or raise spec.mtu",
+        config={"type": "k8slanveth", "veth": "b", "mtu": 1420},
+        there={"mtu": 1400},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPTION_CASES.values(), ids=list(OPTION_CASES))
+def test_options_that_are_refused(case: Case) -> None:
+    """An option that can't be is refused with its field and the remedy."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize("case", MTU_CASES.values(), ids=list(MTU_CASES))
+def test_mtus_that_do_not_fit(case: Case) -> None:
+    """A larger MTU than fits on every node that carries the LAN is refused, and the node is named."""
+    assert answer(case) == case.message
+
+
+FITTING = (
+    Case("", update={"mtu": 1430}),
+    Case("", update={"spokeOptions": {"a": {"mtu": 1430, "isolated": True}}}),
+    Case("", update={"portSecurity": True}, there={"mtu": 1500}),
+    Case("", config={"type": "k8slanveth", "veth": "a", "mtu": 1430}),
+    Case("", config={"type": "k8slanveth", "veth": "nobody", "mtu": 9000}),
+    Case("", config={"type": "k8slanveth", "veth": ["a"], "mtu": 9000}),
+    Case("", config={"type": "bridge", "mtu": 9000}),
+    Case("", config={"type": "macvtap", "mtu": True}),
+    Case("", config={"plugins": ["macvtap"], "mtu": 9000}),
+)
+
+
+@pytest.mark.parametrize("case", FITTING, ids=str)
+def test_what_is_allowed(case: Case) -> None:
+    """What fits, what did not change, and what is no LAN's is let in."""
+    assert answer(case) == ""
+
+
+GROUPS = (
+    ("Options of LANs", test_options_that_are_refused, OPTION_CASES),
+    ("MTUs of LANs", test_mtus_that_do_not_fit, MTU_CASES),
+)
+
+
+def test_the_tables_are_what_the_webhooks_say() -> None:
+    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it anew."""
+    check_page(GROUPS, "tests/features/lan/test_options_refused.py")
+
+
+@pytest.mark.parametrize(("title", "test", "cases"), GROUPS, ids=[group[0] for group in GROUPS])
+def test_each_message_has_a_test(title: str, test: Any, cases: dict[str, Case]) -> None:
+    """The test that the page names runs just the rules that the page lists, and the messages are really given."""
+    check_group(test, cases, answer)

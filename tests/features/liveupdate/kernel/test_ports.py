@@ -1,0 +1,182 @@
+"""Ports of machines on a real kernel: found by nothing that a pod can forge, and moved with what belongs to them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lanloom.features.liveupdate.rules.announcement import frames
+from lanloom.features.liveupdate.rules.places import BridgePlace
+from lanloom.features.liveupdate.rules.port import Seat, Unseatable, goal_on, is_seated
+from tests.features.lan.kernel.machines import run, until
+from tests.features.liveupdate.kernel.ground import (
+    INTERFACE,
+    MAC,
+    Ground,
+    identity,
+    is_silent,
+    names_told,
+    pings,
+    told_links,
+)
+
+
+def carrier_changes(guest: Path) -> object:
+    """How often the machine's link lost or got its carrier."""
+    return json.loads(run(guest, "ip -details -json link show guest0"))[0].get("carrier_changes", "unknown")
+
+
+async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> Seat:
+    """How the machine's port belongs onto a bridge."""
+    return goal_on(place, await ground.kernel.bridge(place.bridge), link)
+
+
+async def test_a_port_is_found(ground: Ground) -> None:
+    """A NIC's port is the other end of its veth pair, on the bridge where it is."""
+    found = await ground.kernel.find(identity())
+    seat = await ground.kernel.inspect(found)
+    assert (seat.link, seat.ns, seat.bridge, seat.up) == ("port-db", "", "one-br", True)
+
+
+async def test_a_hint_is_no_proof(ground: Ground) -> None:
+    """A path at which another namespace is now does not mislead."""
+    found = await ground.kernel.find(identity())
+    again = await ground.kernel.find(identity(), hint=str(ground.directory / "one"))
+    assert again == found
+
+
+async def test_a_forged_pod_is_refused(ground: Ground) -> None:
+    """Where another pod has the same interfaces, hardware addresses and address, nothing is moved."""
+    ground.pod("forger", "one-br")
+    with pytest.raises(Unseatable, match="2 namespaces"):
+        await ground.kernel.find(identity())
+
+
+async def test_another_pod_is_not_the_machines(ground: Ground) -> None:
+    """A pod with the interface's name and another address or hardware address is not taken for the machine's."""
+    with pytest.raises(Unseatable, match="no namespace"):
+        await ground.kernel.find(identity(address="10.0.0.8"))
+    with pytest.raises(Unseatable, match="no namespace"):
+        await ground.kernel.find(identity(mac="02:00:00:00:00:08"))
+
+
+async def test_a_pod_without_known_marks_is_refused(ground: Ground) -> None:
+    """A pod of which neither address nor hardware addresses are known is not found by an interface's name."""
+    with pytest.raises(Unseatable, match="no namespace"):
+        await ground.kernel.find(identity(mac="", address=""))
+
+
+async def test_an_unbound_nic_is_refused(ground: Ground) -> None:
+    """A NIC that KubeVirt has not bound yet is not moved."""
+    ground.pod("young", "one-br", mac="02:00:00:00:00:09", address="10.0.0.9", bound=False)
+    with pytest.raises(Unseatable, match="is not bound to the machine"):
+        await ground.kernel.find(identity("young", mac="02:00:00:00:00:09", address="10.0.0.9"))
+
+
+async def test_a_port_moves_between_bridges(ground: Ground) -> None:
+    """A machine reaches the peer of its new network and no longer that of the old one, with its hardware address."""
+    kernel, place = ground.kernel, BridgePlace(bridge="two-br", hairpin=True, isolated=True)
+    found = await kernel.find(identity())
+    wanted = await goal(ground, place)
+    await kernel.move(found, wanted)
+    seat = await kernel.inspect(found)
+    assert is_seated(seat, wanted) and seat.hairpin and seat.isolated and seat.link == "port-db"
+    assert pings(ground.directory / "two")
+    assert is_silent(ground.directory / "one")
+    assert MAC in run(ground.directory / "two", "ip neighbour")
+
+
+async def test_the_guests_link_stays(ground: Ground) -> None:
+    """The machine's own link does not lose its carrier while its port moves."""
+    guest = ground.directory / "guest-db"
+    found = await ground.kernel.find(identity())
+    before = carrier_changes(guest)
+    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge="two-br")))
+    assert carrier_changes(guest) == before
+
+
+async def test_moving_again_changes_nothing(ground: Ground) -> None:
+    """A move that is repeated, or was interrupted with the port down and on no bridge, ends at the same place."""
+    kernel = ground.kernel
+    found = await kernel.find(identity())
+    wanted = await goal(ground, BridgePlace(bridge="two-br"))
+    run(ground.host, "ip link set port-db down nomaster")
+    assert (await kernel.inspect(found)).bridge == ""
+    for _ in range(2):
+        await kernel.move(found, wanted)
+        assert is_seated(await kernel.inspect(found), wanted)
+
+
+async def test_announced_frames_move_what_bridges_learned(ground: Ground) -> None:
+    """After these frames the new bridge knows the machine's place though the machine has sent nothing."""
+    run(ground.directory / "guest-db", "ip link set guest0 down")
+    found = await ground.kernel.find(identity())
+    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge="two-br")))
+    await ground.kernel.send(found, frames(MAC, ["10.7.0.7/24", "fd00::7", "no address"]))
+    await until(lambda: f"{MAC} dev port-db master two-br" in run(ground.host, "bridge fdb show br two-br"))
+
+
+async def test_a_bridge_that_is_not_there(ground: Ground) -> None:
+    """A bridge that the node does not have is refused before the port is touched, and so is a link of another kind."""
+    with pytest.raises(Unseatable, match="there is no bridge none-br"):
+        await goal(ground, BridgePlace(bridge="none-br"))
+    with pytest.raises(Unseatable, match="is no bridge"):
+        await ground.kernel.bridge("port-db")
+
+
+async def test_a_port_moves_into_a_namespace_and_back(ground: Ground) -> None:
+    """A port goes to a bridge of another namespace under the name it has there, and comes back under its own."""
+    lan = ground.space("blue")
+    run(lan, "ip link add br0 type bridge")
+    run(lan, "ip link set br0 up")
+    kernel = ground.kernel
+    found = await kernel.find(identity())
+    inside = Seat(link="webV0", ns=str(lan), bridge="br0", group_forwarding=0xFFFD, mtu=1450)
+    await kernel.move(found, inside)
+    seat = await kernel.inspect(found)
+    assert is_seated(seat, inside) and (seat.link, seat.mtu, seat.group_forwarding) == ("webV0", 1450, 0xFFFD)
+    assert "mtu 1450" in run(ground.directory / "db", f"ip link show {INTERFACE.removeprefix('pod')}-nic")
+    back = await goal(ground, BridgePlace(bridge="one-br"))
+    await kernel.move(found, back)
+    assert is_seated(await kernel.inspect(found), back)
+    assert pings(ground.directory / "one")
+
+
+async def test_a_port_comes_back_under_its_name_at_once(ground: Ground) -> None:
+    """No program on the node ever sees the name that a port had in its LAN: it might take such a link over."""
+    lan = ground.space("blue")
+    run(lan, "ip link add br0 type bridge")
+    run(lan, "ip link set br0 up")
+    kernel = ground.kernel
+    found = await kernel.find(identity())
+    await kernel.move(found, Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1450))
+    with told_links(ground.host) as sock:
+        await kernel.move(found, await goal(ground, BridgePlace(bridge="one-br")))
+        names = names_told(sock)
+    assert "port-db" in names
+    assert "webV0" not in names
+
+
+async def test_a_port_that_was_left_on_its_way_out(ground: Ground) -> None:
+    """A move out of a LAN that ended after the port was renamed goes on, or back under the LAN's name."""
+    lan = ground.space("blue")
+    run(lan, "ip link add br0 type bridge")
+    run(lan, "ip link set br0 up")
+    kernel, inside = ground.kernel, Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1450)
+    found = await kernel.find(identity())
+    await kernel.move(found, inside)
+    run(lan, "ip link set webV0 down")
+    run(lan, "ip link set webV0 name port-db")
+    assert not is_seated(await kernel.inspect(found), inside)
+    await kernel.move(found, inside)
+    assert is_seated(await kernel.inspect(found), inside)
+
+
+async def test_a_port_goes_to_and_fro(ground: Ground) -> None:
+    """A port that moves again and again forwards as soon as it has moved, and its new peer reaches the machine."""
+    found = await ground.kernel.find(identity())
+    for bridge in ("two", "one", "two", "one"):
+        await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=f"{bridge}-br")))
+        assert f"master {bridge}-br state forwarding" in run(ground.host, "bridge link show dev port-db")
+        await ground.kernel.send(found, frames(MAC, ["10.7.0.7"]))
+        assert pings(ground.directory / bridge)

@@ -1,0 +1,174 @@
+"""Machines whose objects nobody can use: missing NADs, doubled names, no status, what can't be read or written."""
+
+import pytest
+
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.multus import NADS, NETWORK_STATUS
+from lanloom.kube.errors import Forbidden
+from tests.features.liveupdate.manager.scene import Scene, play
+from tests.features.liveupdate.objects import (
+    MIGRATABLE,
+    PLACE,
+    nad,
+    network,
+    on,
+    status,
+)
+
+
+def test_missing_nad() -> None:
+    """An edit to a NAD that is not there moves nothing, says so, and goes on when the NAD comes."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "fresh"}))
+        await scene.rest()
+        assert await scene.nads() == {"blue": "old"}
+        assert await scene.migrations() == ()
+        found = await scene.condition("NetworksCurrent")
+        assert found is not None
+        assert (found.status, found.reason) == ("False", "PreflightFailed")
+        assert found.message == (
+            "blue: from vms/old to vms/fresh: NetworkAttachmentDefinition vms/fresh does not exist; "
+            "create it, or name another"
+        )
+        assert "NetworksPreflightFailed" in await scene.events()
+        await scene.client.create(NADS, nad("fresh"), PLACE)
+        await scene.rest()
+        assert await scene.nads() == {"blue": "fresh"}
+        assert len(await scene.migrations()) == 1
+
+    play(story)
+
+
+def test_other_plugin() -> None:
+    """An edit to a NAD of another CNI plugin moves nothing."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        await scene.client.create(NADS, nad("odd", "macvtap"), PLACE)
+        scene.lead()
+        await scene.edit(on({"blue": "odd"}))
+        await scene.rest()
+        assert await scene.nads() == {"blue": "old"}
+        assert await scene.reason() == ("False", "PreflightFailed")
+
+    play(story)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_unreadable_pod(text: str) -> None:
+    """A machine whose pod tells nothing that can be read keeps its network, and the condition names the annotation."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        patch = {"metadata": {"annotations": {NETWORK_STATUS: text}}}
+        await scene.client.patch(PODS, "virt-launcher-vm-node1", patch, PLACE)
+        scene.lead()
+        await scene.rest()
+        found = await scene.condition("NetworksCurrent")
+        if text == "{":
+            assert found is not None
+            assert found.reason == "Unreadable"
+            assert NETWORK_STATUS in found.message
+        assert await scene.migrations() == ()
+
+    play(story)
+
+
+def test_doubled_names() -> None:
+    """A VirtualMachine with two networks of one name changes nothing, and the condition names the field."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        spec = on({"blue": "new"})
+        spec["networks"].append(network("blue", "other"))
+        await scene.edit(spec)
+        await scene.rest()
+        assert await scene.nads() == {"blue": "old"}
+        found = await scene.condition("NetworksCurrent")
+        assert found is not None
+        assert found.reason == "InvalidSpec"
+        assert 'spec.template.spec.networks: "blue" is there more than once' in found.message
+
+    play(story)
+
+
+def test_invalid_policy() -> None:
+    """A policy that is none moves nothing, and the condition names the annotation and what it may be."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        patch = {"metadata": {"annotations": {"liveupdate.lanloom.io/policy": "sometimes"}}}
+        await scene.client.patch(VIRTUAL_MACHINES, "vm", patch, PLACE)
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest()
+        assert await scene.nads() == {"blue": "old"}
+        assert await scene.reason() == ("False", "InvalidPolicy")
+
+    play(story)
+
+
+def test_machine_without_status() -> None:
+    """An instance that nobody reported on yet is left alone until somebody does."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        await scene.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm", {"status": None}, PLACE)
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest()
+        assert await scene.migrations() == ()
+        await scene.set_status(
+            phase="Running",
+            nodeName="node1",
+            conditions=[MIGRATABLE],
+            interfaces=[status("default"), status("blue")],
+        )
+        await scene.rest()
+        assert len(await scene.migrations()) == 1
+
+    play(story)
+
+
+def test_failed_patch() -> None:
+    """An instance that can't be changed is reported on the VirtualMachine as KubeVirt does, and tried again."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        refusal = Forbidden(403, "Forbidden", "update of VMI object is restricted")
+        scene.requests.fail(refusal, "patch", of=VIRTUAL_MACHINE_INSTANCES)
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest()
+        found = await scene.owner_condition("Failure")
+        assert found is not None
+        assert (found.status, found.reason) == ("True", "HotPlugNetworkInterfaceError")
+        assert await scene.nads() == {"blue": "old"}
+        scene.requests.calm()
+        await scene.rest(120)
+        assert await scene.owner_condition("Failure") is None
+        assert await scene.nads() == {"blue": "new"}
+
+    play(story)
+
+
+def test_a_condition_that_is_there_twice() -> None:
+    """Of a condition that two managers have added, one stays, and nothing is written without end."""
+
+    async def story(scene: Scene) -> None:
+        ready, able = {"type": "Ready", "status": "True"}, {"type": "LiveMigratable", "status": "True"}
+        twice = {"type": "NetworksCurrent", "status": "False", "reason": "Migrating", "message": "x"}
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.rest()
+        await scene.set_status(conditions=[ready, able, twice, twice])
+        await scene.rest()
+        found = (await scene.instance()).status.conditions
+        assert [item.type for item in found].count("NetworksCurrent") == 1
+
+    play(story)

@@ -1,0 +1,247 @@
+"""What stands against a move, word for word: the object, the field, and what to do."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.core import Pod
+from lanloom.api.dummy import DRAINING
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.kubevirtconfig import KubeVirt
+from lanloom.api.lan import LAN
+from lanloom.api.meta import Key
+from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.mode import mode_of
+from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check
+from tests.features.liveupdate.swap.scene import MACHINE, NIC, PLACE, nad_body, spec_body, status_text
+
+Raw = dict[str, Any]
+TITLE = "VirtualMachineInstance default/db"
+
+
+def nad(name: str, *, metadata: Raw | None = None, **config: Any) -> NetworkAttachmentDefinition:
+    """A NAD of CNI's `bridge` plugin on cluster-1, unless told otherwise."""
+    body = nad_body(name, **config)
+    body["metadata"] |= metadata or {}
+    return msgspec.convert(body, NetworkAttachmentDefinition)
+
+
+def machine(spec: Raw | None = None, metadata: Raw | None = None, **status: Any) -> VirtualMachineInstance:
+    """The machine, which runs on node1 and can migrate."""
+    found = {
+        "phase": "Running",
+        "nodeName": "node1",
+        "conditions": [{"type": "LiveMigratable", "status": "True"}],
+    }
+    body = {
+        "metadata": {"name": MACHINE, "namespace": PLACE} | (metadata or {}),
+        "spec": spec or spec_body("vlan10"),
+        "status": found | status,
+    }
+    return msgspec.convert(body, VirtualMachineInstance)
+
+
+def pod(nad: str = "default/vlan10") -> Pod:
+    """The launcher pod, attached to a NAD."""
+    meta = {"name": "p", "namespace": PLACE, "annotations": {NETWORK_STATUS: status_text(nad)}}
+    return msgspec.convert({"metadata": meta}, Pod)
+
+
+def report(node: str, ready: str = "True", mtu: int = 1500, ids: str = "") -> ClusterNetworkNode:
+    """What a node says of cluster-1."""
+    status = {
+        "clusterNetwork": "cluster-1",
+        "node": node,
+        "mtu": mtu,
+        "vlanIds": ids,
+        "conditions": [{"type": "ready", "status": ready}],
+    }
+    return msgspec.convert({"metadata": {"name": node}, "status": status}, ClusterNetworkNode)
+
+
+def lan(**metadata: Any) -> LAN:
+    """A LAN with the spoke web."""
+    body = {"metadata": {"name": "blue", "namespace": PLACE} | metadata, "spec": {"spokes": ["web"]}}
+    return msgspec.convert(body, LAN)
+
+
+def bound(**interface: Any) -> Raw:
+    """A machine's spec with another kind of NIC."""
+    spec = spec_body("vlan10")
+    spec["domain"]["devices"]["interfaces"][1] = {"name": NIC} | interface
+    return spec
+
+
+def facts(**more: Any) -> Facts:
+    """A move that can be made in either way, unless told otherwise."""
+    known: Raw = {
+        "title": TITLE,
+        "network": NIC,
+        "leaves": Key(PLACE, "vlan10"),
+        "enters": Key(PLACE, "vlan20"),
+        "machine": machine(),
+        "pod": pod(),
+        "source": nad("vlan10", vlan=10),
+        "target": nad("vlan20", vlan=20),
+        "eligible": frozenset({"node2"}),
+        "networks": Networks(reports=(report("node1"), report("node2"))),
+    }
+    return Facts(**known | more)
+
+
+DEFAULT = spec_body("vlan10")
+DEFAULT["networks"][1]["multus"]["default"] = True
+
+OLD_KUBEVIRT = msgspec.convert(
+    {"metadata": {"name": "kv", "namespace": "kubevirt"}, "status": {"observedKubeVirtVersion": "v1.7.0"}},
+    KubeVirt,
+)
+
+BOTH: dict[str, tuple[Raw, str]] = {
+    "no machine": ({"machine": None}, f"{TITLE} does not run; start it"),
+    "one that ended": ({"machine": machine(phase="Failed")}, f"{TITLE} does not run; start it"),
+    "one that stops": (
+        {"machine": machine(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})},
+        f"{TITLE} is being stopped; start it again",
+    ),
+    "one that starts": (
+        {"machine": machine(phase="Scheduled")},
+        f"{TITLE} does not run yet (its phase is Scheduled); wait until it is Running",
+    ),
+    "one without a status": ({"machine": machine(phase="", nodeName="")}, "its phase is not known yet"),
+    "no such network": ({"network": "lan9"}, f'{TITLE} has no network "lan9"; it has default, lan0'),
+    "the pod network": (
+        {"network": "default"},
+        "the network default is the pod network, which can't be changed",
+    ),
+    "an unplugged NIC": ({"machine": machine(bound(bridge={}, state="absent"))}, "is being unplugged"),
+    "another network": ({"leaves": Key(PLACE, "x")}, "the network lan0 is default/vlan10, and not default/x"),
+    "no name": (
+        {"enters": Key("a", "b/c"), "target": None},
+        '"a/b/c" can\'t name a NetworkAttachmentDefinition; use',
+    ),
+    "an empty name": ({"enters": Key(PLACE, ""), "target": None}, '"default/" can\'t name'),
+    "no target": ({"target": None}, "NetworkAttachmentDefinition default/vlan20 does not exist; create it"),
+    "a target that goes": (
+        {"target": nad("vlan20", metadata={"annotations": {DRAINING: "x"}})},
+        "is being deleted and accepts no new users",
+    ),
+    "an older KubeVirt": (
+        {"mode": mode_of([OLD_KUBEVIRT])},
+        "mode restart: KubeVirt v1.7.0 does not change networks of running machines; edit the VirtualMachine and "
+        "restart it, or update KubeVirt to 1.9",
+    ),
+    "a migration": ({"migrating": "away"}, f"{TITLE} is being migrated (away); wait"),
+}
+
+MIGRATION: dict[str, tuple[Raw, str]] = {
+    "a machine that can't": ({"machine": machine(conditions=[])}, "its condition LiveMigratable is not True"),
+    "another plugin": (
+        {"target": nad("vlan20", type="k8slanveth", veth="web")},
+        "a migration keeps the type",
+    ),
+    "no node with the bridge": ({"eligible": frozenset({"node3"})}, "on no node that"),
+    "no node with the VLAN id": (
+        {"networks": Networks(reports=(report("node1", ids="1,20"), report("node2", ids="1,10-19")))},
+        "vlan20: its VLAN id 20 is not on the uplink of cluster network cluster-1 on any node that",
+    ),
+}
+
+IN_PLACE: dict[str, tuple[Raw, str]] = {
+    "the place of the pod network": ({"machine": machine(DEFAULT)}, "takes the place of the pod network"),
+    "SR-IOV": ({"machine": machine(bound(sriov={}))}, "has no bridge binding; move it by migration"),
+    "no way back": ({"source": None}, "so a failed move could not be taken back"),
+    "a target that can't be moved to": (
+        {"target": nad("vlan20", macspoofchk=True)},
+        "spec.config.macspoofchk is set",
+    ),
+    "a source that can't be moved from": (
+        {"source": nad("vlan10", macspoofchk=True)},
+        "vlan10: spec.config.macspoofchk",
+    ),
+    "a NIC that comes": (
+        {"machine": machine(interfaces=[{"name": NIC}])},
+        "default is being plugged in or unplugged; wait",
+    ),
+    "no pod": ({"pod": None}, "its launcher pod on node1 can't be told"),
+    "an unreadable status": ({"pod": Pod()}, "is missing; does Multus run on the node?"),
+    "a pod elsewhere": ({"pod": pod("default/x")}, "is attached to default/x"),
+    "a pod that is there already": ({"pod": pod("default/vlan20")}, "is attached to default/vlan20"),
+    "no VLAN id on the node": (
+        {"networks": Networks(reports=(report("node1", ids="1,10-19"), report("node2")))},
+        "vlan20: its VLAN id 20 is not on the uplink of cluster network cluster-1 on node1, on which",
+    ),
+    "no bridge on the node": (
+        {"networks": Networks(reports=(report("node1", "False"), report("node2")))},
+        "on node1, on which",
+    ),
+    "a spoke of no LAN": (
+        {"target": nad("vlan20", type="k8slanveth", veth="web")},
+        "no LAN has the spoke web; add it to one",
+    ),
+    "a LAN that goes": (
+        {
+            "target": nad("vlan20", type="k8slanveth", veth="web"),
+            "networks": Networks(lans=(lan(deletionTimestamp="2026-01-01T00:00:00Z"),)),
+        },
+        "LAN default/blue with the spoke web is being deleted",
+    ),
+}
+
+WARNINGS: dict[str, tuple[Raw, str]] = {
+    "addresses of others": (
+        {"target": nad("vlan20", ipam={"type": "whereabouts"})},
+        "are given by whereabouts",
+    ),
+    "a smaller MTU": ({"target": nad("vlan20", mtu=1400)}, "set 1400 in the guest"),
+}
+
+
+@pytest.mark.parametrize("ids", ["", "1,10-20"])
+def test_nothing_stands_against_it(ids: str) -> None:
+    """A move between two VLANs of a machine that runs can be made in either way, where ids are told or not."""
+    found = check(facts(networks=Networks(reports=(report("node1", ids=ids), report("node2", ids=ids)))))
+    assert (found.against_migration, found.against_in_place, found.warnings) == ((), (), ())
+
+
+def test_nobody_migrates_machines() -> None:
+    """Where KubeVirt is not to migrate machines by itself, the remedy is known, and stands against nothing."""
+    body = {
+        "metadata": {"name": "kv", "namespace": "kubevirt"},
+        "status": {"observedKubeVirtVersion": "v1.9.0"},
+    }
+    found = check(facts(mode=mode_of([msgspec.convert(body, KubeVirt)])))
+    assert found.against_migration == ()
+    assert "add LiveMigrate to spec.workloadUpdateStrategy.workloadUpdateMethods" in found.by_hand
+
+
+@pytest.mark.parametrize(("more", "words"), BOTH.values(), ids=list(BOTH))
+def test_against_either_way(more: Raw, words: str) -> None:
+    """What stands against a move at all stands against both ways, alone."""
+    found = check(facts(**more))
+    assert found.against_migration == found.against_in_place
+    [told] = found.against_in_place
+    assert words in told
+    assert found.passing == (words.endswith(("wait until it is Running", "not known yet", "(away); wait")))
+
+
+@pytest.mark.parametrize(("more", "words"), MIGRATION.values(), ids=list(MIGRATION))
+def test_against_a_migration(more: Raw, words: str) -> None:
+    """What stands against a migration says so, and leaves the other way open where it can."""
+    assert any(words in told for told in check(facts(**more)).migration)
+
+
+@pytest.mark.parametrize(("more", "words"), IN_PLACE.values(), ids=list(IN_PLACE))
+def test_against_a_move_in_place(more: Raw, words: str) -> None:
+    """What stands against a move in place names the object and the remedy."""
+    assert any(words in told for told in check(facts(**more)).in_place)
+
+
+@pytest.mark.parametrize(("more", "words"), WARNINGS.values(), ids=list(WARNINGS))
+def test_what_users_should_know(more: Raw, words: str) -> None:
+    """What a user has to do about a move in the guest is told, and stops nothing."""
+    found = check(facts(**more))
+    assert found.against_in_place == ()
+    assert any(words in told for told in found.warnings)

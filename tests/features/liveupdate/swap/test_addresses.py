@@ -1,0 +1,141 @@
+"""Addresses that follow a swap: the machine has those of its new network before its port moves, and no other after."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, ClassVar
+
+from lanloom.api.ipam import NETWORKS, NICS, Nic
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.features.ipam.manager.controllers import IpamManager
+from lanloom.features.ipam.manager.evidence import owner_informers
+from lanloom.features.ipam.manager.owners import OwnerController
+from lanloom.features.ipam.nodes import MachineNics
+from lanloom.features.ipam.reader import ipam_informers
+from lanloom.kube.informer import Informers, all_synced
+from tests.features.liveupdate.swap.scene import FROM, PLACE, TO, SwapCluster, nad_body
+from tests.harness import cluster
+
+
+class AddressedCluster(SwapCluster):
+    """Both networks of the machine have addresses: 192.0.2.10 of the first, 198.51.100.10 of the second."""
+
+    kinds: ClassVar[tuple[Resource[Any], ...]] = (*SwapCluster.kinds, NETWORKS, NICS)
+
+    async def address(self) -> None:
+        """Begin to give addresses."""
+        self.addresses = MachineNics(self.client)
+        for name, net in (("vlan10", "192.0.2"), ("vlan20", "198.51.100")):
+            subnet = {"cidr": f"{net}.0/24", "pools": [{"range": f"{net}.10-{net}.10"}]}
+            await self.client.create(NETWORKS, {"metadata": {"name": name}, "spec": {"subnets": [subnet]}})
+            ipam = {"type": "lanloom-ipam", "network": name}
+            wanted = nad_body(name, vlan=int(name[4:]), ipam=ipam)
+            await self.client.patch(NADS, name, {"spec": wanted["spec"]}, PLACE)
+        self.begin("addresses", self._give())
+
+    async def _give(self) -> None:
+        rng, shared = Random(1), Informers(self.client, Random(1))
+        informers, owners = ipam_informers(shared), owner_informers(shared)
+        recorder = self.recorder("lanloom-manager", "addresses", self.client, rng)
+        manager = IpamManager(self.client, informers, recorder, identity="addresses", now=self.now, rng=rng)
+        nics = OwnerController(self.client, informers.nics, owners, recorder, rng=rng)
+        async with asyncio.TaskGroup() as group:
+            for informer in shared.all():
+                group.create_task(informer.run())
+            await all_synced(shared.all())
+            group.create_task(manager.run())
+            group.create_task(nics.run())
+
+    async def plug_in(self) -> None:
+        """The CNI plugin gave the machine its address when it started."""
+        assert self.addresses is not None
+        instance = await self.client.get(VIRTUAL_MACHINE_INSTANCES, "db", PLACE)
+        nad = await self.client.get(NADS, "vlan10", PLACE)
+        await self.addresses.claim(instance, await self.pod(), "lan0", nad)
+        await asyncio.sleep(5)
+        assert (await self.addresses.claim(instance, await self.pod(), "lan0", nad)).ready
+
+    async def nics(self) -> dict[str, Nic]:
+        """The NICs by network."""
+        return {item.spec.network: item for item in (await self.client.list(NICS)).items}
+
+
+def story(test: Callable[[AddressedCluster], Awaitable[None]]) -> Callable[[], None]:
+    """Make a test of a coroutine that gets a cluster in which the machine has an address."""
+
+    async def told(each: AddressedCluster) -> None:
+        await each.furnish()
+        await each.address()
+        each.lead()
+        each.serve()
+        await asyncio.sleep(1.0)
+        await each.plug_in()
+        await test(each)
+
+    def run() -> None:
+        cluster.play(told, AddressedCluster)
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@story
+async def test_addresses_follow(each: AddressedCluster) -> None:
+    """A swap shows the addresses of the new network, and the NIC belongs to the machine as if it had started there."""
+    await each.move()
+    found = await each.until("Succeeded")
+    assert found.status.addresses == ("198.51.100.10",)
+    nic = (await each.nics())["vlan20"]
+    assert (nic.spec.owner.kind, nic.spec.owner.name, nic.spec.interface) == ("VirtualMachine", "db", "lan0")
+
+
+@story
+async def test_old_addresses_are_given_back(each: AddressedCluster) -> None:
+    """The addresses of the old network are free once nothing of the machine names it any more, and not before."""
+    await each.move()
+    await each.until("Succeeded")
+    await asyncio.sleep(120)
+    assert (await each.nics())["vlan10"].status.ips == ("192.0.2.10",)
+    operation = {"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": TO}
+    await each.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "db", [operation], PLACE)
+    await asyncio.sleep(120)
+    assert set(await each.nics()) == {"vlan20"}
+
+
+@story
+async def test_a_full_network_moves_nothing(each: AddressedCluster) -> None:
+    """A swap to a network without a free address says so, and the port stays."""
+    spec = {"owner": {"kind": "Instance", "name": "x"}, "network": "vlan20", "ips": ["pool"]}
+    await each.client.create(NICS, {"metadata": each.meta("taken"), "spec": spec}, PLACE)
+    await asyncio.sleep(5)
+    await each.move()
+    found = await each.until("Reverted")
+    assert "Nothing was moved" in found.status.message and "Nic default/db-lan0" in found.status.message
+    assert each.moves == [] and each.port == FROM
+
+
+@story
+async def test_addresses_of_a_failed_move_are_given_back(each: AddressedCluster) -> None:
+    """A swap that is taken back leaves the machine the addresses that it had, and gives back the others."""
+    await each.kill("agent")
+    each.serve(fails=frozenset({TO}))
+    await each.move()
+    await each.until("Reverted")
+    await asyncio.sleep(120)
+    nics = await each.nics()
+    assert set(nics) == {"vlan10"} and not nics["vlan10"].metadata.is_deleting
+
+
+@story
+async def test_addresses_are_kept_while_a_port_is_under_way(each: AddressedCluster) -> None:
+    """A swap that takes long keeps the addresses of both networks."""
+    await each.kill("agent")
+    await each.move()
+    await each.until("Moving")
+    await asyncio.sleep(20)
+    assert {name: nic.status.ips for name, nic in (await each.nics()).items()} == {
+        "vlan10": ("192.0.2.10",),
+        "vlan20": ("198.51.100.10",),
+    }

@@ -1,0 +1,155 @@
+"""What is taken away from managers and agents by tests that look for harm, and how agents of other versions write."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from itertools import chain
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from lanloom.api.core import LEASES
+from lanloom.api.lan import LAN_NODES
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.features.lan.rights import RIGHTS
+from lanloom.kube.errors import Forbidden
+from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.node.ports import Host
+from tests.harness.interceptor import Interceptor, Request
+from tests.sim.dummy_clients import Protections
+
+T = TypeVar("T", bound=Object)
+R = TypeVar("R")
+
+USED = ("lans", "lannodes", NADS.plural, "nodes", "pods", "virtualmachines")
+"""The kinds of which stories have objects."""
+
+VERSIONS = ("this", "older", "newer")
+
+_KNOWN_BEFORE = ("namespace", "name", "uid", "vni", "port", "address", "ready", "uplink")
+"""What agents of an earlier version would report of a LAN."""
+
+
+class LanProtections(Protections, frozen=True, kw_only=True):
+    """What else keeps a pod from losing its LAN.
+
+    `disk`: what an agent records outlives it. `nodes`: a LAN waits for the nodes that report it. `ends`: what joins a
+    LAN to a VLAN ends in time without its agent.
+    """
+
+    disk: bool = True
+    nodes: bool = True
+    ends: bool = True
+
+
+ALL_OF_THEM = LanProtections()
+
+
+class VersionedClient(Interceptor):
+    """An agent's client; reports go out as another version of it would write them."""
+
+    def __init__(self, inner: Any, version: str) -> None:
+        super().__init__(inner)
+        self._version = version
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        """As the port says."""
+        if (
+            resource.kind == LAN_NODES.kind
+            and self._version != "this"
+            and patch.get("status", {}).get("lans")
+        ):
+            lans = [self._entry(entry) for entry in patch["status"]["lans"]]
+            patch = {**patch, "status": {**patch["status"], "lans": lans}}
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    def _entry(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        if self._version == "older":
+            spokes = [{"name": spoke["name"], "mode": spoke["mode"]} for spoke in entry.get("spokes", ())]
+            return {key: value for key, value in entry.items() if key in _KNOWN_BEFORE} | {"spokes": spokes}
+        spokes = [{**spoke, "lanes": 2} for spoke in entry.get("spokes", ())]
+        return {**entry, "spokes": spokes, "encryption": {"keys": ["k1"]}, "zone": None}
+
+
+class AgentClient(Interceptor):
+    """An agent's client, which has the rights of an agent and no others, as far as the kinds of stories go."""
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        resource = request.resource
+        if resource.plural in {*USED, LEASES.plural} and not any(
+            resource.group in rule["apiGroups"]
+            and resource.plural in rule["resources"]
+            and request.verb in rule["verbs"]
+            for rule in _RULES
+        ):
+            raise Forbidden(403, "Forbidden", f"an agent may not {request.verb} {resource.plural}")
+        return await send()
+
+
+_RULES = (*RIGHTS.agent.cluster, *chain(*RIGHTS.agent.namespaces.values()))
+
+
+class FrugalClient(Interceptor):
+    """A client to which kinds that no story has are empty for ever: asking the server would only take time."""
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        if resource.plural in USED:
+            return await super().list(resource, namespace, labels=labels, fields=fields)
+        return Listing((), "1")
+
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        if resource.plural not in USED:
+            await asyncio.Event().wait()
+        async with aclosing(begin()) as stream:
+            async for event in stream:
+                yield event
+
+
+class HastyClient(Interceptor):
+    """A manager's client that hears of no node that carries a LAN."""
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        found = await super().list(resource, namespace, labels=labels, fields=fields)
+        return replace(found, readable=()) if resource.kind == LAN_NODES.kind else found
+
+
+class _Forgetful:
+    """Records that are gone with the process that wrote them."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    async def read(self, name: str) -> bytes | None:
+        return self._contents.get(name)
+
+    async def write(self, name: str, content: bytes) -> None:
+        self._contents[name] = content
+
+    async def remove(self, name: str) -> None:
+        self._contents.pop(name, None)
+
+    async def names(self) -> tuple[str, ...]:
+        return tuple(self._contents)
+
+
+def forgetful(host: Host) -> Host:
+    """The same host with a disk that keeps nothing."""
+    return replace(host, state=_Forgetful())

@@ -1,0 +1,145 @@
+"""How managers of simulated machines reach the API server, and what they had seen when they wrote.
+
+A protection is taken away where something is asked of the API server, so that managers themselves are as they are.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.api.meta import Key, Object
+from lanloom.api.resource import Resource
+from lanloom.kube.informer import Informers
+from lanloom.kube.ports import Client, Listing
+from tests.harness.interceptor import Interceptor
+from tests.sim.vm_judge import Witness
+from tests.sim.vm_state import PLACE
+
+T = TypeVar("T", bound=Object)
+
+
+class Protections(Struct, frozen=True, kw_only=True):
+    """What keeps machines on their networks; tests take one away and see what comes of it.
+
+    `version`: statuses of swaps are written on what was read. `fresh`: what decides is read anew. `tests`: edits are
+    tested against what was read.
+    """
+
+    version: bool = True
+    fresh: bool = True
+    tests: bool = True
+
+
+ALL_OF_THEM = Protections()
+
+
+class SeenClient(Interceptor):
+    """Notes when each task of a manager last looked at an instance, and judges what it begins by that."""
+
+    def __init__(self, inner: Client, witness: Witness) -> None:
+        super().__init__(inner)
+        self._witness = witness
+        self._looks: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        if resource.plural == VIRTUAL_MACHINE_INSTANCES.plural and (task := asyncio.current_task()):
+            self._looks[task] = asyncio.get_running_loop().time()
+        return await super().get(resource, name, namespace)
+
+    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
+        if resource is MIGRATIONS and isinstance(body, Mapping):
+            self._witness.begins_migration(body["spec"]["vmiName"], self._looked())
+        return await super().create(resource, body, namespace)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        if resource is NETWORK_SWAPS and patch.get("status", {}).get("phase") == "Moving":
+            self._witness.begins_swap(Key(namespace, name), self._looked())
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    def _looked(self) -> float:
+        task = asyncio.current_task()
+        now = asyncio.get_running_loop().time()
+        return self._looks.get(task, now) if task is not None else now
+
+
+class CarelessClient(Interceptor):
+    """Writes what it was told, whatever has become of the object meanwhile, as far as protections are taken away."""
+
+    def __init__(self, inner: Client, protections: Protections) -> None:
+        super().__init__(inner)
+        self._protections = protections
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        if resource is NETWORK_SWAPS and not self._protections.version:
+            patch = {key: value for key, value in patch.items() if key != "metadata"}
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        if not self._protections.tests:
+            operations = [item for item in operations if item["op"] != "test"]
+        return await super().json_patch(resource, name, operations, namespace, subresource=subresource)
+
+
+class BlindClient(Interceptor):
+    """Reads machines, pods and migrations as the watches have brought them, and not as they are."""
+
+    def __init__(self, inner: Client) -> None:
+        super().__init__(inner)
+        self.informers: Informers | None = None
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        found = self._stored(resource, Key(namespace, name))
+        if found is not None:
+            await asyncio.sleep(0.05)  # who never sees its own writes must not stop the clock
+        return found if found is not None else await super().get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        if self.informers is not None and resource is MIGRATIONS and namespace == PLACE:
+            return Listing(tuple(self.informers.get(resource, optional=True).store.items()), "1")
+        return await super().list(resource, namespace, labels=labels, fields=fields)
+
+    def _stored(self, resource: Resource[T], key: Key) -> T | None:
+        watched: tuple[Resource[Any], ...] = (
+            VIRTUAL_MACHINES,
+            VIRTUAL_MACHINE_INSTANCES,
+            PODS,
+            NETWORK_SWAPS,
+        )
+        if self.informers is None or resource not in watched:
+            return None
+        for informer in self.informers.all():
+            if informer.resource is resource:
+                return informer.store.get(key)
+        return None
